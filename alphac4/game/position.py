@@ -1,0 +1,181 @@
+"""The friendly, immutable `Position` on top of the compiled bitboard rules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Self
+
+import numpy as np
+
+from alphac4.game import rules
+from alphac4.game.rules import STANDARD, Geometry
+
+COLUMN_NAMES = "123456789abcdefghijklmnopqrstuvwxyz"  # column 0 is written "1"
+
+
+class Outcome(IntEnum):
+    """How a finished game ended, seen by the side that would move next."""
+
+    LOSS = -1
+    DRAW = 0
+    WIN = 1
+
+
+class IllegalMove(ValueError):
+    """A move that the rules forbid: which column (0-based), after which moves, and why."""
+
+    def __init__(self, column: int | str, moves: str, reason: str) -> None:
+        self.column = column
+        self.moves = moves
+        self.reason = reason
+        name = repr(column) if isinstance(column, str) else f"column {column_name(column)}"
+        super().__init__(f"illegal move {name} after {moves!r}: {reason}")
+
+
+def column_name(column: int) -> str:
+    """The notation of a 0-based column: "1" for 0; letters follow "9"."""
+    return COLUMN_NAMES[column] if 0 <= column < len(COLUMN_NAMES) else str(column + 1)
+
+
+@dataclass(frozen=True)
+class Position:
+    """A position, seen by the side to move.
+
+    Two positions are equal when their stones and geometry are, however they were reached.
+    ``moves`` is the move string that led here, or None if the position came from a board.
+    """
+
+    own: np.uint64 = np.uint64(0)
+    occupied: np.uint64 = np.uint64(0)
+    geometry: Geometry = STANDARD
+    moves: str | None = field(default="", compare=False)
+
+    @classmethod
+    def from_moves(cls, moves: str, geometry: Geometry = STANDARD) -> Self:
+        """Play a move string of 1-based columns, such as "4455", from the empty board.
+
+        Raises:
+            IllegalMove: naming the offending character and why.
+        """
+        position = cls(geometry=geometry)
+        for character in moves:
+            column = COLUMN_NAMES.find(character.lower())
+            if not 0 <= column < geometry.columns:
+                last = column_name(geometry.columns - 1)
+                raise IllegalMove(character, position.moves or "", f"columns are written 1 to {last}")
+            position = position.play(column)
+        return position
+
+    @classmethod
+    def from_kaggle(cls, board: Sequence[int], mark: int | None = None, geometry: Geometry = STANDARD) -> Self:
+        """Read Kaggle's flat board: row-major from the top left, 0 empty, 1 first player, 2 second.
+
+        ``mark`` is the side to move (1 or 2); by default the one whose turn the stone counts say it is.
+
+        Raises:
+            ValueError: for a wrong length, unknown values, floating stones or impossible counts.
+        """
+        if len(board) != geometry.cells:
+            raise ValueError(
+                f"a {geometry.rows} x {geometry.columns} board has {geometry.cells} cells, not {len(board)}"
+            )
+        stones = {1: 0, 2: 0}
+        for index, value in enumerate(board):
+            if value not in (0, 1, 2):
+                raise ValueError(f"cell {index} of the board holds {value!r}; expected 0, 1 or 2")
+            if value:
+                row, column = geometry.rows - 1 - index // geometry.columns, index % geometry.columns
+                stones[value] |= 1 << (column * (geometry.rows + 1) + row)
+        counts = stones[1].bit_count(), stones[2].bit_count()
+        to_move = 1 if counts[0] == counts[1] else 2
+        if counts[0] - counts[1] not in (0, 1):
+            raise ValueError(f"impossible board: {counts[0]} stones of player 1 and {counts[1]} of player 2")
+        if mark is not None and mark != to_move:
+            raise ValueError(f"player {mark!r} cannot be to move with {counts[0]} and {counts[1]} stones on the board")
+        occupied = stones[1] | stones[2]
+        # A landed stack is a run of ones from the bottom: adding the bottom bits must carry through all of it.
+        if occupied & (occupied + int(geometry.bottom)):
+            raise ValueError("impossible board: a stone has nothing below it")
+        return cls(np.uint64(stones[to_move]), np.uint64(occupied), geometry, None if occupied else "")
+
+    @property
+    def plies(self) -> int:
+        """How many stones are on the board."""
+        return int(self.occupied).bit_count()
+
+    @property
+    def opponent(self) -> np.uint64:
+        """The stones of the side that has just moved."""
+        return np.uint64(self.own ^ self.occupied)
+
+    @property
+    def first_to_move(self) -> bool:
+        """Whether the player who began the game is to move."""
+        return self.plies % 2 == 0
+
+    def is_legal(self, column: int) -> bool:
+        """Whether a stone can be dropped into this 0-based column (the game may still be over)."""
+        geometry = self.geometry
+        return 0 <= column < geometry.columns and bool(rules.landing_cell(geometry, self.occupied, column))
+
+    def legal_columns(self) -> list[int]:
+        """The 0-based columns that can be played; none after the end of the game."""
+        if self.outcome() is not None:
+            return []
+        return [column for column in range(self.geometry.columns) if self.is_legal(column)]
+
+    def play(self, column: int) -> Self:
+        """The position after a stone of the side to move drops into ``column`` (0-based).
+
+        Raises:
+            IllegalMove: if the game is over, or the column is full or not on the board.
+        """
+        shown = self.moves if self.moves is not None else f"{self.plies} stones"
+        if not 0 <= column < self.geometry.columns:
+            raise IllegalMove(column, shown, f"the board has {self.geometry.columns} columns")
+        if self.outcome() is not None:
+            raise IllegalMove(column, shown, "the game is over")
+        if not self.is_legal(column):
+            raise IllegalMove(column, shown, "the column is full")
+        own, occupied = rules.play(self.geometry, self.own, self.occupied, column)
+        moves = None if self.moves is None else self.moves + column_name(column)
+        return type(self)(np.uint64(own), np.uint64(occupied), self.geometry, moves)
+
+    def outcome(self) -> Outcome | None:
+        """The result seen by the side to move, which can only have lost or drawn; None while play goes on."""
+        if rules.has_run(self.geometry, self.opponent):
+            return Outcome.LOSS
+        if rules.has_run(self.geometry, self.own):  # only a board set up by hand can hold this
+            return Outcome.WIN
+        return Outcome.DRAW if self.occupied == self.geometry.board else None
+
+    def mirror(self) -> Self:
+        """The position with left and right exchanged."""
+        geometry = self.geometry
+        moves = None
+        if self.moves is not None:
+            moves = "".join(column_name(geometry.columns - 1 - COLUMN_NAMES.index(name)) for name in self.moves)
+        own, occupied = rules.mirror(geometry, self.own), rules.mirror(geometry, self.occupied)
+        return type(self)(np.uint64(own), np.uint64(occupied), geometry, moves)
+
+    def to_kaggle(self) -> list[int]:
+        """Kaggle's flat board: row-major from the top left, 0 empty, 1 first player, 2 second."""
+        return [int(cell) for cell in self.grid()[::-1].ravel()]
+
+    def grid(self) -> np.ndarray:
+        """int8 [rows, columns], bottom row first: 0 empty, 1 the player who began, 2 the other."""
+        geometry = self.geometry
+        first = self.own if self.first_to_move else self.opponent
+        cells = np.zeros((geometry.rows, geometry.columns), dtype=np.int8)
+        for column in range(geometry.columns):
+            for row in range(geometry.rows):
+                bit = 1 << (column * (geometry.rows + 1) + row)
+                if int(self.occupied) & bit:
+                    cells[row, column] = 1 if int(first) & bit else 2
+        return cells
+
+    def __str__(self) -> str:
+        """The board as text: ``x`` the player who began, ``o`` the other, column numbers below."""
+        lines = [" ".join(".xo"[cell] for cell in row) for row in self.grid()[::-1]]
+        lines.append(" ".join(column_name(column) for column in range(self.geometry.columns)))
+        return "\n".join(lines)

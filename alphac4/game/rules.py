@@ -1,0 +1,183 @@
+"""Board geometry and bitboard moves, compiled by Numba.
+
+A position is two ``uint64``: ``own``, the stones of the side to move, and ``occupied``, all stones.
+Each column takes ``rows + 1`` bits, lowest cell first; the extra bit on top stays empty so that
+shifted stones never wrap into the next column. For 6 x 7::
+
+     6 13 20 27 34 41 48   <- always empty
+     5 12 19 26 33 40 47
+     4 11 18 25 32 39 46
+     3 10 17 24 31 38 45
+     2  9 16 23 30 37 44
+     1  8 15 22 29 36 43
+     0  7 14 21 28 35 42
+
+Compiled functions take scalars only and hold no Python object, so that they compile for a GPU as well.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from alphac4.compiled import compiled, inlined
+
+U64_0 = np.uint64(0)
+U64_1 = np.uint64(1)
+
+
+class Geometry(NamedTuple):
+    """A board's shape and its precomputed masks. Build one with `make_geometry`."""
+
+    rows: int
+    columns: int
+    run_length: int
+    diagonals: bool
+    height: np.uint64  # bits a column takes: rows + 1
+    cells: int  # rows * columns
+    board: np.uint64  # every playable cell
+    bottom: np.uint64  # the lowest cell of every column
+
+
+def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonals: bool = True) -> Geometry:
+    """Check the sizes and compute the masks.
+
+    Raises:
+        ValueError: if the board does not fit 64 bits or no run could ever be completed.
+    """
+    if rows < 1 or columns < 1 or run_length < 2:
+        raise ValueError(
+            f"a board needs rows >= 1, columns >= 1 and run_length >= 2, not {rows} x {columns}, {run_length}"
+        )
+    if (rows + 1) * columns > 64:
+        raise ValueError(f"{rows} x {columns} does not fit 64 bits: (rows + 1) * columns is {(rows + 1) * columns}")
+    if run_length > max(rows, columns):
+        raise ValueError(f"a run of {run_length} does not fit on {rows} x {columns}")
+    bottom = sum(1 << (column * (rows + 1)) for column in range(columns))
+    board = bottom * ((1 << rows) - 1)
+    return Geometry(
+        rows,
+        columns,
+        run_length,
+        bool(diagonals),
+        np.uint64(rows + 1),
+        rows * columns,
+        np.uint64(board),
+        np.uint64(bottom),
+    )
+
+
+STANDARD = make_geometry()
+
+
+@inlined
+def legal_cells(geometry: Geometry, occupied: np.uint64) -> np.uint64:
+    """The cells where a stone can land, at most one bit a column."""
+    return (occupied + geometry.bottom) & geometry.board
+
+
+@inlined
+def column_cells(geometry: Geometry, column: int) -> np.uint64:
+    """Every playable cell of a column (0-based)."""
+    return ((U64_1 << (geometry.height - U64_1)) - U64_1) << (np.uint64(column) * geometry.height)
+
+
+@inlined
+def landing_cell(geometry: Geometry, occupied: np.uint64, column: int) -> np.uint64:
+    """The bit where a stone dropped into ``column`` lands; 0 if the column is full."""
+    return legal_cells(geometry, occupied) & column_cells(geometry, column)
+
+
+@compiled
+def play(geometry: Geometry, own: np.uint64, occupied: np.uint64, column: int) -> tuple[np.uint64, np.uint64]:
+    """``(own, occupied)`` after a legal move, seen by the opponent, whose turn it is then."""
+    return own ^ occupied, occupied | landing_cell(geometry, occupied, column)
+
+
+@inlined
+def _run_along(stones: np.uint64, shift: np.uint64, run_length: int) -> np.uint64:
+    """Non-zero if ``run_length`` stones follow one another at a distance of ``shift`` bits."""
+    pairs = stones & (stones >> shift)
+    if run_length == 4:
+        return pairs & (pairs >> (shift + shift))
+    run = pairs
+    for _ in range(run_length - 2):
+        stones = stones >> shift
+        run &= stones >> shift
+    return run
+
+
+@compiled
+def has_run(geometry: Geometry, stones: np.uint64) -> bool:
+    """Whether these stones of one side hold a winning run."""
+    height = geometry.height
+    run = _run_along(stones, U64_1, geometry.run_length) | _run_along(stones, height, geometry.run_length)
+    if geometry.diagonals:
+        run |= _run_along(stones, height - U64_1, geometry.run_length)
+        run |= _run_along(stones, height + U64_1, geometry.run_length)
+    return run != U64_0
+
+
+@inlined
+def _completions_along(stones: np.uint64, shift: np.uint64, run_length: int) -> np.uint64:
+    """Cells that complete a run along one direction, the run's other stones all being there."""
+    found = U64_0
+    for gap in range(run_length):  # the missing stone is the gap-th of the run
+        line = ~U64_0
+        for step in range(run_length):
+            if step < gap:
+                line &= stones << (shift * np.uint64(gap - step))
+            elif step > gap:
+                line &= stones >> (shift * np.uint64(step - gap))
+        found |= line
+    return found
+
+
+@inlined
+def _completions_of_four(stones: np.uint64, shift: np.uint64) -> np.uint64:
+    """`_completions_along` for runs of four, with the shared halves computed once."""
+    up1 = stones << shift
+    down1 = stones >> shift
+    up2 = up1 & (up1 << shift)  # stones one and two steps before
+    down2 = down1 & (down1 >> shift)
+    found = up2 & ((up1 << (shift + shift)) | down1)
+    return found | (down2 & ((down1 >> (shift + shift)) | up1))
+
+
+@compiled
+def winning_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) -> np.uint64:
+    """Empty cells, reachable now or not, where one more of these stones completes a run."""
+    height = geometry.height
+    if geometry.run_length == 4:
+        found = _completions_of_four(stones, height)
+        below = stones << U64_1
+        found |= below & (below << U64_1) & (below << (U64_1 + U64_1))
+        if geometry.diagonals:
+            found |= _completions_of_four(stones, height - U64_1) | _completions_of_four(stones, height + U64_1)
+    else:
+        found = _completions_along(stones, height, geometry.run_length)
+        found |= _completions_along(stones, U64_1, geometry.run_length)
+        if geometry.diagonals:
+            found |= _completions_along(stones, height - U64_1, geometry.run_length)
+            found |= _completions_along(stones, height + U64_1, geometry.run_length)
+    return found & geometry.board & ~occupied
+
+
+@compiled
+def count_stones(stones: np.uint64) -> int:
+    """The number of set bits."""
+    count = 0
+    while stones != U64_0:
+        stones &= stones - U64_1
+        count += 1
+    return count
+
+
+@compiled
+def mirror(geometry: Geometry, stones: np.uint64) -> np.uint64:
+    """The stones with the columns in reverse order."""
+    mirrored = U64_0
+    one_column = (U64_1 << geometry.height) - U64_1
+    for _ in range(geometry.columns):
+        mirrored = (mirrored << geometry.height) | (stones & one_column)
+        stones >>= geometry.height
+    return mirrored

@@ -1,0 +1,110 @@
+"""Network-guided search: its settings, expansion by an evaluation, noise at the root."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.compiled import compiled, inlined
+from alphac4.game.rules import Geometry
+from alphac4.mcts import random_state
+from alphac4.mcts.selection import PUCT, Selection
+from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees, backup
+
+
+@dataclass(frozen=True, kw_only=True)
+class PuctConfig:
+    """How the network-guided search explores."""
+
+    c_init: float = 1.25
+    """Weight of the prior (AlphaZero 2018: 1.25)."""
+    c_base: float = 19652.0
+    """Visits after which the weight grows (AlphaZero 2018: 19652)."""
+    fpu_reduction: float = 0.25
+    """An unvisited move is taken to be worse than its parent by this times the root of the visited priors (KataGo: 0.2)."""
+    root_fpu_reduction: float = 0.0
+    """The same at the root, where every move should get its chance (KataGo: 0 with noise)."""
+    prior_temperature: float = 1.0
+    """Divides the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4)."""
+
+    def __post_init__(self) -> None:
+        if self.c_init <= 0 or self.c_base <= 0 or self.prior_temperature <= 0:
+            raise ValueError("c_init, c_base and prior_temperature must be positive")
+
+    def selection(self) -> Selection:
+        """The numbers as compiled code takes them."""
+        return Selection(
+            PUCT, self.c_init, self.c_base, self.fpu_reduction, self.root_fpu_reduction, self.prior_temperature
+        )
+
+
+@compiled
+def expand(
+    trees: Trees,
+    t: int,
+    logits: npt.NDArray[np.float32],
+    wdl: npt.NDArray[np.float32],
+    selection: Selection,
+) -> None:
+    """Give the waiting leaf its evaluation (policy ``logits`` [A], ``wdl`` [3] probabilities) and back it up."""
+    leaf = trees.leaf[t]
+    if leaf == NO_NODE:
+        return
+    trees.leaf[t] = NO_NODE
+    actions = trees.visits.shape[2]
+    highest = -math.inf
+    for a in range(actions):
+        if trees.proof[t, leaf, a] != ILLEGAL and logits[a] > highest:
+            highest = float(logits[a])
+    total = 0.0
+    for a in range(actions):
+        # Mask before the softmax: a full column would otherwise absorb prior mass.
+        if trees.proof[t, leaf, a] != ILLEGAL:
+            weight = math.exp((logits[a] - highest) / selection.prior_temperature)
+            trees.prior[t, leaf, a] = weight
+            total += weight
+    for a in range(actions):
+        trees.prior[t, leaf, a] /= total
+    value = float(wdl[0] - wdl[2])
+    trees.value[t, leaf] = value
+    trees.draw[t, leaf] = wdl[1]
+    trees.draw_sum[t] += wdl[1]
+    trees.draw_count[t] += 1
+    backup(trees, t, leaf, value)
+
+
+@compiled
+def add_root_noise(trees: Trees, t: int, concentration: float, fraction: float) -> None:
+    """Mix ``Dirichlet(concentration / legal actions)`` into the root's priors (AlphaZero 2018; KataGo's scaling)."""
+    actions = trees.visits.shape[2]
+    legal = 0
+    for a in range(actions):
+        if trees.proof[t, ROOT, a] != ILLEGAL:
+            legal += 1
+    # The draws are made twice from the same state, first for their sum: no scratch memory is needed.
+    before = trees.rng[t]
+    total = 0.0
+    for _ in range(legal):
+        total += random_state.gamma(trees.rng, t, concentration / legal)
+    if total <= 0.0:  # every draw underflowed, which a tiny concentration can do
+        return
+    trees.rng[t] = before
+    for a in range(actions):
+        if trees.proof[t, ROOT, a] != ILLEGAL:
+            noise = random_state.gamma(trees.rng, t, concentration / legal) / total
+            trees.prior[t, ROOT, a] = (1.0 - fraction) * trees.prior[t, ROOT, a] + fraction * noise
+
+
+@inlined
+def write_planes(geometry: Geometry, own: np.uint64, occupied: np.uint64, planes: npt.NDArray[np.float32]) -> None:
+    """Fill ``planes`` [2, rows, columns], bottom row first: the stones of the side to move, the opponent's."""
+    opponent = own ^ occupied
+    one = np.uint64(1)
+    bit = np.uint64(0)
+    for column in range(geometry.columns):
+        for row in range(geometry.rows):
+            planes[0, row, column] = float((own >> bit) & one)
+            planes[1, row, column] = float((opponent >> bit) & one)
+            bit += one
+        bit += one

@@ -1,0 +1,290 @@
+"""Search a batch of positions to a budget of simulations or time, by either kind of tree search."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.compiled import compiled
+from alphac4.game import Geometry, Position
+from alphac4.game.rules import STANDARD
+from alphac4.mcts.puct import PuctConfig, expand, write_planes
+from alphac4.mcts.selection import Selection
+from alphac4.mcts.simulation import simulate
+from alphac4.mcts.tree import (
+    ILLEGAL,
+    NO_NODE,
+    PROVEN_DRAW,
+    PROVEN_WIN,
+    ROOT,
+    UNPROVEN,
+    Trees,
+    advance_root,
+    best_action,
+    make_trees,
+    node_proof,
+    plant,
+    root_value,
+    root_visits,
+)
+from alphac4.mcts.uct import UctConfig, run_uct
+
+Planes = npt.NDArray[np.float32]
+
+
+class Evaluate(Protocol):
+    """What a network-guided search asks of a network."""
+
+    def evaluate(self, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """``planes`` [B, 2, R, C] to policy logits [B, C] and win/draw/loss probabilities [B, 3]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """When a search stops: after so many simulations, or so many seconds, whichever comes first."""
+
+    simulations: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.simulations is None and self.seconds is None:
+            raise ValueError("a search needs a budget: simulations, seconds or both")
+        if (self.simulations is not None and self.simulations < 1) or (self.seconds is not None and self.seconds <= 0):
+            raise ValueError("a search's budget must be positive")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResult:
+    """What the searches of B positions saw at their roots."""
+
+    moves: npt.NDArray[np.int64]  # [B] the move to play, 0-based column
+    visits: npt.NDArray[np.int64]  # [B, A]
+    values: npt.NDArray[np.float64]  # [B, A] mean value to the side to move in [-1, 1]; NaN where unvisited
+    priors: npt.NDArray[np.float64]  # [B, A]
+    proofs: npt.NDArray[np.int64]  # [B, A] see `alphac4.mcts.tree`: UNPROVEN, ILLEGAL or a proven outcome
+    value: npt.NDArray[np.float64]  # [B] the root's value to the side to move
+    simulations: npt.NDArray[np.int64]  # [B] simulations run for this call
+    seconds: float  # wall time of the whole batch
+    variations: list[list[int]]  # [B] principal variations, 0-based columns
+
+    def describe_proof(self, index: int, column: int) -> str:
+        """ "wins in 3", "draws", "loses in 4", or "" where nothing is proven."""
+        proof = int(self.proofs[index, column])
+        if proof in (ILLEGAL, UNPROVEN):
+            return ""
+        if proof == PROVEN_DRAW:
+            return "draws"
+        return f"wins in {PROVEN_WIN - proof}" if proof > 0 else f"loses in {PROVEN_WIN + proof}"
+
+
+@compiled
+def step(
+    geometry: Geometry,
+    trees: Trees,
+    count: int,
+    targets: npt.NDArray[np.int64],
+    selection: Selection,
+    logits: npt.NDArray[np.float32],
+    wdl: npt.NDArray[np.float32],
+    rows: npt.NDArray[np.int32],
+    evaluated: int,
+    planes: Planes,
+) -> int:
+    """Give the last step's leaves their evaluations, then walk each tree to its next leaf.
+
+    ``targets`` [T] are the root visits to reach. ``rows`` [T] holds the tree of each row of the batch: of the
+    ``evaluated`` rows coming in, of the returned number of rows going out in ``planes``.
+    """
+    for row in range(evaluated):
+        expand(trees, rows[row], logits[row], wdl[row], selection)
+    waiting = 0
+    capacity = trees.parent.shape[1]
+    for t in range(count):
+        while (
+            trees.leaf[t] == NO_NODE
+            and root_visits(trees, t) < targets[t]
+            and trees.size[t] < capacity
+            and node_proof(trees, t, ROOT) == UNPROVEN
+        ):
+            simulate(geometry, trees, t, selection, NO_NODE)
+        if trees.leaf[t] != NO_NODE:
+            rows[waiting] = t
+            write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[waiting])
+            waiting += 1
+    return waiting
+
+
+class TreeSearch:
+    """Keeps the trees of a batch of positions between calls; the two kinds of search differ in `_run`."""
+
+    def __init__(self, geometry: Geometry, rng: np.random.Generator, reuse: bool) -> None:
+        self.geometry = geometry
+        self.reuse = reuse
+        self._rng = rng
+        self._trees: Trees | None = None
+        self._positions: list[Position] = []
+
+    def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
+        """Search every position, none of which may be finished, for ``budget`` each.
+
+        With ``reuse``, the i-th tree is kept if the i-th position follows from the one searched before.
+        ``nodes`` bounds a tree's memory when only time bounds the search; about 130 bytes each.
+        """
+        for position in positions:
+            if position.geometry != self.geometry:
+                raise ValueError("this search was made for a board of another shape")
+            if position.outcome() is not None:
+                raise ValueError(f"the game is over, there is nothing to search:\n{position}")
+        capacity = nodes if budget.simulations is None else budget.simulations + 1
+        started = time.perf_counter()
+        trees = self._prepare(positions, capacity)
+        count = len(positions)
+        before = np.array([root_visits(trees, t) for t in range(count)], dtype=np.int64)
+        deadline = None if budget.seconds is None else started + budget.seconds
+        self._run(trees, count, before + (budget.simulations or 2**30), deadline)
+        return self._result(trees, count, before, time.perf_counter() - started)
+
+    def _prepare(self, positions: Sequence[Position], capacity: int) -> Trees:
+        """Trees whose roots are these positions, with room for ``capacity`` more nodes each."""
+        old, kept = self._trees, 0
+        if self.reuse and old is not None and len(self._positions) == len(positions):
+            for t, (before, now) in enumerate(zip(self._positions, positions, strict=True)):
+                self._follow(old, t, before, now)
+                kept = max(kept, int(old.size[t]))
+        if old is None or len(old.size) < len(positions) or old.parent.shape[1] < capacity + kept:
+            new = make_trees(len(positions), capacity + kept, self.geometry, self._rng)
+            if old is not None and kept:
+                for name in Trees._fields:
+                    source, target = getattr(old, name), getattr(new, name)
+                    if name != "rng":
+                        target[tuple(slice(0, n) for n in source.shape)][...] = source[
+                            tuple(slice(0, n) for n in target.shape)
+                        ]
+            self._trees = old = new
+        self._positions = list(positions)
+        for t, position in enumerate(positions):
+            same = old.size[t] > 0 and old.own[t] == position.own and old.occupied[t] == position.occupied
+            if not (self.reuse and kept and same):
+                plant(self.geometry, old, t, position.own, position.occupied)
+        return old
+
+    def _follow(self, trees: Trees, t: int, before: Position, now: Position) -> None:
+        """Move a kept tree's root along the moves played since, if ``now`` follows from ``before``."""
+        if before.moves is None or now.moves is None or not now.moves.startswith(before.moves):
+            return
+        position = before
+        for name in now.moves[len(before.moves) :]:
+            after = Position.from_moves(position.moves + name, self.geometry) if position.moves is not None else now
+            column = next(c for c in range(self.geometry.columns) if position.is_legal(c) and position.play(c) == after)
+            advance_root(self.geometry, trees, t, column)
+            position = after
+
+    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
+        raise NotImplementedError
+
+    def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
+        visits = trees.visits[:count, ROOT].astype(np.int64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = trees.value_sum[:count, ROOT] / visits.astype(np.float64)
+        return SearchResult(
+            moves=np.array([best_action(trees, t) for t in range(count)], dtype=np.int64),
+            visits=visits,
+            values=np.where(visits > 0, values, np.nan),
+            priors=trees.prior[:count, ROOT].astype(np.float64),
+            proofs=trees.proof[:count, ROOT].astype(np.int64),
+            value=np.array([root_value(trees, t) for t in range(count)]),
+            simulations=visits.sum(axis=1) - before,
+            seconds=seconds,
+            variations=[principal_variation(trees, t) for t in range(count)],
+        )
+
+
+class NetworkSearch(TreeSearch):
+    """PUCT guided by a network: one evaluator call a step for the whole batch."""
+
+    def __init__(
+        self,
+        evaluator: Evaluate,
+        config: PuctConfig | None = None,
+        *,
+        geometry: Geometry = STANDARD,
+        rng: np.random.Generator,
+        reuse: bool = False,
+    ) -> None:
+        super().__init__(geometry, rng, reuse)
+        self.evaluator = evaluator
+        self.selection = (config or PuctConfig()).selection()
+
+    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
+        geometry = self.geometry
+        planes = np.zeros((count, 2, geometry.rows, geometry.columns), np.float32)
+        rows = np.zeros(count, np.int32)
+        logits, wdl = np.zeros((count, geometry.columns), np.float32), np.zeros((count, 3), np.float32)
+        waiting = 0
+        while True:
+            waiting = step(geometry, trees, count, targets, self.selection, logits, wdl, rows, waiting, planes)
+            if waiting == 0:
+                return
+            logits, wdl = self.evaluator.evaluate(planes[:waiting])
+            if deadline is not None and time.perf_counter() > deadline:
+                targets = np.zeros_like(targets)  # take in this last evaluation, then stop
+
+
+class UctSearch(TreeSearch):
+    """Classic MCTS with random rollouts; ``threads`` trees are searched at a time."""
+
+    def __init__(
+        self,
+        config: UctConfig | None = None,
+        *,
+        geometry: Geometry = STANDARD,
+        rng: np.random.Generator,
+        reuse: bool = False,
+        threads: int = 1,
+    ) -> None:
+        super().__init__(geometry, rng, reuse)
+        self.selection = (config or UctConfig()).selection()
+        self.threads = threads
+
+    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
+        chunk = 2**30 if deadline is None else max(1, 2000 // count)
+
+        def run_one(t: int) -> None:
+            while (left := int(targets[t]) - root_visits(trees, t)) > 0:
+                ran = run_uct(self.geometry, trees, t, t + 1, min(chunk, left), self.selection)
+                if ran < min(chunk, left) or (deadline is not None and time.perf_counter() > deadline):
+                    return
+
+        if deadline is not None and count > 1:
+            # Turns of a chunk each, so that every position gets its share of the time.
+            open_trees = list(range(count))
+            while open_trees and time.perf_counter() < deadline:
+                open_trees = [
+                    t for t in open_trees if run_uct(self.geometry, trees, t, t + 1, chunk, self.selection) == chunk
+                ]
+        elif self.threads > 1 and count > 1:
+            with ThreadPoolExecutor(self.threads) as pool:
+                list(pool.map(run_one, range(count)))
+        else:
+            for t in range(count):
+                run_one(t)
+
+
+def principal_variation(trees: Trees, t: int, length: int = 20) -> list[int]:
+    """The moves both sides would play as far as the tree goes: the proven best, else the most visited."""
+    line: list[int] = []
+    node = ROOT
+    while node != NO_NODE and len(line) < length:
+        proof = node_proof(trees, t, node)
+        edges, visits = trees.proof[t, node], trees.visits[t, node]
+        candidates = edges == proof if proof != UNPROVEN else (edges != ILLEGAL) & (visits > 0)
+        if not candidates.any():
+            break
+        action = int(np.argmax(np.where(candidates, visits, -1)))
+        line.append(action)
+        node = int(trees.child[t, node, action])
+    return line

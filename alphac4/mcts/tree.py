@@ -1,0 +1,276 @@
+"""Many search trees side by side as arrays, with proven outcomes (MCTS-Solver).
+
+Every compiled function takes the arrays and a tree's index and touches that tree only, so trees can be
+searched from several threads at once. Statistics live on edges: `visits[t, n, a]` counts how often action
+``a`` was tried in node ``n`` of tree ``t``, and every value is seen by the side to move in ``n``.
+
+Proofs follow Winands et al. 2008, "Monte-Carlo Tree Search Solver", and also carry the distance to the end:
+a win in ``d`` plies is ``PROVEN_WIN - d``, a loss in ``d`` plies ``d - PROVEN_WIN``, a draw 0. Plain integer
+order is then the order of preference: the fastest win first, the slowest loss before the fast ones.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.compiled import compiled, inlined
+from alphac4.game.rules import U64_0, U64_1, Geometry, column_cells, legal_cells, play, winning_cells
+
+ROOT = 0
+NO_NODE = -1
+PROVEN_WIN = 100  # above any game's length in plies (at most 64)
+PROVEN_DRAW = 0
+ILLEGAL = -128  # the column is full
+UNPROVEN = 127
+
+
+class Trees(NamedTuple):
+    """T trees of at most N nodes with A actions (columns) each. Build with `make_trees`."""
+
+    own: npt.NDArray[np.uint64]  # [T] the root's position
+    occupied: npt.NDArray[np.uint64]  # [T]
+    size: npt.NDArray[np.int32]  # [T] nodes in use; 0 before the root is added
+    parent: npt.NDArray[np.int32]  # [T, N]
+    parent_action: npt.NDArray[np.int8]  # [T, N]
+    value: npt.NDArray[np.float32]  # [T, N] the evaluation in [-1, 1]
+    draw: npt.NDArray[np.float32]  # [T, N] the evaluation's probability of a draw
+    visits: npt.NDArray[np.int32]  # [T, N, A]
+    value_sum: npt.NDArray[np.float32]  # [T, N, A]
+    prior: npt.NDArray[np.float32]  # [T, N, A] sums to 1 over legal actions once evaluated
+    child: npt.NDArray[np.int32]  # [T, N, A]
+    proof: npt.NDArray[np.int8]  # [T, N, A] UNPROVEN, ILLEGAL or a proven outcome
+    moved_to: npt.NDArray[np.int32]  # [T, N] scratch of `advance_root`
+    leaf: npt.NDArray[np.int32]  # [T] the node that waits for its evaluation, or NO_NODE
+    leaf_own: npt.NDArray[np.uint64]  # [T] that node's position
+    leaf_occupied: npt.NDArray[np.uint64]  # [T]
+    draw_sum: npt.NDArray[np.float32]  # [T] draw probabilities of all leaves since the search began
+    draw_count: npt.NDArray[np.int32]  # [T]
+    rng: npt.NDArray[np.uint64]  # [T] random state, see `alphac4.mcts.random_state`
+
+
+def make_trees(trees: int, nodes: int, geometry: Geometry, rng: np.random.Generator) -> Trees:
+    """Empty trees; ``nodes`` is the most simulations a search can run, plus one for the root."""
+    actions = geometry.columns
+    edges = (trees, nodes, actions)
+    return Trees(
+        own=np.zeros(trees, np.uint64),
+        occupied=np.zeros(trees, np.uint64),
+        size=np.zeros(trees, np.int32),
+        parent=np.zeros((trees, nodes), np.int32),
+        parent_action=np.zeros((trees, nodes), np.int8),
+        value=np.zeros((trees, nodes), np.float32),
+        draw=np.zeros((trees, nodes), np.float32),
+        visits=np.zeros(edges, np.int32),
+        value_sum=np.zeros(edges, np.float32),
+        prior=np.zeros(edges, np.float32),
+        child=np.zeros(edges, np.int32),
+        proof=np.zeros(edges, np.int8),
+        moved_to=np.zeros((trees, nodes), np.int32),
+        leaf=np.full(trees, NO_NODE, np.int32),
+        leaf_own=np.zeros(trees, np.uint64),
+        leaf_occupied=np.zeros(trees, np.uint64),
+        draw_sum=np.zeros(trees, np.float32),
+        draw_count=np.zeros(trees, np.int32),
+        rng=rng.integers(1, 2**63, trees, dtype=np.uint64),
+    )
+
+
+@inlined
+def proof_value(proof: int) -> float:
+    """The value of a proven outcome: +1, 0 or -1."""
+    return 1.0 if proof > PROVEN_DRAW else (-1.0 if proof < PROVEN_DRAW else 0.0)
+
+
+@inlined
+def one_ply_earlier(proof: int) -> int:
+    """A proven outcome seen by the opponent one ply before."""
+    if proof == PROVEN_DRAW:
+        return PROVEN_DRAW
+    return 1 - proof if proof > 0 else -proof - 1
+
+
+@compiled
+def node_proof(trees: Trees, t: int, node: int) -> int:
+    """What is proven for the side to move in ``node``: the best action once one wins or all are proven."""
+    best = ILLEGAL
+    open_actions = False
+    edges = trees.proof[t, node]
+    for action in range(len(edges)):
+        if edges[action] == UNPROVEN:
+            open_actions = True
+        elif edges[action] > best:
+            best = edges[action]
+    return UNPROVEN if open_actions and best <= PROVEN_DRAW else best
+
+
+@compiled
+def add_node(
+    geometry: Geometry, trees: Trees, t: int, parent: int, action: int, own: np.uint64, occupied: np.uint64
+) -> int:
+    """Append the node of an unfinished position and prove what two plies of threats prove.
+
+    An action is proven a win in 1 if it completes a run, a draw if it fills the board, and a loss in 2 if the
+    opponent can complete a run right after it.
+    """
+    node = int(trees.size[t])
+    trees.size[t] = node + 1
+    trees.parent[t, node] = parent
+    trees.parent_action[t, node] = action
+    if parent != NO_NODE:
+        trees.child[t, parent, action] = node
+    legal = legal_cells(geometry, occupied)
+    wins = winning_cells(geometry, own, occupied) & legal
+    threats = winning_cells(geometry, own ^ occupied, occupied)
+    open_threats = threats & legal
+    for a in range(geometry.columns):
+        cell = legal & column_cells(geometry, a)
+        proof = UNPROVEN
+        if cell == U64_0:
+            proof = ILLEGAL
+        elif wins & cell != U64_0:
+            proof = PROVEN_WIN - 1
+        elif (occupied | cell) == geometry.board:
+            proof = PROVEN_DRAW
+        elif (open_threats & ~cell) != U64_0 or (threats & (cell << U64_1)) != U64_0:
+            proof = 2 - PROVEN_WIN
+        trees.proof[t, node, a] = proof
+    trees.visits[t, node] = 0
+    trees.value_sum[t, node] = 0.0
+    trees.prior[t, node] = 0.0
+    trees.child[t, node] = NO_NODE
+    return node
+
+
+@compiled
+def plant(geometry: Geometry, trees: Trees, t: int, own: np.uint64, occupied: np.uint64) -> None:
+    """Start tree ``t`` anew from an unfinished position; its root then waits for an evaluation unless proven."""
+    trees.own[t] = own
+    trees.occupied[t] = occupied
+    trees.size[t] = 0
+    add_node(geometry, trees, t, NO_NODE, 0, own, occupied)
+    trees.value[t, ROOT] = 0.0
+    trees.draw[t, ROOT] = 0.0
+    trees.draw_sum[t] = 0.0
+    trees.draw_count[t] = 0
+    trees.leaf[t] = NO_NODE
+    if node_proof(trees, t, ROOT) == UNPROVEN:
+        trees.leaf[t] = ROOT
+        trees.leaf_own[t] = own
+        trees.leaf_occupied[t] = occupied
+
+
+@compiled
+def backup(trees: Trees, t: int, node: int, value_to_move: float) -> None:
+    """Add a value, seen by the side to move in ``node``, to every edge on the way up. The sign flips here only."""
+    while node != ROOT:
+        value_to_move = -value_to_move
+        action = trees.parent_action[t, node]
+        node = trees.parent[t, node]
+        trees.visits[t, node, action] += 1
+        trees.value_sum[t, node, action] += value_to_move
+
+
+@compiled
+def propagate_proof(trees: Trees, t: int, node: int) -> None:
+    """Carry a proven node's outcome up for as long as it proves the parents."""
+    while node != ROOT:
+        proof = node_proof(trees, t, node)
+        if proof == UNPROVEN:
+            return
+        action = trees.parent_action[t, node]
+        node = trees.parent[t, node]
+        trees.proof[t, node, action] = one_ply_earlier(proof)
+
+
+@compiled
+def root_visits(trees: Trees, t: int) -> int:
+    """Simulations that went through the root."""
+    total = 0
+    for action in range(trees.visits.shape[2]):
+        total += trees.visits[t, ROOT, action]
+    return total
+
+
+@compiled
+def root_value(trees: Trees, t: int) -> float:
+    """The value of the root to its side to move: the proven one, else the mean of all evaluations."""
+    proof = node_proof(trees, t, ROOT)
+    if proof != UNPROVEN:
+        return proof_value(proof)
+    total = float(trees.value[t, ROOT])
+    count = 1
+    for action in range(trees.visits.shape[2]):
+        total += trees.value_sum[t, ROOT, action]
+        count += trees.visits[t, ROOT, action]
+    return total / count
+
+
+@compiled
+def best_action(trees: Trees, t: int) -> int:
+    """The move to play: the fastest proven win, never a proven loss if avoidable, else most visits, then value.
+
+    If every move is proven to lose, the one that puts the loss off longest.
+    """
+    proof = node_proof(trees, t, ROOT)
+    best = -1
+    best_visits = -1
+    best_value = 0.0
+    for action in range(trees.visits.shape[2]):
+        edge = trees.proof[t, ROOT, action]
+        if edge == ILLEGAL or (proof != UNPROVEN and edge != proof) or (proof == UNPROVEN and edge < PROVEN_DRAW):
+            continue
+        visits = trees.visits[t, ROOT, action]
+        value = trees.value_sum[t, ROOT, action] / max(visits, 1)
+        if visits > best_visits or (visits == best_visits and value > best_value):
+            best, best_visits, best_value = action, visits, value
+    return best
+
+
+@compiled
+def advance_root(geometry: Geometry, trees: Trees, t: int, action: int) -> None:
+    """Make the child after ``action`` the root and keep what the search knows below it.
+
+    Nodes only ever point to later ones, so one pass in order can move the kept rows to the front in place.
+    The game must not be over after the move.
+    """
+    own, occupied = play(geometry, trees.own[t], trees.occupied[t], action)
+    new_root = trees.child[t, ROOT, action]
+    if new_root == NO_NODE:
+        plant(geometry, trees, t, own, occupied)
+        return
+    trees.own[t] = own
+    trees.occupied[t] = occupied
+    trees.leaf[t] = NO_NODE
+    kept = 0
+    for node in range(trees.size[t]):
+        parent = NO_NODE
+        if node != new_root:
+            parent = NO_NODE if node < new_root else trees.moved_to[t, trees.parent[t, node]]
+            if parent == NO_NODE:
+                trees.moved_to[t, node] = NO_NODE
+                continue
+        trees.moved_to[t, node] = kept
+        _move_node(trees, t, node, kept, parent)
+        kept += 1
+    trees.size[t] = kept
+    trees.draw_sum[t] = trees.draw[t, ROOT]
+    trees.draw_count[t] = 1
+
+
+@compiled
+def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> None:
+    """Copy a node's row to the front; its children correct ``child`` when they are moved in turn."""
+    action = trees.parent_action[t, source]
+    trees.parent[t, target] = parent
+    trees.parent_action[t, target] = action
+    trees.value[t, target] = trees.value[t, source]
+    trees.draw[t, target] = trees.draw[t, source]
+    for a in range(trees.visits.shape[2]):
+        trees.visits[t, target, a] = trees.visits[t, source, a]
+        trees.value_sum[t, target, a] = trees.value_sum[t, source, a]
+        trees.prior[t, target, a] = trees.prior[t, source, a]
+        trees.child[t, target, a] = trees.child[t, source, a]
+        trees.proof[t, target, a] = trees.proof[t, source, a]
+    if parent != NO_NODE:
+        trees.child[t, parent, action] = target

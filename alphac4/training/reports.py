@@ -1,0 +1,121 @@
+"""What one iteration of training did, as records: JSON lines on disk, curves and pictures in TensorBoard."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class GameRecord:
+    """A game of self-play with the search's opinion at every move."""
+
+    moves: str  # from the empty board, openings included
+    opening: int  # how many of them were random opening moves
+    values: list[float]  # the root value to the side to move, for each move after the opening
+    policies: list[list[float]]  # the policy target at each of those moves, [A]
+    outcome: int  # +1 the first player won, 0 draw, -1 lost
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfPlayReport:
+    """Figures of one iteration's self-play."""
+
+    games: int
+    samples: int  # recorded positions
+    simulations: int
+    evaluations: int  # positions given to the network
+    seconds: float  # wall time
+    network_share: float  # share of the actors' time inside the evaluator
+    tree_share: float  # share in compiled search and game code
+    mean_plies: float
+    first_player_wins: float  # shares of games
+    draws: float
+    first_moves: list[int]  # [A] games by their first column after the empty board, random openings aside
+    openings: dict[str, int]  # games by their first four moves
+    policy_entropy: float  # nats, mean over recorded policy targets
+    root_surprise: float  # nats, mean KL(policy target || network policy)
+    value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
+    evaluator: str  # backend in use
+    sample_games: list[GameRecord]
+
+    @property
+    def simulations_per_second(self) -> float:
+        """Simulations a second of wall time."""
+        return self.simulations / max(self.seconds, 1e-9)
+
+    @property
+    def evaluations_per_second(self) -> float:
+        """Network evaluations a second of wall time."""
+        return self.evaluations / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningReport:
+    """Figures of one iteration's gradient steps, means over the iteration."""
+
+    steps: int
+    policy_loss: float  # cross-entropy, nats
+    value_loss: float  # cross-entropy of win/draw/loss, nats
+    policy_entropy: float  # nats, of the network's policy on training positions
+    gradient_norm: float
+    learning_rate: float
+    window: int  # positions in the replay window
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchReport:
+    """Wins, draws and losses of the first-named side."""
+
+    player: str
+    opponent: str
+    wins: int
+    draws: int
+    losses: int
+    seconds: float
+    accepted: bool | None = None  # for a gate: whether the candidate was promoted
+    rule: str = ""  # for a gate: the decision in words
+    games: list[str] = field(default_factory=list)  # move strings
+
+    @property
+    def score(self) -> float:
+        """Share of points, a draw counting half."""
+        return (self.wins + 0.5 * self.draws) / max(self.wins + self.draws + self.losses, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IterationReport:
+    """Everything about one iteration."""
+
+    iteration: int  # 1 for the first
+    seconds_total: float  # since the run began, over all its sessions
+    games_total: int
+    samples_total: int
+    evaluations_total: int
+    selfplay: SelfPlayReport
+    learning: LearningReport
+    gate: MatchReport | None
+    matches: list[MatchReport]  # against classic MCTS and others
+    elo: float  # of the best network; the untrained one is 0
+    elo_error: float  # half-width of the 95 % interval
+    best_iteration: int  # which iteration's network is the best; 0 is the untrained one
+    memory_mb: float  # resident memory of the process
+    time_shares: dict[str, float]  # share of the iteration's wall time by phase
+    warnings: list[str]  # signs of collapse or regression, in words
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, line: str) -> "IterationReport":
+        """Read `to_json`'s line back."""
+        data: dict[str, Any] = json.loads(line)
+        data["selfplay"]["sample_games"] = [GameRecord(**game) for game in data["selfplay"]["sample_games"]]
+        data["selfplay"]["value_calibration"] = [tuple(row) for row in data["selfplay"]["value_calibration"]]
+        data["selfplay"] = SelfPlayReport(**data["selfplay"])
+        data["learning"] = LearningReport(**data["learning"])
+        data["gate"] = MatchReport(**data["gate"]) if data["gate"] else None
+        data["matches"] = [MatchReport(**match) for match in data["matches"]]
+        return cls(**data)
