@@ -13,9 +13,31 @@ def P(name, default):
 ETC_MIN = P("ETC", 8)      # min empties for ETC
 TT_MIN = P("TTMIN", 6)
 CLAIM = bool(P("CLAIM", 1))
-HIST = P("HIST", 1)
+WR = P("WR", 0)
+WF = P("WF", 0)
+WL = P("WL", 0)
+WA = P("WA", 0)
+WD = P("WD", 0)
+WV = P("WV", 0)
+HB = P("HB", 8)
+HMAX = P("HMAX", 64)
+LINES = P("LINES", 0)
+PC = P("PC", 2)
+def lines():
+    import itertools
+    out = np.zeros(64, np.int64)
+    for c in range(7):
+        for r in range(6):
+            for dc, dr in ((1,0),(0,1),(1,1),(1,-1)):
+                pts=[(c+dc*k,r+dr*k) for k in range(4)]
+                if all(0<=x<7 and 0<=y<6 for x,y in pts):
+                    for x,y in pts: out[x*7+y]+=LINES
+            out[c*7+r] += PC*min(c,6-c)
+    return out
+STATIC = lines()
+HIST = P("HIST", 0)
 WT = P("WT", 64)
-WG = P("WG", 32)
+WG = P("WG", 0)
 CLAIM_MIN = P("CLAIMMIN", 0)
 MULT = np.uint64(0x9E3779B97F4A7C15)
 BIAS = 64
@@ -58,6 +80,9 @@ def null_window(geometry, root_own, root_occ, root_moves, root_plies, threshold,
         done = False
         base = d * 32
         opp = own ^ occ
+        TW = U0
+        if WD:
+            TW = rules.winning_cells(geometry, opp, occ)
         win_value = (cells - 1 - p) // 2
         while moves != U0:
             move = moves & (~moves + U1)
@@ -79,7 +104,19 @@ def null_window(geometry, root_own, root_occ, root_moves, root_plies, threshold,
                 break
             cell = lowest_bit(move)
             good = upper if ((cells - p) & 1) == 1 else ~upper
-            score = count_bits(W) * WT + count_bits(W & good) * WG + history[p & 1, cell]
+            score = count_bits(W) * WT + count_bits(W & good) * WG + STATIC[cell]
+            if WR:
+                score -= count_bits(replies) * WR
+            if WF and forced != U0:
+                score += WF
+            if WL:
+                score += count_bits(W & ~legal) * WL
+            if WA and (W & (move << U1)) != U0:
+                score -= WA
+            if WD:
+                score += count_bits(W & ~(TW << U1)) * WD
+            if WV and (W & ((W & good) << U1)) != U0:
+                score += WV
             i = n
             while i > 0 and c_score[base + i - 1] < score:
                 c_score[base + i] = c_score[base + i - 1]
@@ -236,9 +273,12 @@ def null_window(geometry, root_own, root_occ, root_moves, root_plies, threshold,
                         table[slot] = (tag << np.uint64(14)) | np.uint64((value + BIAS) * 128 + hi + BIAS)
                     if HIST and n > 1:
                         h = history[p & 1]
-                        h[lowest_bit(c_move[base + i - 1])] += i
+                        bonus = min(HB, cells - p)
+                        k = lowest_bit(c_move[base + i - 1])
+                        h[k] += bonus - h[k] * bonus // HMAX
                         for j in range(i - 1):
-                            h[lowest_bit(c_move[base + j])] -= 1
+                            k = lowest_bit(c_move[base + j])
+                            h[k] -= bonus + h[k] * bonus // HMAX
                     continue
                 break
             # not a cutoff: continue with next child at this d
@@ -277,8 +317,6 @@ def solve_one(geometry, own, occ, lo, hi, table, key_bits, table_bits, f_own, f_
         for r in range(geometry.rows):
             cell = c * (geometry.rows + 1) + r
             v = min(c, geometry.columns - 1 - c) * 2
-            history[0, cell] = v
-            history[1, cell] = v
     lo = max(lo, -((cells - 2 - plies) // 2))
     hi = min(hi, (cells - 1 - plies) // 2)
     while lo < hi:

@@ -1,0 +1,124 @@
+"""Save and load a network with its configuration, provenance and measured strength.
+
+A checkpoint is one `safetensors` file. Its metadata holds a JSON header and a SHA-256 over the header and the
+tensors, so that a truncated, altered or foreign file is refused. Nothing is unpickled.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from alphac4.files import write_atomically
+from alphac4.game.rules import STANDARD, Geometry, make_geometry
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+
+SCHEMA_VERSION = 1
+FORMAT = "alphac4-checkpoint"
+
+
+class CheckpointError(ValueError):
+    """A file that cannot be used as a checkpoint, and why, in one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A network and what is known about it."""
+
+    network: PolicyValueNetwork  # in evaluation mode, on the CPU
+    geometry: Geometry = STANDARD
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # how it was trained
+    strength: Mapping[str, Any] = field(default_factory=dict)  # what was measured
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint atomically."""
+    geometry = checkpoint.geometry
+    header = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "geometry": {name: getattr(geometry, name) for name in ("rows", "columns", "run_length", "diagonals")},
+        "architecture": dataclasses.asdict(checkpoint.network.config),
+        "provenance": dict(checkpoint.provenance),
+        "strength": dict(checkpoint.strength),
+    }
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.network.state_dict().items()}
+    write_atomically(path, pack_tensors(tensors, header))
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint.
+
+    Raises:
+        CheckpointError: if the file is missing, truncated, altered, of another format or a newer schema.
+    """
+    header, tensors = unpack_tensors(path, FORMAT, SCHEMA_VERSION)
+    try:
+        geometry = make_geometry(**header["geometry"])
+        network = PolicyValueNetwork(NetworkConfig(**header["architecture"]))
+        network.load_state_dict(tensors)
+        provenance, strength = dict(header["provenance"]), dict(header["strength"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{path}: the weights do not fit the header: {str(error).splitlines()[0]}") from error
+    config = network.config
+    if (config.rows, config.columns) != (geometry.rows, geometry.columns):
+        raise CheckpointError(f"{path}: the network is for another board than the header says")
+    if not all(torch.isfinite(tensor).all() for tensor in tensors.values() if tensor.is_floating_point()):
+        raise CheckpointError(f"{path}: the weights are not finite numbers")
+    return Checkpoint(network=network.eval(), geometry=geometry, provenance=provenance, strength=strength)
+
+
+def pack_tensors(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> bytes:
+    """The bytes of a `safetensors` file with a JSON header and a digest over both."""
+    text = json.dumps(header, sort_keys=True)
+    metadata = {"header": text, "sha256": _digest(tensors, text)}
+    return safetensors.torch.save(dict(tensors), metadata)
+
+
+def unpack_tensors(path: Path, expected_format: str, schema_version: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Header and tensors of a file that `pack_tensors` made.
+
+    Raises:
+        CheckpointError: in one line that names the file and what is wrong with it.
+    """
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        header = json.loads(metadata["header"])
+        found_format = header["format"]
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path}: no such file") from error
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+    except (safetensors.SafetensorError, ValueError) as error:
+        raise CheckpointError(f"{path}: truncated, or no safetensors file: {str(error).splitlines()[0]}") from error
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: a safetensors file, but not one of alphac4") from error
+    if found_format != expected_format:
+        raise CheckpointError(f"{path}: holds {found_format!r}, expected {expected_format!r}")
+    if header.get("schema_version") != schema_version:
+        raise CheckpointError(
+            f"{path}: schema version {header.get('schema_version')!r}, this program reads {schema_version}"
+        )
+    if metadata.get("sha256") != _digest(tensors, metadata["header"]):
+        raise CheckpointError(f"{path}: the digest does not match: the file was damaged or altered")
+    return header, tensors
+
+
+def _digest(tensors: Mapping[str, Tensor], header: str) -> str:
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(np.asarray(tensor.reshape(-1).view(torch.uint8)).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,172 @@
+"""Policy improvement from few simulations: completed Q-values and Gumbel root selection.
+
+Danihelka et al. 2022, "Policy improvement by planning with Gumbel".
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.compiled import compiled, inlined
+from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, ROOT, UNPROVEN, Trees, node_proof, proof_value
+
+Row = npt.NDArray[np.float32]
+
+
+@inlined
+def value_bonus(value: float, most_visits: int, c_visit: float, c_scale: float) -> float:
+    """``sigma(q) = (c_visit + max N) c_scale q`` with q rescaled from [-1, 1] to [0, 1], equation 8."""
+    return (c_visit + most_visits) * c_scale * 0.5 * (value + 1.0)
+
+
+@compiled
+def mixed_value(trees: Trees, t: int, prior: Row) -> float:
+    """The value taken for unvisited actions: the network's, mixed with the visited actions' (equation 33).
+
+    ``(v + N / sum(prior of visited) * sum(prior Q over visited)) / (1 + N)``
+    """
+    total = 0
+    visited_prior = 0.0
+    weighted = 0.0
+    for a in range(len(prior)):
+        visits = trees.visits[t, ROOT, a]
+        if visits > 0:
+            total += visits
+            visited_prior += prior[a]
+            weighted += prior[a] * trees.value_sum[t, ROOT, a] / visits
+    if total == 0 or visited_prior <= 0.0:
+        return float(trees.value[t, ROOT])
+    return (trees.value[t, ROOT] + total * weighted / visited_prior) / (1.0 + total)
+
+
+@compiled
+def completed_value(trees: Trees, t: int, action: int, unvisited: float) -> float:
+    """The proven value of a root action, else the mean found, else ``unvisited``."""
+    proof = trees.proof[t, ROOT, action]
+    if proof != UNPROVEN:
+        return proof_value(proof)
+    visits = trees.visits[t, ROOT, action]
+    return trees.value_sum[t, ROOT, action] / visits if visits > 0 else unvisited
+
+
+@compiled
+def improved_policy(trees: Trees, t: int, prior: Row, c_visit: float, c_scale: float, policy: Row) -> None:
+    """Write ``softmax(log prior + sigma(completed Q))`` over legal actions into ``policy`` [A], equation 11.
+
+    ``prior`` [A] is the network's, without noise. Proven losses get nothing as long as another move is open.
+    """
+    proof = node_proof(trees, t, ROOT)
+    if proof != UNPROVEN:
+        proven_policy(trees, t, proof, policy)
+        return
+    most = 0
+    for a in range(len(prior)):
+        most = max(most, trees.visits[t, ROOT, a])
+    unvisited = mixed_value(trees, t, prior)
+    highest = -math.inf
+    for a in range(len(prior)):
+        policy[a] = -math.inf
+        if trees.proof[t, ROOT, a] >= PROVEN_DRAW:
+            value = completed_value(trees, t, a, unvisited)
+            policy[a] = math.log(prior[a] + 1e-12) + value_bonus(value, most, c_visit, c_scale)
+            highest = max(highest, policy[a])
+    total = 0.0
+    for a in range(len(prior)):
+        policy[a] = math.exp(policy[a] - highest)
+        total += policy[a]
+    for a in range(len(prior)):
+        policy[a] /= total
+
+
+@compiled
+def visit_policy(trees: Trees, t: int, policy: Row) -> None:
+    """Write the shares of root visits into ``policy`` [A]; proven losses get nothing while another move is open."""
+    proof = node_proof(trees, t, ROOT)
+    if proof != UNPROVEN:
+        proven_policy(trees, t, proof, policy)
+        return
+    total = 0.0
+    for a in range(len(policy)):
+        policy[a] = trees.visits[t, ROOT, a] if trees.proof[t, ROOT, a] >= PROVEN_DRAW else 0.0
+        total += policy[a]
+    if total == 0.0:  # no simulation was run: the prior is all there is
+        for a in range(len(policy)):
+            policy[a] = trees.prior[t, ROOT, a] if trees.proof[t, ROOT, a] >= PROVEN_DRAW else 0.0
+            total += policy[a]
+    for a in range(len(policy)):
+        policy[a] /= total
+
+
+@compiled
+def proven_policy(trees: Trees, t: int, proof: int, policy: Row) -> None:
+    """Share the policy among the actions that reach the proven outcome fastest (or put a loss off longest)."""
+    best = 0
+    for a in range(len(policy)):
+        best += trees.proof[t, ROOT, a] == proof
+    for a in range(len(policy)):
+        policy[a] = 1.0 / best if trees.proof[t, ROOT, a] == proof else 0.0
+
+
+@compiled
+def considered_visits(actions: int, simulations: int, simulation: int) -> int:
+    """How often sequential halving has visited the actions it still considers, before the given simulation.
+
+    Halving splits the simulations evenly over ``log2(actions)`` phases; in each, the best half remains.
+    """
+    if actions <= 1:
+        return simulation
+    phases = math.ceil(math.log2(actions))
+    remaining = actions
+    done = 0
+    depth = 0
+    while True:
+        extra = max(1, int(simulations / (phases * remaining)))
+        for _ in range(extra):
+            if simulation < done + remaining:
+                return depth
+            done += remaining
+            depth += 1
+        remaining = max(2, remaining // 2)
+
+
+@compiled
+def gumbel_action(
+    trees: Trees,
+    t: int,
+    prior: Row,
+    gumbels: Row,
+    actions: int,
+    simulations: int,
+    simulation: int,
+    c_visit: float,
+    c_scale: float,
+) -> int:
+    """The root action of the next simulation (algorithm 2), or with ``simulation == simulations`` the move to play.
+
+    Among the actions visited as often as halving prescribes (at the end: most), the one with the highest
+    ``g + log prior + sigma(Q)``. ``simulation`` counts those of this search from 0; the tree must have started fresh.
+    """
+    legal = 0
+    most = 0
+    for a in range(len(prior)):
+        if trees.proof[t, ROOT, a] >= PROVEN_DRAW:
+            legal += 1
+            most = max(most, trees.visits[t, ROOT, a])
+    wanted = most
+    if simulation < simulations:
+        wanted = considered_visits(min(actions, legal), simulations, simulation)
+    unvisited = mixed_value(trees, t, prior)
+    best = NO_NODE
+    best_gap = 2**30
+    best_score = -math.inf
+    for a in range(len(prior)):
+        if trees.proof[t, ROOT, a] < PROVEN_DRAW or trees.proof[t, ROOT, a] == ILLEGAL:
+            continue
+        # A proof may have closed the prescribed action: then the one nearest to the schedule is next.
+        gap = abs(trees.visits[t, ROOT, a] - wanted)
+        value = completed_value(trees, t, a, unvisited)
+        score = gumbels[a] + math.log(prior[a] + 1e-12) + value_bonus(value, most, c_visit, c_scale)
+        if gap < best_gap or (gap == best_gap and score > best_score):
+            best, best_gap, best_score = a, gap, score
+    return best

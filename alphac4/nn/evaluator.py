@@ -1,0 +1,145 @@
+"""Batched inference: the one place that knows about devices, backends and precision."""
+
+import logging
+import os
+import threading
+import time
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from alphac4.nn.backends import Array, Backend, available_backends
+from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+
+logger = logging.getLogger(__name__)
+
+TOLERANCE = 0.05  # largest deviation from fp32 in a probability; bf16 keeps 8 bits
+
+
+class Evaluator:
+    """Evaluates batches of positions; safe to call from several threads at once.
+
+    Args:
+        network: the weights to begin with; `update` loads others.
+        batch_size: positions in a usual call; other sizes work, a little slower.
+        streams: how many threads call at once. One thread a core with its own batch beats one call over all
+            cores, which has to wait for the slowest core after every layer.
+        device: "cpu", "cuda", or "auto" for CUDA where there is one.
+        backend: a backend's name, or "auto" to measure all for a moment and take the fastest.
+        threads: cores to use in all; by default those this process may use.
+
+    Raises:
+        RuntimeError: for CUDA without a device.
+        ValueError: for an unknown backend, naming those available.
+    """
+
+    def __init__(
+        self,
+        network: PolicyValueNetwork,
+        *,
+        batch_size: int = 128,
+        streams: int = 1,
+        device: str = "auto",
+        backend: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.batch_size = batch_size
+        self.streams = streams
+        self._available = available_backends(device, batch_size, streams, threads or cores())
+        self.rates: dict[str, float] = {}  # evaluations/s by backend, where measured
+        if backend == "auto":
+            self.rates = measure_backends(network, self._available, batch_size, streams)
+            backend = max(self.rates, key=lambda name: self.rates[name])
+            shown = ", ".join(f"{name} {rate:,.0f}" for name, rate in sorted(self.rates.items(), key=lambda r: -r[1]))
+            logger.info("inference by %s; measured evaluations/s: %s", backend, shown)
+        elif backend not in self._available:
+            raise ValueError(f"no backend {backend!r} here; available: {', '.join(self._available)}")
+        self.backend = backend
+        self._run: Backend = self._available[backend](network)
+
+    def update(self, network: PolicyValueNetwork) -> None:
+        """Load other weights into the same backend."""
+        self._run = self._available[self.backend](network)
+
+    def evaluate(self, planes: Array) -> tuple[Array, Array]:
+        """Policy logits [B, C] and win/draw/loss probabilities [B, 3] of ``planes`` float32 [B, 2, R, C].
+
+        All are seen by the side to move.
+        """
+        policy, value = self._run(planes)
+        return policy, softmax(value)
+
+
+class UniformEvaluator:
+    """No opinion at all: for tests, benchmarks, and search without a network."""
+
+    def evaluate(self, planes: Array) -> tuple[Array, Array]:
+        """Equal logits [B, C] and equal win/draw/loss probabilities [B, 3]."""
+        batch, _, _, columns = planes.shape
+        return np.zeros((batch, columns), np.float32), np.full((batch, 3), 1 / 3, np.float32)
+
+
+def softmax(logits: Array) -> Array:
+    """Softmax over the last axis."""
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)  # type: ignore[no-any-return]
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def measure_backends(
+    network: PolicyValueNetwork, available: dict[str, object], batch_size: int, streams: int, seconds: float = 0.3
+) -> dict[str, float]:
+    """Evaluations/s of each backend whose answers agree with fp32, with ``streams`` threads calling at once."""
+    config = network.config
+    rng = np.random.default_rng(0)
+    stones = rng.integers(0, 3, (batch_size, 1, config.rows, config.columns))
+    planes = np.concatenate([stones == 1, stones == 2], axis=1).astype(np.float32)
+    with torch.inference_mode():
+        expected = [softmax(y.numpy()) for y in fold_batch_norm(network)(torch.from_numpy(planes))]
+    rates: dict[str, float] = {}
+    for name, make in available.items():
+        try:
+            run: Backend = make(network)  # type: ignore[operator]
+            got = [softmax(y) for y in run(planes)]
+        except Exception as error:  # a backend that cannot run here must not end the program
+            logger.warning("backend %s does not work here: %s", name, str(error).splitlines()[0])
+            continue
+        deviation = max(float(np.abs(a - b).max()) for a, b in zip(got, expected, strict=True))
+        if not deviation < TOLERANCE:
+            logger.warning("backend %s deviates from fp32 by %.3f and is not used", name, deviation)
+            continue
+        rates[name] = measure_rate(run, planes, streams, seconds)
+    if not rates:
+        raise RuntimeError("no inference backend works on this machine")
+    return rates
+
+
+def measure_rate(run: Backend, planes: npt.NDArray[np.float32], streams: int, seconds: float) -> float:
+    """Evaluations/s when ``streams`` threads call with ``planes`` each."""
+    done = [0] * streams
+    starts = [0.0] * streams
+    ends = [0.0] * streams
+    barrier = threading.Barrier(streams)
+
+    def call_repeatedly(stream: int) -> None:
+        run(planes)
+        barrier.wait()
+        starts[stream] = time.perf_counter()
+        while (now := time.perf_counter()) < starts[stream] + seconds:
+            run(planes)
+            done[stream] += len(planes)
+        ends[stream] = now
+
+    threads = [threading.Thread(target=call_repeatedly, args=(stream,)) for stream in range(streams)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done) / (max(ends) - min(starts))

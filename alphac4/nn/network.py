@@ -1,0 +1,101 @@
+"""The policy/value network: a small residual CNN."""
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """The network's size."""
+
+    rows: int = 6
+    """Rows of the board."""
+    columns: int = 7
+    """Columns of the board, and moves of the policy."""
+    channels: int = 64
+    """Channels of the residual tower (AlphaZero: 256)."""
+    blocks: int = 4
+    """Residual blocks of two convolutions (AlphaZero: 19)."""
+    head_channels: int = 8
+    """Channels of the 1 x 1 convolution before each head (AlphaZero: 2 for the policy, 1 for the value)."""
+    value_hidden: int = 64
+    """Units of the value head's hidden layer (AlphaZero: 256)."""
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "columns", "channels", "head_channels", "value_hidden"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.blocks < 0:
+            raise ValueError(f"blocks must not be negative, not {self.blocks}")
+
+
+class ConvNorm(nn.Sequential):
+    """A convolution without bias, then batch norm, which folds into it for inference."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
+        super().__init__(
+            nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+
+    def folded(self) -> nn.Conv2d:
+        """One convolution that computes the same in evaluation mode."""
+        return cast(nn.Conv2d, fuse_conv_bn_eval(cast(nn.Conv2d, self[0]).eval(), cast(nn.BatchNorm2d, self[1]).eval()))
+
+
+class ResidualBlock(nn.Module):
+    """Two 3 x 3 convolutions around a skip connection (He et al. 2016)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first: nn.Module = ConvNorm(channels, channels, 3)
+        self.second: nn.Module = ConvNorm(channels, channels, 3)
+        # Zero-initialised last norm: a deep tower starts as the identity (Goyal et al. 2017).
+        nn.init.zeros_(cast(nn.BatchNorm2d, cast(ConvNorm, self.second)[1]).weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, channels, R, C] to the same shape."""
+        return torch.relu(x + self.second(torch.relu(self.first(x))))
+
+
+class PolicyValueNetwork(nn.Module):
+    """Planes [B, 2, R, C] (own stones, opponent's; bottom row first) to policy and win/draw/loss logits."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        cells = config.rows * config.columns
+        self.stem: nn.Module = ConvNorm(2, config.channels, 3)
+        self.tower = nn.Sequential(*(ResidualBlock(config.channels) for _ in range(config.blocks)))
+        # Both heads read one 1 x 1 convolution, split afterwards: one call instead of two.
+        self.heads: nn.Module = ConvNorm(config.channels, 2 * config.head_channels, 1)
+        self.policy = nn.Linear(config.head_channels * cells, config.columns)
+        self.value_hidden = nn.Linear(config.head_channels * cells, config.value_hidden)
+        self.value = nn.Linear(config.value_hidden, 3)
+        for output in (self.policy, self.value):  # near-uniform opinions before any training
+            nn.init.normal_(output.weight, std=0.01)
+            nn.init.zeros_(output.bias)
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Policy logits [B, C] and win/draw/loss logits [B, 3], seen by the side to move."""
+        x = torch.relu(self.heads(self.tower(torch.relu(self.stem(planes)))))
+        policy, value = x.chunk(2, dim=1)
+        hidden = torch.relu(self.value_hidden(value.flatten(1)))
+        return self.policy(policy.flatten(1)), self.value(hidden)
+
+
+def fold_batch_norm(network: PolicyValueNetwork) -> PolicyValueNetwork:
+    """A copy for inference with every batch norm folded into its convolution."""
+    folded = PolicyValueNetwork(network.config)
+    folded.load_state_dict(network.state_dict())
+    folded.eval()
+    folded.stem = cast(ConvNorm, folded.stem).folded()
+    for block in folded.tower:
+        block = cast(ResidualBlock, block)
+        block.first, block.second = cast(ConvNorm, block.first).folded(), cast(ConvNorm, block.second).folded()
+    folded.heads = cast(ConvNorm, folded.heads).folded()
+    return folded.requires_grad_(False)

@@ -1,0 +1,1 @@
+"""Games the network plays against itself, and the samples they leave."""

@@ -1,0 +1,63 @@
+"""How self-play searches, explores and records."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from alphac4.mcts.puct import PuctConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfPlayConfig:
+    """Settings of self-play; a "full" search is deep and recorded for the policy, a "fast" one only plays on."""
+
+    games: int = 256
+    """Games in lockstep, shared out over the actors (AlphaZero: 5000 actors; here one batch a core)."""
+    full_simulations: int = 128
+    """Root visits of a full search, those kept from the last move included (AlphaZero: 800; KataGo: 600)."""
+    fast_simulations: int = 24
+    """Root visits of a fast search (KataGo: 100)."""
+    full_share: float = 0.25
+    """Share of moves searched in full: playout-cap randomisation (KataGo: 0.25)."""
+    record_fast: bool = True
+    """Keep the positions of fast searches as well, for the value only."""
+    policy_target: Literal["visits", "completed_q"] = "completed_q"
+    """What the policy learns: shares of visits (AlphaZero), or the prior improved by the values found
+    (Gumbel AlphaZero, Danihelka et al. 2022, equation 11), which says more when visits are few."""
+    completed_q_scale: float = 1.0
+    """Weight of the values in an improved policy: Gumbel's c_scale (paper: 1.0 for board games)."""
+    completed_q_visits: float = 50.0
+    """Gumbel's c_visit (paper: 50)."""
+    gumbel_actions: int = 0
+    """Moves that sequential halving considers at the root in a full search; 0 searches the root by PUCT with
+    Dirichlet noise instead (Gumbel AlphaZero: 16)."""
+    noise_concentration: float = 10.0
+    """Total concentration of the root's Dirichlet noise, shared by the legal moves (AlphaZero: 10 / legal moves)."""
+    noise_fraction: float = 0.25
+    """Share of noise in the root's priors, in full searches (AlphaZero: 0.25)."""
+    opening_plies: int = 8
+    """Games start after 0 to this many random moves (KataGo: a share of games from varied openings)."""
+    opening_share: float = 0.5
+    """Share of games that start with random moves; the others start from the empty board."""
+    temperature: float = 1.0
+    """Exponent's inverse on visits for choosing the move at the start (AlphaZero: 1.0)."""
+    temperature_end: float = 0.25
+    """The same late in the game (AlphaZero: 0)."""
+    temperature_halflife: float = 10.0
+    """Plies in which the temperature falls half-way to its end (KataGo: the board's width)."""
+    puct: PuctConfig = field(default_factory=PuctConfig)
+    """Exploration in the tree."""
+
+    def __post_init__(self) -> None:
+        positive = ("games", "full_simulations", "fast_simulations", "noise_concentration", "temperature_halflife")
+        for name in positive:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+        for name in ("full_share", "noise_fraction", "opening_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
+        if self.full_share == 0:
+            raise ValueError("full_share must be above 0: without full searches the policy learns nothing")
+        if self.temperature < 0 or self.temperature_end < 0:
+            raise ValueError("temperatures must not be negative")
+        if self.opening_plies < 0 or self.gumbel_actions < 0:
+            raise ValueError("opening_plies and gumbel_actions must not be negative")

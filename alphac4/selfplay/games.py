@@ -1,0 +1,365 @@
+"""Games of self-play as arrays: every slot walks from leaf to leaf, move to move and game to game.
+
+Slots never wait for one another: a slot whose search is done plays its move, and a slot whose game is over
+starts the next one, within the same step. So every network call is full.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.compiled import compiled
+from alphac4.game.rules import U64_0, Geometry, column_cells, has_run, legal_cells, play
+from alphac4.mcts import random_state
+from alphac4.mcts.improvement import gumbel_action, improved_policy, visit_policy
+from alphac4.mcts.puct import add_root_noise, expand, write_planes
+from alphac4.mcts.selection import Selection
+from alphac4.mcts.simulation import simulate
+from alphac4.mcts.tree import (
+    NO_NODE,
+    PROVEN_DRAW,
+    ROOT,
+    UNPROVEN,
+    Trees,
+    advance_root,
+    best_action,
+    node_proof,
+    plant,
+    root_value,
+    root_visits,
+)
+from alphac4.selfplay.config import SelfPlayConfig
+
+# What a slot does next.
+NEW_GAME = 0
+NEW_MOVE = 1  # decide how deep to search
+NEW_SEARCH = 2  # the root is evaluated: add noise
+SEARCHING = 3
+
+SIMULATIONS = 0  # index into Games.counters
+
+
+class Games(NamedTuple):
+    """T games under way with what they have recorded so far; C cells bound the plies of a game."""
+
+    stage: npt.NDArray[np.int8]  # [T]
+    full: npt.NDArray[np.bool_]  # [T] whether the current search is a full one
+    target: npt.NDArray[np.int32]  # [T] root visits at which it ends
+    begun: npt.NDArray[np.int32]  # [T] root visits kept when it began
+    plies: npt.NDArray[np.int32]  # [T] moves played, the random opening included
+    opening: npt.NDArray[np.int32]  # [T] random moves at the start
+    prior: npt.NDArray[np.float32]  # [T, A] the network's policy at the root, without noise
+    gumbels: npt.NDArray[np.float32]  # [T, A]
+    moves: npt.NDArray[np.int8]  # [T, C] columns played
+    own: npt.NDArray[np.uint64]  # [T, C] the position before each move
+    occupied: npt.NDArray[np.uint64]  # [T, C]
+    policy: npt.NDArray[np.float32]  # [T, C, A] the policy target there
+    surprise: npt.NDArray[np.float32]  # [T, C] KL(policy target || network's policy), nats
+    value: npt.NDArray[np.float32]  # [T, C] the root value to the side to move
+    draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
+    deep: npt.NDArray[np.bool_]  # [T, C] whether the search was a full one
+    counters: npt.NDArray[np.int64]  # [1]
+
+
+class Finished(NamedTuple):
+    """Finished games, row after row, until the host takes them. G games."""
+
+    count: npt.NDArray[np.int64]  # [1] rows in use
+    moves: npt.NDArray[np.int8]  # [G, C]
+    plies: npt.NDArray[np.int32]  # [G]
+    opening: npt.NDArray[np.int32]  # [G]
+    outcome: npt.NDArray[np.int8]  # [G] +1 the first player won, 0 draw, -1 lost
+    own: npt.NDArray[np.uint64]  # [G, C]
+    occupied: npt.NDArray[np.uint64]  # [G, C]
+    policy: npt.NDArray[np.float32]  # [G, C, A]
+    surprise: npt.NDArray[np.float32]  # [G, C]
+    value: npt.NDArray[np.float32]  # [G, C]
+    draw: npt.NDArray[np.float32]  # [G, C]
+    deep: npt.NDArray[np.bool_]  # [G, C]
+
+
+class Rules(NamedTuple):
+    """`SelfPlayConfig` for compiled code."""
+
+    full_simulations: int
+    fast_simulations: int
+    full_share: float
+    completed_q: bool
+    c_scale: float
+    c_visit: float
+    gumbel_actions: int
+    noise_concentration: float
+    noise_fraction: float
+    opening_plies: int
+    opening_share: float
+    temperature: float
+    temperature_end: float
+    temperature_halflife: float
+
+
+def make_rules(config: SelfPlayConfig) -> Rules:
+    """The configuration's numbers as compiled code takes them."""
+    return Rules(
+        config.full_simulations,
+        config.fast_simulations,
+        config.full_share,
+        config.policy_target == "completed_q",
+        config.completed_q_scale,
+        config.completed_q_visits,
+        config.gumbel_actions,
+        config.noise_concentration,
+        config.noise_fraction,
+        config.opening_plies,
+        config.opening_share,
+        config.temperature,
+        config.temperature_end,
+        config.temperature_halflife,
+    )
+
+
+def _rows(count: int, geometry: Geometry) -> dict[str, npt.NDArray[np.generic]]:
+    """The arrays that describe ``count`` games move by move."""
+    cells, actions = geometry.cells, geometry.columns
+    return {
+        "plies": np.zeros(count, np.int32),
+        "opening": np.zeros(count, np.int32),
+        "moves": np.zeros((count, cells), np.int8),
+        "own": np.zeros((count, cells), np.uint64),
+        "occupied": np.zeros((count, cells), np.uint64),
+        "policy": np.zeros((count, cells, actions), np.float32),
+        "surprise": np.zeros((count, cells), np.float32),
+        "value": np.zeros((count, cells), np.float32),
+        "draw": np.zeros((count, cells), np.float32),
+        "deep": np.zeros((count, cells), np.bool_),
+    }
+
+
+def make_games(count: int, geometry: Geometry) -> Games:
+    """``count`` slots, each about to start a game."""
+    return Games(
+        stage=np.full(count, NEW_GAME, np.int8),
+        full=np.zeros(count, np.bool_),
+        target=np.zeros(count, np.int32),
+        begun=np.zeros(count, np.int32),
+        prior=np.zeros((count, geometry.columns), np.float32),
+        gumbels=np.zeros((count, geometry.columns), np.float32),
+        counters=np.zeros(1, np.int64),
+        **_rows(count, geometry),  # type: ignore[arg-type]
+    )
+
+
+def make_finished(count: int, geometry: Geometry) -> Finished:
+    """Room for ``count`` finished games."""
+    return Finished(
+        count=np.zeros(1, np.int64),
+        outcome=np.zeros(count, np.int8),
+        **_rows(count, geometry),  # type: ignore[arg-type]
+    )
+
+
+@compiled
+def play_opening(geometry: Geometry, trees: Trees, games: Games, t: int, rules: Rules) -> None:
+    """Start a game in slot ``t``: from the empty board, or after random moves that do not end it."""
+    while True:
+        wanted = 0
+        if random_state.uniform(trees.rng, t) < rules.opening_share:
+            wanted = random_state.below(trees.rng, t, rules.opening_plies + 1)
+        own, occupied = U64_0, U64_0
+        games.plies[t] = 0
+        over = False
+        for ply in range(wanted):
+            legal = legal_cells(geometry, occupied)
+            if legal == U64_0:
+                over = True
+                break
+            column = random_state.below(trees.rng, t, geometry.columns)
+            while legal & column_cells(geometry, column) == U64_0:
+                column = random_state.below(trees.rng, t, geometry.columns)
+            games.moves[t, ply] = column
+            own, occupied = play(geometry, own, occupied, column)
+            games.plies[t] = ply + 1
+            if has_run(geometry, own ^ occupied):
+                over = True
+                break
+        if not over and occupied != geometry.board:
+            break
+    games.opening[t] = games.plies[t]
+    games.stage[t] = NEW_MOVE
+    plant(geometry, trees, t, own, occupied)
+
+
+@compiled
+def begin_move(geometry: Geometry, trees: Trees, games: Games, t: int, rules: Rules) -> None:
+    """Choose between a full and a fast search (playout-cap randomisation, Wu 2019)."""
+    full = random_state.uniform(trees.rng, t) < rules.full_share
+    games.full[t] = full
+    games.target[t] = rules.full_simulations if full else rules.fast_simulations
+    if full and rules.gumbel_actions > 0 and root_visits(trees, t) > 0:
+        plant(geometry, trees, t, trees.own[t], trees.occupied[t])  # halving counts from a fresh root
+    games.stage[t] = NEW_SEARCH
+
+
+@compiled
+def begin_search(trees: Trees, games: Games, t: int, rules: Rules) -> None:
+    """Keep the root's own policy for the targets, then add what makes this search explore."""
+    games.begun[t] = root_visits(trees, t)
+    for a in range(games.prior.shape[1]):
+        games.prior[t, a] = trees.prior[t, ROOT, a]
+        games.gumbels[t, a] = random_state.gumbel(trees.rng, t) if rules.gumbel_actions > 0 else 0.0
+    if games.full[t] and rules.gumbel_actions == 0:
+        add_root_noise(trees, t, rules.noise_concentration, rules.noise_fraction)
+    games.stage[t] = SEARCHING
+
+
+@compiled
+def forced_root_action(trees: Trees, games: Games, t: int, rules: Rules) -> int:
+    """The root action that sequential halving prescribes; NO_NODE leaves it to the score."""
+    if rules.gumbel_actions == 0 or not games.full[t]:
+        return NO_NODE
+    return gumbel_action(
+        trees,
+        t,
+        games.prior[t],
+        games.gumbels[t],
+        rules.gumbel_actions,
+        rules.full_simulations,
+        root_visits(trees, t),
+        rules.c_visit,
+        rules.c_scale,
+    )
+
+
+@compiled
+def choose_move(trees: Trees, games: Games, t: int, rules: Rules) -> int:
+    """The move of the game: by visits to the power of 1/temperature, which falls with the plies."""
+    if node_proof(trees, t, ROOT) != UNPROVEN:
+        return best_action(trees, t)
+    if games.full[t] and rules.gumbel_actions > 0:
+        forced = forced_root_action(trees, games, t, rules)
+        return forced if forced != NO_NODE else best_action(trees, t)
+    decay = 0.5 ** (games.plies[t] / rules.temperature_halflife)
+    temperature = rules.temperature_end + (rules.temperature - rules.temperature_end) * decay
+    if temperature < 0.05:
+        return best_action(trees, t)
+    most = 0
+    for a in range(games.prior.shape[1]):
+        if trees.proof[t, ROOT, a] >= PROVEN_DRAW:
+            most = max(most, trees.visits[t, ROOT, a])
+    if most == 0:
+        return best_action(trees, t)
+    total = 0.0
+    for a in range(games.prior.shape[1]):
+        if trees.proof[t, ROOT, a] >= PROVEN_DRAW:
+            total += (trees.visits[t, ROOT, a] / most) ** (1.0 / temperature)
+    left = random_state.uniform(trees.rng, t) * total
+    for a in range(games.prior.shape[1]):
+        if trees.proof[t, ROOT, a] >= PROVEN_DRAW:
+            left -= (trees.visits[t, ROOT, a] / most) ** (1.0 / temperature)
+            if left < 0.0:
+                return a
+    return best_action(trees, t)
+
+
+@compiled
+def record_search(trees: Trees, games: Games, t: int, rules: Rules) -> None:
+    """Write down the position and what the search says of it."""
+    ply = games.plies[t]
+    games.own[t, ply] = trees.own[t]
+    games.occupied[t, ply] = trees.occupied[t]
+    games.deep[t, ply] = games.full[t]
+    proof = node_proof(trees, t, ROOT)
+    games.value[t, ply] = root_value(trees, t)
+    games.draw[t, ply] = trees.draw_sum[t] / max(trees.draw_count[t], 1)
+    if proof != UNPROVEN:
+        games.draw[t, ply] = 1.0 if proof == PROVEN_DRAW else 0.0
+    policy = games.policy[t, ply]
+    if rules.completed_q:
+        improved_policy(trees, t, games.prior[t], rules.c_visit, rules.c_scale, policy)
+    else:
+        visit_policy(trees, t, policy)
+    surprise = 0.0
+    if proof == UNPROVEN:
+        for a in range(len(policy)):
+            if policy[a] > 0.0:
+                surprise += policy[a] * np.log(policy[a] / (games.prior[t, a] + 1e-12))
+    games.surprise[t, ply] = surprise
+
+
+@compiled
+def play_move(geometry: Geometry, trees: Trees, games: Games, finished: Finished, t: int, rules: Rules) -> None:
+    """Record the search, play its move, and hand a finished game over."""
+    record_search(trees, games, t, rules)
+    column = choose_move(trees, games, t, rules)
+    ply = games.plies[t]
+    games.moves[t, ply] = column
+    games.plies[t] = ply + 1
+    own, occupied = play(geometry, trees.own[t], trees.occupied[t], column)
+    won = has_run(geometry, own ^ occupied)
+    if not won and occupied != geometry.board:
+        advance_root(geometry, trees, t, column)
+        games.stage[t] = NEW_MOVE
+        return
+    row = finished.count[0]
+    finished.count[0] = row + 1
+    finished.outcome[row] = 0 if not won else (1 if ply % 2 == 0 else -1)
+    finished.plies[row] = games.plies[t]
+    finished.opening[row] = games.opening[t]
+    finished.moves[row] = games.moves[t]
+    finished.own[row] = games.own[t]
+    finished.occupied[row] = games.occupied[t]
+    finished.policy[row] = games.policy[t]
+    finished.surprise[row] = games.surprise[t]
+    finished.value[row] = games.value[t]
+    finished.draw[row] = games.draw[t]
+    finished.deep[row] = games.deep[t]
+    games.stage[t] = NEW_GAME
+
+
+@compiled
+def advance(
+    geometry: Geometry,
+    trees: Trees,
+    games: Games,
+    finished: Finished,
+    rules: Rules,
+    selection: Selection,
+    logits: npt.NDArray[np.float32],
+    wdl: npt.NDArray[np.float32],
+    planes: npt.NDArray[np.float32],
+) -> None:
+    """Take in the evaluation of every slot's leaf ([T, A] and [T, 3]) and walk on to its next one ([T, 2, R, C])."""
+    capacity = trees.parent.shape[1]
+    room = finished.outcome.shape[0]
+    for t in range(trees.size.shape[0]):
+        expand(trees, t, logits[t], wdl[t], selection)
+        while trees.leaf[t] == NO_NODE:
+            if games.stage[t] == NEW_GAME:
+                if finished.count[0] >= room:
+                    break  # wait for the host to take the finished games
+                play_opening(geometry, trees, games, t, rules)
+            elif games.stage[t] == NEW_MOVE:
+                begin_move(geometry, trees, games, t, rules)
+            elif games.stage[t] == NEW_SEARCH:
+                begin_search(trees, games, t, rules)
+            elif (
+                root_visits(trees, t) >= games.target[t]
+                or trees.size[t] >= capacity
+                or node_proof(trees, t, ROOT) != UNPROVEN
+            ):
+                play_move(geometry, trees, games, finished, t, rules)
+            else:
+                games.counters[SIMULATIONS] += 1
+                simulate(geometry, trees, t, selection, forced_root_action(trees, games, t, rules))
+        if trees.leaf[t] != NO_NODE:
+            write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[t])
+
+
+@compiled
+def restart_searches(geometry: Geometry, trees: Trees, games: Games) -> None:
+    """Search every game's current position anew, as the network has changed."""
+    for t in range(trees.size.shape[0]):
+        trees.leaf[t] = NO_NODE
+        if games.stage[t] != NEW_GAME:
+            plant(geometry, trees, t, trees.own[t], trees.occupied[t])
+            games.stage[t] = NEW_MOVE
