@@ -86,12 +86,46 @@ class OpenVinoBackend:
         return requests[size]
 
     def _compile(self, size: int) -> Any:
-        import openvino
+        openvino = import_openvino()
+        return openvino.Core().compile_model(build_openvino_model(self._network, size), "CPU", self._options)
 
-        config = self._network.config
-        shape = [size, 2, config.rows, config.columns]
-        model = openvino.convert_model(self._network, example_input=torch.zeros(shape), input=shape)
-        return openvino.Core().compile_model(model, "CPU", self._options)
+
+def import_openvino() -> Any:
+    """OpenVINO without its telemetry, which waits for the network at exit and sends what nobody asked it to."""
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type] - then its own stub is used
+    import openvino
+
+    return openvino
+
+
+def build_openvino_model(network: PolicyValueNetwork, batch: int) -> Any:
+    """The folded network as an OpenVINO graph for a fixed batch; tracing it from PyTorch would take seconds."""
+    import_openvino()
+    from openvino import Model, opset13
+
+    config = network.config
+    weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
+
+    def convolve(x: Any, name: str) -> Any:
+        kernel, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+        pad = [kernel.shape[-1] // 2] * 2
+        return opset13.add(
+            opset13.convolution(x, kernel, [1, 1], pad, pad, [1, 1]), bias.reshape(1, -1, 1, 1).astype(np.float32)
+        )
+
+    def linear(x: Any, name: str) -> Any:
+        return opset13.add(opset13.matmul(x, weights[f"{name}.weight"], False, True), weights[f"{name}.bias"])
+
+    planes = opset13.parameter([batch, 2, config.rows, config.columns], np.float32)
+    x = opset13.relu(convolve(planes, "stem"))
+    for block in range(config.blocks):
+        inner = opset13.relu(convolve(x, f"tower.{block}.first"))
+        x = opset13.relu(opset13.add(x, convolve(inner, f"tower.{block}.second")))
+    heads = opset13.split(opset13.relu(convolve(x, "heads")), np.int64(1), 2)
+    flat = np.array([batch, -1], np.int64)
+    policy = linear(opset13.reshape(heads.output(0), flat, False), "policy")
+    hidden = opset13.relu(linear(opset13.reshape(heads.output(1), flat, False), "value_hidden"))
+    return Model([policy, linear(hidden, "value")], [planes])
 
 
 def available_backends(
