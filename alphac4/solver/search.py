@@ -16,13 +16,15 @@ CLAIM = bool(P("CLAIM", 1))
 WR = P("WR", 0)
 WF = P("WF", 0)
 WL = P("WL", 0)
+WLG = P("WLG", 0)
 WA = P("WA", 0)
 WD = P("WD", 0)
 WV = P("WV", 0)
 HB = P("HB", 8)
 HMAX = P("HMAX", 64)
 LINES = P("LINES", 0)
-PC = P("PC", 2)
+PC = P("PC", 8)
+PR = P("PR", 0)
 def lines():
     import itertools
     out = np.zeros(64, np.int64)
@@ -32,7 +34,7 @@ def lines():
                 pts=[(c+dc*k,r+dr*k) for k in range(4)]
                 if all(0<=x<7 and 0<=y<6 for x,y in pts):
                     for x,y in pts: out[x*7+y]+=LINES
-            out[c*7+r] += PC*min(c,6-c)
+            out[c*7+r] += PC*min(c,6-c)+PR*r
     return out
 STATIC = lines()
 HIST = P("HIST", 0)
@@ -110,7 +112,7 @@ def null_window(geometry, root_own, root_occ, root_moves, root_plies, threshold,
             if WF and forced != U0:
                 score += WF
             if WL:
-                score += count_bits(W & ~legal) * WL
+                score += (count_bits(W & ~legal) * WL + count_bits(W & ~legal & good) * WLG)
             if WA and (W & (move << U1)) != U0:
                 score -= WA
             if WD:

@@ -1,0 +1,189 @@
+"""Actors: each plays its share of the games in lockstep on one core, with its own calls to the network."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.game.rules import Geometry
+from alphac4.mcts.search import Evaluate
+from alphac4.mcts.tree import make_trees
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.games import (
+    SIMULATIONS,
+    Finished,
+    Games,
+    advance,
+    make_finished,
+    make_games,
+    make_rules,
+    restart_searches,
+)
+from alphac4.selfplay.replay import Samples
+
+SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
+
+
+@dataclass(kw_only=True)
+class Work:
+    """What an actor has done since it was asked last."""
+
+    simulations: int = 0
+    evaluations: int = 0
+    network_seconds: float = 0.0
+    tree_seconds: float = 0.0
+
+    def add(self, other: "Work") -> None:
+        """Add another's figures."""
+        self.simulations += other.simulations
+        self.evaluations += other.evaluations
+        self.network_seconds += other.network_seconds
+        self.tree_seconds += other.tree_seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """G games finished by one actor, move by move, and the samples they left."""
+
+    samples: Samples
+    games: Finished  # [G] rows
+    work: Work = field(default_factory=Work)
+
+
+class Actor:
+    """Plays ``slots`` games at once; its games go on from one `play` to the next."""
+
+    def __init__(
+        self, geometry: Geometry, config: SelfPlayConfig, evaluator: Evaluate, slots: int, rng: np.random.Generator
+    ) -> None:
+        self.geometry = geometry
+        self.config = config
+        self.evaluator = evaluator
+        nodes = max(config.full_simulations, config.fast_simulations) + 2
+        self._trees = make_trees(slots, nodes, geometry, rng)
+        self._games = make_games(slots, geometry)
+        self._finished = make_finished(4 * slots, geometry)
+
+    def play(self, samples: int, stop: threading.Event) -> Iterator[Block]:
+        """Play until at least ``samples`` positions are recorded, or ``stop`` is set; games then stay where they are."""
+        geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
+        rules, selection = make_rules(self.config), self.config.puct.selection()
+        slots = len(trees.size)
+        restart_searches(geometry, trees, games)
+        planes = np.zeros((slots, 2, geometry.rows, geometry.columns), np.float32)
+        logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
+        work, recorded, held = Work(), 0, 0
+        games.counters[:] = 0
+        now = last_block = time.perf_counter()
+        while recorded + held < samples and not stop.is_set():
+            advance(geometry, trees, games, finished, rules, selection, logits, wdl, planes)
+            walked = time.perf_counter()
+            logits, wdl = self.evaluator.evaluate(planes)
+            work.tree_seconds += walked - now
+            now = time.perf_counter()
+            work.network_seconds += now - walked
+            work.evaluations += slots
+            count = int(finished.count[0])
+            held = int(self._recorded_mask(count).sum()) if count else 0
+            if count >= 2 * slots or (count and now - last_block > SECONDS_BETWEEN_BLOCKS):
+                recorded, held, last_block = recorded + held, 0, now
+                yield self._take_block(work)
+                work = Work()
+        # The leaves under way have been evaluated for nothing: the next call searches anew.
+        if finished.count[0] and not stop.is_set():
+            yield self._take_block(work)
+
+    def _recorded_mask(self, count: int) -> npt.NDArray[np.bool_]:
+        """[G, C] which plies of the finished games are samples."""
+        finished = self._finished
+        ply = np.arange(self.geometry.cells)
+        mask = (ply >= finished.opening[:count, None]) & (ply < finished.plies[:count, None])
+        return mask if self.config.record_fast else mask & finished.deep[:count]
+
+    def _take_block(self, work: Work) -> Block:
+        count = int(self._finished.count[0])
+        mask = self._recorded_mask(count)
+        games = self._copy(count)
+        self._finished.count[0] = 0
+        work.simulations = int(self._games.counters[SIMULATIONS])
+        self._games.counters[SIMULATIONS] = 0
+        ply = np.broadcast_to(np.arange(self.geometry.cells), mask.shape)
+        to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
+        samples = Samples(
+            own=games.own[mask],
+            occupied=games.occupied[mask],
+            policy=games.policy[mask].astype(np.float16),
+            full=games.deep[mask],
+            outcome=(games.outcome[:, None] * to_move)[mask].astype(np.int8),
+            value=games.value[mask],
+            draw=games.draw[mask],
+            plies_left=(games.plies[:, None] - ply)[mask].astype(np.uint8),
+        )
+        return Block(samples=samples, games=games, work=work)
+
+    def _copy(self, count: int) -> Finished:
+        rows = {name: getattr(self._finished, name)[:count].copy() for name in Finished._fields if name != "count"}
+        return Finished(count=np.array([count]), **rows)
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The games under way, for a later `restore`: between two calls of `play` nothing else matters."""
+        trees = {name: getattr(self._trees, name) for name in ("own", "occupied", "rng")}
+        games = {name: getattr(self._games, name) for name in Games._fields}
+        return {f"{kind}.{name}": a for kind, part in (("trees", trees), ("games", games)) for name, a in part.items()}
+
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take up the games of `state`.
+
+        Raises:
+            ValueError: if they were played with other settings.
+        """
+        for name, array in self.state().items():
+            if name not in state or state[name].shape != array.shape:
+                raise ValueError("the saved games do not fit the settings")
+            array[...] = state[name]
+
+
+def play_together(
+    actors: list[Actor], samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]
+) -> None:
+    """Let every actor play its share of ``samples`` on a thread of its own; ``on_block(actor, block)`` runs here.
+
+    An exception, here or in an actor, stops all of them and is raised once they have stopped.
+    """
+    share = -(-samples // len(actors))
+    blocks: queue.Queue[tuple[int, Block | BaseException | None]] = queue.Queue()
+    halt = threading.Event()
+
+    class Either(threading.Event):
+        def is_set(self) -> bool:
+            return stop.is_set() or halt.is_set()
+
+    def work(index: int) -> None:
+        try:
+            for block in actors[index].play(share, Either()):
+                blocks.put((index, block))
+            blocks.put((index, None))
+        except BaseException as error:  # carried to the caller
+            blocks.put((index, error))
+
+    threads = [threading.Thread(target=work, args=(index,), name=f"actor-{index}") for index in range(len(actors))]
+    for thread in threads:
+        thread.start()
+    try:
+        running = len(actors)
+        while running:
+            index, block = blocks.get()
+            if isinstance(block, BaseException):
+                raise block
+            if block is None:
+                running -= 1
+            else:
+                on_block(index, block)
+    finally:
+        halt.set()
+        for thread in threads:
+            thread.join()

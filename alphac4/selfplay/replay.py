@@ -1,0 +1,183 @@
+"""Recorded positions: shards of bitboards on disk, the training window, batches."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import safetensors
+import safetensors.numpy
+
+from alphac4.files import write_atomically
+from alphac4.game.rules import Geometry
+
+logger = logging.getLogger(__name__)
+
+
+class Samples(NamedTuple):
+    """S recorded positions, each seen by its side to move."""
+
+    own: npt.NDArray[np.uint64]  # [S]
+    occupied: npt.NDArray[np.uint64]  # [S]
+    policy: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
+    full: npt.NDArray[np.bool_]  # [S] whether the policy came from a full search and may be learned
+    outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
+    value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
+    draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
+    plies_left: npt.NDArray[np.uint8]  # [S] moves to the end of the game
+
+    def __len__(self) -> int:  # type: ignore[override] - positions, not fields
+        """The number of positions."""
+        return self.own.shape[0]
+
+    def take(self, index: slice | npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> "Samples":
+        """Some of the positions."""
+        return Samples(*(field[index] for field in tuple(self)))
+
+
+def concatenate(parts: Sequence[Samples]) -> Samples:
+    """All positions of all parts, in order."""
+    return Samples(*(np.concatenate([tuple(part)[field] for part in parts]) for field in range(len(Samples._fields))))
+
+
+def save_shard(path: Path, samples: Samples, iteration: int) -> None:
+    """Write a shard atomically."""
+    fields = {name: np.ascontiguousarray(value) for name, value in zip(Samples._fields, tuple(samples), strict=True)}
+    write_atomically(path, safetensors.numpy.save(fields, {"format": "alphac4-replay-1", "iteration": str(iteration)}))
+
+
+def load_shard(path: Path) -> Samples:
+    """Read a shard back.
+
+    Raises:
+        ValueError: in one line, if it is truncated, damaged or not a shard.
+    """
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            if (file.metadata() or {}).get("format") != "alphac4-replay-1":
+                raise ValueError(f"{path}: not a shard of samples")
+            samples = Samples(*(file.get_tensor(name) for name in Samples._fields))
+    except (safetensors.SafetensorError, OSError) as error:
+        raise ValueError(f"{path}: damaged shard: {str(error).splitlines()[0]}") from error
+    if len({field.shape[0] for field in tuple(samples)}) != 1:
+        raise ValueError(f"{path}: damaged shard: fields of different length")
+    return samples
+
+
+def window_size(total: int, minimum: int, exponent: float, slope: float) -> int:
+    """How many of the latest of ``total`` samples to train on: grows sublinearly with the run.
+
+    ``c (1 + b ((N / c)^a - 1) / a)`` for N > c, else N: Wu 2019 (KataGo), appendix C, with a = 0.75, b = 0.4.
+    """
+    if total <= minimum:
+        return total
+    return int(minimum * (1 + slope * ((total / minimum) ** exponent - 1) / exponent))
+
+
+class Replay:
+    """The shards of one run in a folder, and the latest samples in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._shards: list[tuple[Path, Samples]] = []
+        self.total = 0  # samples ever recorded, dropped shards included
+
+    def shard_path(self, iteration: int, number: int) -> Path:
+        """Where the ``number``-th shard of an iteration lies; names sort in the order of recording."""
+        return self.folder / f"{iteration:06d}-{number:04d}.safetensors"
+
+    def add(self, samples: Samples, iteration: int, number: int) -> None:
+        """Record samples on disk, then in the window."""
+        path = self.shard_path(iteration, number)
+        save_shard(path, samples, iteration)
+        self._shards.append((path, samples))
+        self.total += len(samples)
+
+    def load(self) -> None:
+        """Read all shards of the folder; a damaged one is reported in one line and left out."""
+        self._shards = []
+        for path in sorted(self.folder.glob("*.safetensors")):
+            try:
+                self._shards.append((path, load_shard(path)))
+            except ValueError as error:
+                logger.warning("%s; the run goes on without it", error)
+
+    def recorded(self, iteration: int) -> tuple[int, int]:
+        """``(shards, samples)`` recorded in an iteration; shards counts up to the highest number on disk."""
+        prefix = f"{iteration:06d}-"
+        mine = [(path, samples) for path, samples in self._shards if path.name.startswith(prefix)]
+        numbers = [int(path.stem.split("-")[1]) + 1 for path in self.folder.glob(prefix + "*.safetensors")]
+        return max(numbers, default=0), sum(len(samples) for _, samples in mine)
+
+    def window(self, size: int) -> Samples:
+        """The latest ``size`` samples (fewer if there are not as many), oldest first."""
+        parts: list[Samples] = []
+        left = size
+        for _, samples in reversed(self._shards):
+            if left <= 0:
+                break
+            parts.append(samples.take(slice(max(0, len(samples) - left), None)))
+            left -= len(samples)
+        if not parts:
+            raise ValueError(f"{self.folder}: no samples to train on")
+        return concatenate(parts[::-1])
+
+    def drop_old(self, keep: int) -> None:
+        """Forget, and remove from disk, shards that lie wholly before the latest ``keep`` samples."""
+        held = 0
+        for index in range(len(self._shards) - 1, -1, -1):
+            if held >= keep:
+                for path, _ in self._shards[: index + 1]:
+                    path.unlink(missing_ok=True)
+                del self._shards[: index + 1]
+                return
+            held += len(self._shards[index][1])
+
+
+def make_planes(geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64]) -> np.ndarray:
+    """Planes float32 [S, 2, rows, columns] of positions [S], bottom row first: own stones, the opponent's."""
+    bits = np.array(
+        [[column * (geometry.rows + 1) + row for column in range(geometry.columns)] for row in range(geometry.rows)],
+        np.uint64,
+    )
+    sides = np.stack([own, own ^ occupied], axis=1)[:, :, None, None]
+    return ((sides >> bits) & np.uint64(1)).astype(np.float32)
+
+
+def value_targets(samples: Samples, outcome_share: float) -> npt.NDArray[np.float32]:
+    """Win/draw/loss targets [S, 3]: the game's outcome mixed with the search's root value.
+
+    ``outcome_share`` 1 learns from outcomes alone (AlphaZero), 0 from root values alone; half is a common choice.
+    """
+    outcome = np.stack([samples.outcome == 1, samples.outcome == 0, samples.outcome == -1], axis=1)
+    draw = np.clip(samples.draw, 0.0, 1.0 - np.abs(samples.value))
+    root = np.stack([(1 - draw + samples.value) / 2, draw, (1 - draw - samples.value) / 2], axis=1)
+    return (outcome_share * outcome + (1 - outcome_share) * root).astype(np.float32)
+
+
+class Batch(NamedTuple):
+    """B training positions."""
+
+    planes: npt.NDArray[np.float32]  # [B, 2, R, C]
+    policy: npt.NDArray[np.float32]  # [B, A]
+    policy_weight: npt.NDArray[np.float32]  # [B] 1 where the policy may be learned, else 0
+    wdl: npt.NDArray[np.float32]  # [B, 3]
+
+
+def batches(
+    samples: Samples, geometry: Geometry, size: int, count: int, outcome_share: float, rng: np.random.Generator
+) -> Iterator[Batch]:
+    """``count`` batches: shuffled passes over the samples, half of the positions mirrored left to right."""
+    order = np.empty(0, np.int64)
+    for _ in range(count):
+        while len(order) < size:
+            order = np.concatenate([order, rng.permutation(len(samples))])
+        chosen, order = samples.take(order[:size]), order[size:]
+        planes = make_planes(geometry, chosen.own, chosen.occupied)
+        policy = chosen.policy.astype(np.float32)
+        flip = rng.random(size) < 0.5
+        planes[flip] = planes[flip][..., ::-1]
+        policy[flip] = policy[flip][:, ::-1]
+        yield Batch(planes, policy, chosen.full.astype(np.float32), value_targets(chosen, outcome_share))
