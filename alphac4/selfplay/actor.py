@@ -14,6 +14,7 @@ from alphac4.mcts.search import Evaluate
 from alphac4.mcts.tree import make_trees
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import (
+    NEW_GAME,
     SIMULATIONS,
     Finished,
     Games,
@@ -69,7 +70,7 @@ class Actor:
         self._finished = make_finished(4 * slots, geometry)
 
     def play(self, samples: int, stop: threading.Event) -> Iterator[Block]:
-        """Play until at least ``samples`` positions are recorded, or ``stop`` is set; games then stay where they are."""
+        """Play until ``samples`` positions are recorded or ``stop`` is set; games under way stay where they are."""
         geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
         rules, selection = make_rules(self.config), self.config.puct.selection()
         slots = len(trees.size)
@@ -94,7 +95,7 @@ class Actor:
                 yield self._take_block(work)
                 work = Work()
         # The leaves under way have been evaluated for nothing: the next call searches anew.
-        if finished.count[0] and not stop.is_set():
+        if finished.count[0]:
             yield self._take_block(work)
 
     def _recorded_mask(self, count: int) -> npt.NDArray[np.bool_]:
@@ -128,6 +129,12 @@ class Actor:
     def _copy(self, count: int) -> Finished:
         rows = {name: getattr(self._finished, name)[:count].copy() for name in Finished._fields if name != "count"}
         return Finished(count=np.array([count]), **rows)
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Forget the games under way and start others."""
+        slots = len(self._trees.size)
+        self._games.stage[:] = NEW_GAME
+        self._trees.rng[:] = rng.integers(1, 2**63, slots, dtype=np.uint64)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """The games under way, for a later `restore`: between two calls of `play` nothing else matters."""

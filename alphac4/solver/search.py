@@ -1,335 +1,286 @@
-"""prototype"""
-import os
-import numba
+"""Null-window alpha-beta: whether a position's score exceeds a threshold.
+
+Built on Pascal Pons, "Solving Connect 4" (http://blog.gamesolver.org): bitboards, non-losing moves, threats first,
+null windows. Beyond that: a child's replies are generated with the child, so that wins two plies ahead
+cost no node; fail-soft bounds of both kinds in the table; enhanced transposition cutoffs (Schaeffer and
+Plaat 1996); Allis's claimeven as a static bound; mirror images are one position where both can be reached. A history heuristic
+(Tromp's Fhourstones) made the search slower here.
+
+The tree is walked by a loop over an explicit stack: Numba's calls are dear, and every value below is for the side to move at
+its own node.
+"""
+
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
+
+from alphac4.compiled import compiled
 from alphac4.game import rules
 from alphac4.game.rules import Geometry
-from alphac4.solver.bits import count_bits, lowest_bit, prefetch
+from alphac4.solver.bits import count_bits, lowest_bit, offset, pointer, prefetch
+from alphac4.solver.table import UNBOUNDED, Table, bounds, slot_and_tag, tighten
+from alphac4.solver.threats import follow_up_score, non_losing, upper_of_pairs
 
-U0 = np.uint64(0)
-U1 = np.uint64(1)
-def P(name, default):
-    return int(os.environ.get(name, default))
-ETC_MIN = P("ETC", 8)      # min empties for ETC
-TT_MIN = P("TTMIN", 6)
-CLAIM = bool(P("CLAIM", 1))
-WR = P("WR", 0)
-WF = P("WF", 0)
-WL = P("WL", 0)
-WLG = P("WLG", 0)
-WA = P("WA", 0)
-WD = P("WD", 0)
-WV = P("WV", 0)
-HB = P("HB", 8)
-HMAX = P("HMAX", 64)
-LINES = P("LINES", 0)
-PC = P("PC", 8)
-PR = P("PR", 0)
-def lines():
-    import itertools
-    out = np.zeros(64, np.int64)
-    for c in range(7):
-        for r in range(6):
-            for dc, dr in ((1,0),(0,1),(1,1),(1,-1)):
-                pts=[(c+dc*k,r+dr*k) for k in range(4)]
-                if all(0<=x<7 and 0<=y<6 for x,y in pts):
-                    for x,y in pts: out[x*7+y]+=LINES
-            out[c*7+r] += PC*min(c,6-c)+PR*r
-    return out
-STATIC = lines()
-HIST = P("HIST", 0)
-WT = P("WT", 64)
-WG = P("WG", 0)
-CLAIM_MIN = P("CLAIMMIN", 0)
-MULT = np.uint64(0x9E3779B97F4A7C15)
-BIAS = 64
+# Chosen by node counts and times on the first positions of Pons's begin-medium and middle-medium sets.
+TABLE_EMPTIES = 8  # positions with fewer empty cells are searched again sooner than found in memory
+PROBE_EMPTIES = 8  # from here on every child is looked up before any is searched
+THREAT_WEIGHT = 64
+LASTING_THREAT_WEIGHT = 32  # for a threat that the opponent cannot block on its next move
+CENTRE_WEIGHT = 8
 
-@numba.njit(cache=True, inline="always")
-def slot_of(table, key, key_bits, table_bits):
-    """(slot, tag)"""
-    mask = (U1 << key_bits) - U1 if key_bits < np.uint64(64) else ~U0
-    h = key ^ (key >> (key_bits >> U1))
-    h = (h * MULT) & mask
-    h = h ^ (h >> (key_bits >> U1))
-    tagbits = key_bits - table_bits
-    return h >> tagbits, h & ((U1 << tagbits) - U1)
+Words = npt.NDArray[np.uint64]  # in compiled code often a pointer to its first element
+Integers = npt.NDArray[np.int64]
+_NONE = np.uint64(0)
+_ONE = np.uint64(1)
 
-@numba.njit(cache=True)
-def null_window(geometry, root_own, root_occ, root_moves, root_plies, threshold, table, key_bits, table_bits,
-                mirror_plies, f_own, f_occ, f_best, f_next, f_count, c_move, c_reply, c_score, history, counters):
-    cells = geometry.cells
-    board = geometry.board
-    bottom = geometry.bottom
-    upper = U0
-    b = bottom << np.uint64(geometry.rows - 1)
-    while b != U0 and b>=bottom:
-        pass
-        break
-    upper = f_own[100]  # precomputed
-    d = 0
-    own = root_own
-    occ = root_occ
-    moves = root_moves
-    nodes = 0
-    value = 0
+
+class Stack(NamedTuple):
+    """Working memory of one search, as pointers. Build one with `make_stack`. D = cells + 1 depths, A columns."""
+
+    own: Words  # [D]
+    occupied: Words  # [D]
+    best: Integers  # [D] best value among the children so far
+    following: Integers  # [D] index of the next child to search
+    children: Integers  # [D] how many children there are
+    moves: Words  # [D * A] the cell that leads to the child, best first
+    replies: Words  # [D * A] the opponent's non-losing cells then
+    ranks: Integers  # [D * A] larger is searched earlier
+    nodes: Integers  # [1] positions whose moves were generated, a running total
+
+
+@compiled
+def stack_size(geometry: Geometry) -> int:
+    """How many 8-byte elements the arrays behind a `Stack` have, each for words and for integers."""
+    return (geometry.cells + 1) * (4 + 2 * geometry.columns)
+
+
+@compiled
+def make_stack(geometry: Geometry, words: Words, integers: Integers) -> Stack:
+    """A stack deep and wide enough for any position, in arrays of `stack_size` elements that outlive it.
+
+    ``integers`` starts with the node count.
+    """
+    depths = geometry.cells + 1
+    wide = depths * geometry.columns
+    word_start, integer_start = pointer(words), pointer(integers)
+    return Stack(
+        word_start,
+        offset(word_start, depths),
+        offset(integer_start, 1),
+        offset(integer_start, 1 + depths),
+        offset(integer_start, 1 + 2 * depths),
+        offset(word_start, 2 * depths),
+        offset(word_start, 2 * depths + wide),
+        offset(integer_start, 1 + 3 * depths),
+        integer_start,
+    )
+
+
+class Layout(NamedTuple):
+    """What the search needs to know of a geometry beyond its masks. Build one with `make_layout`."""
+
+    upper: np.uint64  # `upper_of_pairs`
+    cell_ranks: npt.NDArray[np.int64]  # [64] preference for a cell when threats are equal
+
+
+def make_layout(geometry: Geometry) -> Layout:
+    """Central cells first, and of these the higher ones."""
+    cell_ranks = np.zeros(64, np.int64)
+    for column in range(geometry.columns):
+        for row in range(geometry.rows):
+            centrality = min(column, geometry.columns - 1 - column)
+            cell_ranks[column * (geometry.rows + 1) + row] = CENTRE_WEIGHT * centrality + row
+    return Layout(upper_of_pairs(geometry), cell_ranks)
+
+
+@compiled
+def layout_with_pointer(layout: Layout) -> Layout:
+    """The same layout, its array seen through a pointer."""
+    return Layout(layout.upper, pointer(layout.cell_ranks))
+
+
+@compiled
+def position_key(geometry: Geometry, own: np.uint64, occupied: np.uint64, either_side: bool) -> np.uint64:
+    """A number that determines the position; with ``either_side`` the same for its mirror image."""
+    key = own + occupied  # per column: stones below the height, plus one bit for the height; no carries
+    if either_side:
+        key = min(key, rules.mirror(geometry, key))
+    return key
+
+
+@compiled
+def expand(
+    geometry: Geometry, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, moves: np.uint64
+) -> int:
+    """Write the children of a node onto the stack, best first; how many there are, or -1 if a move wins in two plies."""
+    stack.nodes[0] += 1
+    first = depth * geometry.columns
+    ranks, found, answers = stack.ranks, stack.moves, stack.replies
+    count = 0
+    while moves != _NONE:
+        move = moves & (~moves + _ONE)
+        moves ^= move
+        after = occupied | move
+        threats = rules.winning_cells(geometry, own | move, after)
+        legal = rules.legal_cells(geometry, after)
+        replies = non_losing(legal, threats)
+        if replies == _NONE:
+            return -1
+        rank = THREAT_WEIGHT * count_bits(threats) + LASTING_THREAT_WEIGHT * count_bits(threats & ~legal)
+        rank += layout.cell_ranks[lowest_bit(move)]
+        place = count
+        while place > 0 and ranks[first + place - 1] < rank:
+            ranks[first + place], found[first + place], answers[first + place] = ranks[first + place - 1], found[first + place - 1], answers[first + place - 1]
+            place -= 1
+        ranks[first + place], found[first + place], answers[first + place] = rank, move, replies
+        count += 1
+    return count
+
+
+@compiled
+def probe_children(
+    geometry: Geometry,
+    table: Table,
+    stack: Stack,
+    depth: int,
+    opponent: np.uint64,
+    occupied: np.uint64,
+    either_side: bool,
+    alpha: int,
+) -> int:
+    """Look up every child, dropping those proven not to exceed ``alpha``; the best value the table proves.
+
+    A value above ``alpha`` means that a child suffices for a cutoff; ``-UNBOUNDED`` that nothing is known.
+    """
+    first = depth * geometry.columns
+    moves, replies = stack.moves, stack.replies
+    for index in range(stack.children[depth]):  # all loads start before any is waited for
+        slot, _ = slot_and_tag(table, position_key(geometry, opponent, occupied | moves[first + index], either_side))
+        prefetch(table.entries, slot)
+    best = -UNBOUNDED
+    kept = 0
+    for index in range(stack.children[depth]):
+        lower, upper = bounds(table, position_key(geometry, opponent, occupied | moves[first + index], either_side))
+        if -upper > alpha:
+            return -upper
+        if -lower <= alpha:
+            best = max(best, -lower)
+        else:
+            moves[first + kept], replies[first + kept] = moves[first + index], replies[first + index]
+            kept += 1
+    stack.children[depth] = kept
+    return best
+
+
+@compiled
+def claim_by_follow_up(
+    geometry: Geometry, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, alpha: int
+) -> int:
+    """The least score that following up after one of the moves proves, if above ``alpha``; else ``-UNBOUNDED``."""
+    opponent = own ^ occupied
+    first = depth * geometry.columns
+    for index in range(stack.children[depth]):
+        move = stack.moves[first + index]
+        claim = follow_up_score(geometry, layout.upper, own | move, opponent, occupied | move)
+        if claim >= 0 and claim > alpha:
+            return claim
+    return -UNBOUNDED
+
+
+@compiled
+def settle(
+    geometry: Geometry,
+    layout: Layout,
+    table: Table,
+    stack: Stack,
+    depth: int,
+    own: np.uint64,
+    occupied: np.uint64,
+    empties: int,
+    either_side: bool,
+    alpha: int,
+) -> int:
+    """Bounds that need no deeper search; children stay on the stack only where they are still to be searched.
+
+    Returns the best value so far: a proven bound if it exceeds ``alpha`` or no child is left.
+    """
+    longest_win = (empties - 3) // 2  # no win within two plies: the next chance comes two plies later
+    if empties <= 3 or longest_win <= alpha:
+        stack.children[depth] = 0
+        return max(0, longest_win) if empties > 3 else 0
+    best = -UNBOUNDED
+    if alpha < 1 and empties % 2 == 1:
+        best = claim_by_follow_up(geometry, layout, stack, depth, own, occupied, alpha)
+    if best <= alpha and empties > PROBE_EMPTIES and stack.children[depth] > 1:
+        best = probe_children(geometry, table, stack, depth, own ^ occupied, occupied, either_side, alpha)
+    return best
+
+
+@compiled
+def exceeds(
+    geometry: Geometry,
+    layout: Layout,
+    table: Table,
+    stack: Stack,
+    own: np.uint64,
+    occupied: np.uint64,
+    moves: np.uint64,
+    threshold: int,
+    mirror_empties: int,
+) -> int:
+    """A bound on the score: a lower one if the value returned exceeds ``threshold``, else an upper one.
+
+    ``moves`` are the non-losing cells, at least one; the side to move cannot win at once, and more than two cells are empty.
+    Positions with at least ``mirror_empties`` empty cells share their table entry with their mirror image.
+    """
+    depth = 0
+    alpha = threshold  # of the node at hand: it flips with the side to move
+    empties = geometry.cells - count_bits(occupied)
     while True:
-        # ---- expand node (own, occ, moves) at depth d
-        nodes += 1
-        p = root_plies + d
-        a = threshold if (d & 1) == 0 else -threshold - 1
-        n = 0
-        best = -64
-        done = False
-        base = d * 32
-        opp = own ^ occ
-        TW = U0
-        if WD:
-            TW = rules.winning_cells(geometry, opp, occ)
-        win_value = (cells - 1 - p) // 2
-        while moves != U0:
-            move = moves & (~moves + U1)
-            moves ^= move
-            o = own | move
-            q = occ | move
-            W = rules.winning_cells(geometry, o, q)
-            legal = (q + bottom) & board
-            forced = legal & W
-            replies = legal & ~(W >> U1)
-            if forced != U0:
-                if (forced & (forced - U1)) != U0:
-                    replies = U0
-                else:
-                    replies &= forced
-            if replies == U0:
-                best = win_value
-                done = True
-                break
-            cell = lowest_bit(move)
-            good = upper if ((cells - p) & 1) == 1 else ~upper
-            score = count_bits(W) * WT + count_bits(W & good) * WG + STATIC[cell]
-            if WR:
-                score -= count_bits(replies) * WR
-            if WF and forced != U0:
-                score += WF
-            if WL:
-                score += (count_bits(W & ~legal) * WL + count_bits(W & ~legal & good) * WLG)
-            if WA and (W & (move << U1)) != U0:
-                score -= WA
-            if WD:
-                score += count_bits(W & ~(TW << U1)) * WD
-            if WV and (W & ((W & good) << U1)) != U0:
-                score += WV
-            i = n
-            while i > 0 and c_score[base + i - 1] < score:
-                c_score[base + i] = c_score[base + i - 1]
-                c_move[base + i] = c_move[base + i - 1]
-                c_reply[base + i] = c_reply[base + i - 1]
-                i -= 1
-            c_score[base + i] = score
-            c_move[base + i] = move
-            c_reply[base + i] = replies
-            n += 1
-        if not done:
-            bound = (cells - 3 - p) // 2
-            if p + 1 >= cells - 2:
-                best = 0
-                done = True
-            elif bound <= a:
-                best = bound
-                done = True
-            else:
-                # claimeven bound for us when the child's mover leads (even empties)
-                left = cells - p - 1
-                if CLAIM and a < 1 and (left & 1) == 0 and left >= CLAIM_MIN:
-                    for i in range(n):
-                        move = c_move[base + i]
-                        q = occ | move
-                        empty = board & ~q
-                        legal = (q + bottom) & board
-                        theirs = opp | (empty & ~upper) | legal
-                        if not rules.has_run(geometry, theirs):
-                            if a < 0:
-                                best = 0
-                                done = True
-                                break
-                            ours = own | move | (empty & upper & ~legal)
-                            if rules.has_run(geometry, ours):
-                                best = 1
-                                done = True
-                                break
-                if not done and left >= ETC_MIN and n > 1:
-                    ca = -a - 1
-                    for i in range(n):
-                        q = occ | c_move[base + i]
-                        key = opp + q
-                        if p + 1 <= mirror_plies:
-                            key = min(key, rules.mirror(geometry, key))
-                        slot, tag = slot_of(table, key, key_bits, table_bits)
-                        prefetch(table, slot)
-                    m = 0
-                    for i in range(n):
-                        q = occ | c_move[base + i]
-                        key = opp + q
-                        if p + 1 <= mirror_plies:
-                            key = min(key, rules.mirror(geometry, key))
-                        slot, tag = slot_of(table, key, key_bits, table_bits)
-                        entry = table[slot]
-                        keep = True
-                        if entry != U0 and (entry >> np.uint64(14)) == tag:
-                            hi = np.int64(entry & np.uint64(127)) - BIAS
-                            lo = np.int64((entry >> np.uint64(7)) & np.uint64(127)) - BIAS
-                            if hi <= ca:
-                                best = -hi
-                                done = True
-                                break
-                            if lo > ca:
-                                best = max(best, -lo)
-                                keep = False
-                        if keep:
-                            c_move[base + m] = c_move[base + i]
-                            c_reply[base + m] = c_reply[base + i]
-                            m += 1
-                    if not done:
-                        n = m
-                        if n == 0:
-                            done = True
-        i = 0
-        # ---- go down to the next child, or back up
+        # Arrive at a node: its children, or a value at once.
+        count = expand(geometry, layout, stack, depth, own, occupied, moves)
+        stack.following[depth] = 0
+        stack.children[depth] = max(count, 0)
+        if count < 0:
+            best = (empties - 1) // 2
+        else:
+            best = settle(
+                geometry, layout, table, stack, depth, own, occupied, empties, empties - 1 >= mirror_empties, alpha
+            )
+        known = best > alpha or stack.children[depth] == 0
         while True:
-            if not done:
-                if i < n:
-                    f_own[d] = own
-                    f_occ[d] = occ
-                    f_best[d] = best
-                    f_next[d] = i + 1
-                    f_count[d] = n
-                    move = c_move[base + i]
-                    moves = c_reply[base + i]
-                    child_own = own ^ occ
-                    occ = occ | move
-                    own = child_own
-                    d += 1
-                    # probe
-                    p = root_plies + d
-                    a = threshold if (d & 1) == 0 else -threshold - 1
-                    if cells - p >= TT_MIN:
-                        key = own + occ
-                        if p <= mirror_plies:
-                            key = min(key, rules.mirror(geometry, key))
-                        slot, tag = slot_of(table, key, key_bits, table_bits)
-                        entry = table[slot]
-                        if entry != U0 and (entry >> np.uint64(14)) == tag:
-                            hi = np.int64(entry & np.uint64(127)) - BIAS
-                            lo = np.int64((entry >> np.uint64(7)) & np.uint64(127)) - BIAS
-                            if hi <= a:
-                                best = hi
-                                done = True
-                            elif lo > a:
-                                best = lo
-                                done = True
-                    if not done:
-                        break  # expand it
-                    # resolved from the table: fall to return without storing
-                    value = best
-                else:
-                    # all children failed low
-                    value = best
-                    if cells - (root_plies + d) >= TT_MIN:
-                        key = own + occ
-                        if root_plies + d <= mirror_plies:
-                            key = min(key, rules.mirror(geometry, key))
-                        slot, tag = slot_of(table, key, key_bits, table_bits)
-                        entry = table[slot]
-                        lo = -63
-                        if entry != U0 and (entry >> np.uint64(14)) == tag:
-                            lo = np.int64((entry >> np.uint64(7)) & np.uint64(127)) - BIAS
-                        table[slot] = (tag << np.uint64(14)) | np.uint64((lo + BIAS) * 128 + value + BIAS)
-            else:
-                value = best
-            # return value to parent
-            done = False
+            if not known and stack.following[depth] < stack.children[depth]:
+                # Go down to the next child.
+                index = stack.following[depth]
+                first = depth * geometry.columns
+                stack.own[depth], stack.occupied[depth], stack.best[depth] = own, occupied, best
+                stack.following[depth] = index + 1
+                moves = stack.replies[first + index]
+                own ^= occupied
+                occupied |= stack.moves[first + index]
+                depth += 1
+                alpha = -alpha - 1
+                empties -= 1
+                if empties < TABLE_EMPTIES:
+                    break
+                lower, upper = bounds(table, position_key(geometry, own, occupied, empties >= mirror_empties))
+                if lower <= alpha < upper:
+                    break
+                best = lower if lower > alpha else upper
+            elif not known and empties >= TABLE_EMPTIES:  # no child exceeds alpha
+                tighten(table, position_key(geometry, own, occupied, empties >= mirror_empties), -UNBOUNDED, best)
+            # Go back up with the node's value, as far as it cuts off.
             while True:
-                if d == 0:
-                    counters[0] += nodes
-                    return value
-                d -= 1
-                value = -value
-                own = f_own[d]
-                occ = f_occ[d]
-                best = max(f_best[d], value)
-                i = f_next[d]
-                n = f_count[d]
-                base = d * 32
-                a = threshold if (d & 1) == 0 else -threshold - 1
-                if value > a:
-                    p = root_plies + d
-                    if cells - p >= TT_MIN:
-                        key = own + occ
-                        if p <= mirror_plies:
-                            key = min(key, rules.mirror(geometry, key))
-                        slot, tag = slot_of(table, key, key_bits, table_bits)
-                        entry = table[slot]
-                        hi = 63
-                        if entry != U0 and (entry >> np.uint64(14)) == tag:
-                            hi = np.int64(entry & np.uint64(127)) - BIAS
-                        table[slot] = (tag << np.uint64(14)) | np.uint64((value + BIAS) * 128 + hi + BIAS)
-                    if HIST and n > 1:
-                        h = history[p & 1]
-                        bonus = min(HB, cells - p)
-                        k = lowest_bit(c_move[base + i - 1])
-                        h[k] += bonus - h[k] * bonus // HMAX
-                        for j in range(i - 1):
-                            k = lowest_bit(c_move[base + j])
-                            h[k] -= bonus + h[k] * bonus // HMAX
-                    continue
-                break
-            # not a cutoff: continue with next child at this d
-
-
-@numba.njit(cache=True)
-def solve_one(geometry, own, occ, lo, hi, table, key_bits, table_bits, f_own, f_occ, f_best, f_next, f_count, c_move, c_reply, c_score, history, counters):
-    cells = geometry.cells
-    plies = count_bits(occ)
-    if plies == cells:
-        return 0
-    legal = rules.legal_cells(geometry, occ)
-    W = rules.winning_cells(geometry, own, occ)
-    if (legal & W) != U0:
-        return (cells + 1 - plies) // 2
-    T = rules.winning_cells(geometry, own ^ occ, occ)
-    moves = legal & ~(T >> U1)
-    forced = legal & T
-    if forced != U0:
-        if (forced & (forced - U1)) != U0:
-            moves = U0
-        else:
-            moves &= forced
-    if moves == U0:
-        return -(cells - plies) // 2
-    if plies >= cells - 2:
-        return 0
-    mirror_plies = 0
-    if (own & rules.mirror(geometry, own ^ occ)) == U0:
-        mirror_plies = 14
-    for i in range(2):
-        for j in range(64):
-            history[i, j] = 0
-    # centre preference
-    for c in range(geometry.columns):
-        for r in range(geometry.rows):
-            cell = c * (geometry.rows + 1) + r
-            v = min(c, geometry.columns - 1 - c) * 2
-    lo = max(lo, -((cells - 2 - plies) // 2))
-    hi = min(hi, (cells - 1 - plies) // 2)
-    while lo < hi:
-        mid = lo + (hi - lo) // 2
-        if mid <= 0 and lo // 2 < mid:
-            mid = -(-lo // 2)
-        elif mid >= 0 and hi // 2 > mid:
-            mid = hi // 2
-        v = null_window(geometry, own, occ, moves, plies, mid, table, key_bits, table_bits, mirror_plies, f_own, f_occ, f_best, f_next, f_count, c_move, c_reply, c_score, history, counters)
-        if v <= mid:
-            hi = min(hi, v)
-        else:
-            lo = max(lo, v)
-    return lo
+                if depth == 0:
+                    return best
+                depth -= 1
+                alpha = -alpha - 1
+                empties += 1
+                own, occupied = stack.own[depth], stack.occupied[depth]
+                best = max(stack.best[depth], -best)
+                if best <= alpha:
+                    break
+                if empties >= TABLE_EMPTIES:
+                    tighten(table, position_key(geometry, own, occupied, empties >= mirror_empties), best, UNBOUNDED)
+            known = False

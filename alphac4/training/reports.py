@@ -2,8 +2,11 @@
 
 import dataclasses
 import json
+import time
 from dataclasses import dataclass, field
 from typing import Any
+
+from alphac4.selfplay.statistics import SelfPlayStatistics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +35,8 @@ class SelfPlayReport:
     first_player_wins: float  # shares of games
     draws: float
     first_moves: list[int]  # [A] games by their first column after the empty board, random openings aside
-    openings: dict[str, int]  # games by their first four moves
+    openings: dict[str, int]  # games by their first four moves, the 200 most frequent
+    distinct_openings: int  # how many different ones there were
     policy_entropy: float  # nats, mean over recorded policy targets
     root_surprise: float  # nats, mean KL(policy target || network policy)
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
@@ -77,6 +81,8 @@ class MatchReport:
     accepted: bool | None = None  # for a gate: whether the candidate was promoted
     rule: str = ""  # for a gate: the decision in words
     games: list[str] = field(default_factory=list)  # move strings
+    low: float = 0.0  # 95 % interval of the score
+    high: float = 1.0
 
     @property
     def score(self) -> float:
@@ -119,3 +125,29 @@ class IterationReport:
         data["gate"] = MatchReport(**data["gate"]) if data["gate"] else None
         data["matches"] = [MatchReport(**match) for match in data["matches"]]
         return cls(**data)
+
+
+def selfplay_report(statistics: SelfPlayStatistics, actors: int, evaluator: str) -> SelfPlayReport:
+    """The figures of self-play that has just ended."""
+    seconds = time.perf_counter() - statistics.started
+    games, samples = max(statistics.games, 1), max(statistics.samples, 1)
+    return SelfPlayReport(
+        games=statistics.games,
+        samples=statistics.samples,
+        simulations=statistics.work.simulations,
+        evaluations=statistics.work.evaluations,
+        seconds=seconds,
+        network_share=statistics.work.network_seconds / actors / seconds,
+        tree_share=statistics.work.tree_seconds / actors / seconds,
+        mean_plies=statistics.plies / games,
+        first_player_wins=statistics.first_wins / games,
+        draws=statistics.draws / games,
+        first_moves=[int(count) for count in statistics.first_moves],
+        openings=dict(statistics.openings.most_common(200)),
+        distinct_openings=len(statistics.openings),
+        policy_entropy=statistics.entropy / samples,
+        root_surprise=statistics.surprise / max(statistics.surprise_count, 1),
+        value_calibration=statistics.calibration(),
+        evaluator=evaluator,
+        sample_games=[GameRecord(**dataclasses.asdict(example)) for example in statistics.examples],
+    )

@@ -1,0 +1,1 @@
+"""Learning, gating and the loop that joins them with self-play."""

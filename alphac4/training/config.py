@@ -1,0 +1,254 @@
+"""Everything that defines a run: presets, files, overrides."""
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from alphac4.arena.ratings import GateRule
+from alphac4.game.rules import Geometry, make_geometry
+from alphac4.nn.network import NetworkConfig
+from alphac4.selfplay.config import SelfPlayConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardConfig:
+    """The board; the network's rows and columns follow it."""
+
+    rows: int = 6
+    """Rows."""
+    columns: int = 7
+    """Columns."""
+    run_length: int = 4
+    """Stones in a row that win."""
+    diagonals: bool = True
+    """Whether diagonal rows win."""
+
+    def geometry(self) -> Geometry:
+        """The compiled geometry."""
+        return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeConfig:
+    """The network's size."""
+
+    channels: int = 64
+    """Channels of the residual tower (AlphaZero: 256)."""
+    blocks: int = 4
+    """Residual blocks (AlphaZero: 19)."""
+    head_channels: int = 8
+    """Channels in each head (AlphaZero: 2 and 1)."""
+    value_hidden: int = 64
+    """Hidden units of the value head (AlphaZero: 256)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningConfig:
+    """How the network learns from the replay window."""
+
+    batch_size: int = 512
+    """Positions a gradient step (AlphaZero: 4096)."""
+    passes: float = 2.0
+    """How often each new position is learned from on average; sets the steps of an iteration (KataGo: about 4)."""
+    learning_rate: float = 2e-3
+    """Peak learning rate of AdamW (Loshchilov and Hutter 2019)."""
+    final_learning_rate: float = 2e-4
+    """Learning rate at the end of the run; it falls along a cosine."""
+    warmup_steps: int = 100
+    """Steps over which the learning rate rises at the start of the run."""
+    weight_decay: float = 1e-3
+    """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4)."""
+    value_weight: float = 1.0
+    """Weight of the value loss (AlphaZero: 1)."""
+    outcome_share: float = 0.5
+    """Share of the game's outcome in the value target, the rest being the search's root value (AlphaZero: 1)."""
+    average_decay: float = 0.99
+    """Decay a step of the averaged weights, which are the ones that play (KataGo: stochastic weight averaging)."""
+    gradient_clip: float = 1.0
+    """Largest norm of the gradient."""
+    window_minimum: int = 60_000
+    """Positions below which the window is everything recorded (KataGo: 250 000)."""
+    window_exponent: float = 0.75
+    """How the window grows beyond (KataGo: 0.75)."""
+    window_slope: float = 0.4
+    """How fast it grows at first (KataGo: 0.4)."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "passes", "learning_rate", "window_minimum", "gradient_clip"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+        for name in ("outcome_share", "average_decay"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateConfig:
+    """How a candidate earns its place, and how the best network is held against classic MCTS."""
+
+    pairs: int = 50
+    """Colour-swapped pairs of games against the best network, each from its own opening (AlphaGo Zero: 400 games)."""
+    simulations: int = 48
+    """Simulations a move in those games (AlphaGo Zero: 1600)."""
+    rule: GateRule = field(default_factory=GateRule)
+    """What decides."""
+    classic_every: int = 5
+    """Iterations between matches of the best network against classic MCTS; 0 for none but the closing one."""
+    classic_rollouts: tuple[int, ...] = (1000,)
+    """Rollouts a move of classic MCTS, a match for each."""
+    classic_pairs: int = 20
+    """Colour-swapped pairs of games in such a match."""
+    classic_simulations: int = 100
+    """Our simulations a move there."""
+    closing_pairs: int = 50
+    """Colour-swapped pairs in the matches that close a run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """A run."""
+
+    iterations: int = 60
+    """Rounds of self-play, learning and gating."""
+    samples: int = 40_000
+    """Positions recorded by self-play in an iteration."""
+    seed: int = 0
+    """Fixes the run on one machine."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the network runs and learns; auto takes CUDA where there is one."""
+    backend: str = "auto"
+    """Inference backend; auto measures all at the start and keeps the fastest for the whole run."""
+    keep_checkpoints: int = 5
+    """How many recent networks to keep beside the best."""
+    board: BoardConfig = field(default_factory=BoardConfig)
+    """The board."""
+    network: SizeConfig = field(default_factory=SizeConfig)
+    """The network."""
+    selfplay: SelfPlayConfig = field(default_factory=SelfPlayConfig)
+    """Self-play."""
+    learning: LearningConfig = field(default_factory=LearningConfig)
+    """Learning."""
+    gate: GateConfig = field(default_factory=GateConfig)
+    """Gating and matches."""
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "samples", "keep_checkpoints"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        self.board.geometry()
+        self.network_config()
+
+    def network_config(self) -> NetworkConfig:
+        """The network for the board."""
+        return NetworkConfig(rows=self.board.rows, columns=self.board.columns, **dataclasses.asdict(self.network))
+
+
+PRESETS: dict[str, TrainConfig] = {
+    "quick": TrainConfig(
+        iterations=16,
+        samples=24_000,
+        network=SizeConfig(channels=32, blocks=4),
+        selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_share=0.4),
+        learning=LearningConfig(window_minimum=50_000),
+        gate=GateConfig(pairs=40, classic_every=4),
+    ),
+    "standard": TrainConfig(),
+    "strong": TrainConfig(
+        iterations=200,
+        samples=100_000,
+        network=SizeConfig(channels=96, blocks=6),
+        selfplay=SelfPlayConfig(games=512, full_simulations=200, fast_simulations=32),
+        learning=LearningConfig(batch_size=1024, window_minimum=250_000),
+        gate=GateConfig(pairs=100, simulations=100, classic_every=10),
+    ),
+}
+
+
+def to_dict(config: TrainConfig) -> dict[str, Any]:
+    """The configuration as nested dictionaries of plain values."""
+    return dataclasses.asdict(config)
+
+
+def from_dict(data: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
+    """Read `to_dict`'s form, or part of it over ``base``.
+
+    Raises:
+        ValueError: naming an unknown key, or a value of the wrong type or out of range.
+    """
+    return typing.cast(TrainConfig, _merge(base or TrainConfig(), data, ""))
+
+
+def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
+    """Read a JSON file of settings over ``base``.
+
+    Raises:
+        ValueError: in one line that names the file and what is wrong.
+    """
+    try:
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from error
+    try:
+        return from_dict(data, base)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _merge(base: Any, data: Any, path: str) -> Any:
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{path or 'the configuration'} must be a group of settings, not {data!r}")
+    known = {item.name: item for item in dataclasses.fields(base)}
+    hints = typing.get_type_hints(type(base))
+    changes: dict[str, Any] = {}
+    for key, value in data.items():
+        name = f"{path}{key}"
+        if key not in known:
+            raise ValueError(f"unknown setting {name!r}; known here: {', '.join(known)}")
+        current = getattr(base, key)
+        if dataclasses.is_dataclass(current):
+            changes[key] = _merge(current, value, f"{name}.")
+        else:
+            changes[key] = _checked(hints[key], value, name)
+    return dataclasses.replace(base, **changes)
+
+
+def _checked(hint: Any, value: Any, name: str) -> Any:
+    """``value`` as the field's type, or a ValueError that names the field."""
+    origin = typing.get_origin(hint)
+    if origin is Literal:
+        if value not in typing.get_args(hint):
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, typing.get_args(hint)))}, not {value!r}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"{name} must be a list, not {value!r}")
+        return tuple(_checked(typing.get_args(hint)[0], item, name) for item in value)
+    if origin in (typing.Union, types.UnionType):
+        if value is None:
+            return None
+        hint = next(option for option in typing.get_args(hint) if option is not type(None))
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise ValueError(f"{name} must be {hint.__name__}, not {value!r}")
+    return value
+
+
+__all__ = [
+    "PRESETS",
+    "BoardConfig",
+    "GateConfig",
+    "LearningConfig",
+    "SizeConfig",
+    "TrainConfig",
+    "from_dict",
+    "load_config",
+    "to_dict",
+]

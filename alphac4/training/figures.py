@@ -1,0 +1,143 @@
+"""Pictures of training: boards with the search's opinion, calibration, distributions, Elo, time."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, Rectangle
+
+from alphac4.game import Geometry, Position, column_name
+from alphac4.game.position import COLUMN_NAMES
+from alphac4.training.reports import GameRecord
+
+BOARD_BLUE, EMPTY, FIRST, SECOND, INK = "#1f4e9c", "#e9eef7", "#d7263d", "#f4c20d", "#222222"
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of its own, without pyplot's global list that would keep every one of them in memory."""
+    figure = Figure(figsize=(width, height), dpi=90, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def to_image(figure: Figure) -> np.ndarray:
+    """uint8 [height, width, 3]."""
+    canvas = figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = None, title: str = "") -> None:
+    """The board with its last stone marked, and the policy of the side to move as bars above the columns."""
+    geometry = position.geometry
+    axes.add_patch(Rectangle((-0.5, -0.5), geometry.columns, geometry.rows, color=BOARD_BLUE, zorder=0))
+    grid = position.grid()
+    for row in range(geometry.rows):
+        for column in range(geometry.columns):
+            colour = (EMPTY, FIRST, SECOND)[grid[row, column]]
+            axes.add_patch(Circle((column, row), 0.41, color=colour, zorder=1))
+    if position.moves:
+        last = COLUMN_NAMES.index(position.moves[-1])
+        top = int((grid[:, last] > 0).sum()) - 1
+        axes.add_patch(Circle((last, top), 0.15, color="white", zorder=2))
+    height = geometry.rows - 0.3
+    if policy is not None:
+        colour = FIRST if position.first_to_move else SECOND
+        for column, share in enumerate(policy):
+            axes.add_patch(Rectangle((column - 0.38, height), 0.76, 2.0 * share, color=colour, zorder=1))
+            if share >= 0.05:
+                axes.text(column, height + 2.0 * share + 0.08, f"{share:.0%}", ha="center", fontsize=7, color=INK)
+    axes.set_xlim(-0.6, geometry.columns - 0.4)
+    axes.set_ylim(-0.6, geometry.rows + 2.4)
+    axes.set_aspect("equal")
+    axes.set_xticks(range(geometry.columns), [column_name(column) for column in range(geometry.columns)], fontsize=7)
+    axes.set_yticks([])
+    axes.tick_params(length=0, pad=1)
+    axes.spines[:].set_visible(False)
+    axes.set_title(title, fontsize=9, color=INK)
+
+
+def game_figure(record: GameRecord, geometry: Geometry, moments: int = 8) -> Figure:
+    """A game at evenly spread moments, each with the search's policy and value, and the final board."""
+    searched = len(record.values)
+    shown = sorted({round(i) for i in np.linspace(0, searched - 1, min(moments - 1, searched))})
+    columns = 4
+    rows = -(-(len(shown) + 1) // columns)
+    figure = new_figure(2.6 * columns, 3.1 * rows)
+    all_axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    for axes in all_axes[len(shown) + 1 :]:
+        axes.set_visible(False)
+    for axes, index in zip(all_axes, shown, strict=False):
+        ply = record.opening + index
+        position = Position.from_moves(record.moves[:ply], geometry)
+        side = "red" if position.first_to_move else "yellow"
+        draw_board(axes, position, record.policies[index], f"move {ply + 1}, {side}: value {record.values[index]:+.2f}")
+    result = {1: "red wins", 0: "draw", -1: "yellow wins"}[record.outcome]
+    draw_board(all_axes[len(shown)], Position.from_moves(record.moves, geometry), None, f"end: {result}")
+    figure.suptitle(record.moves, fontsize=9, color=INK)
+    return figure
+
+
+def calibration_figure(bins: Sequence[tuple[float, float, int]]) -> Figure:
+    """Mean root value against mean outcome; on the diagonal, values mean what they say."""
+    figure = new_figure(5, 5)
+    axes = figure.subplots()
+    axes.plot([-1, 1], [-1, 1], color="#bbbbbb", linewidth=1)
+    values, outcomes, counts = (np.array([row[i] for row in bins], float) for i in range(3))
+    axes.scatter(values, outcomes, s=30 + 400 * counts / max(counts.max(initial=1), 1), color=BOARD_BLUE, alpha=0.75)
+    axes.set_xlabel("root value predicted by the search")
+    axes.set_ylabel("mean outcome of the games")
+    axes.set_title("value calibration (area: positions)", fontsize=10)
+    axes.set_xlim(-1.1, 1.1)
+    axes.set_ylim(-1.1, 1.1)
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def bars_figure(counts: Mapping[str, int], title: str, label: str) -> Figure:
+    """Shares as bars, in the given order."""
+    figure = new_figure(max(5, 0.33 * len(counts)), 3.2)
+    axes = figure.subplots()
+    total = max(sum(counts.values()), 1)
+    axes.bar(list(counts), [100 * count / total for count in counts.values()], color=BOARD_BLUE)
+    axes.set_ylabel("% of games")
+    axes.set_xlabel(label)
+    axes.set_title(title, fontsize=10)
+    if len(counts) > 10:
+        axes.tick_params(axis="x", labelrotation=90, labelsize=8)
+    return figure
+
+
+def elo_figure(iterations: Sequence[int], elos: Sequence[float], errors: Sequence[float]) -> Figure:
+    """The best network's Elo with its 95 % interval."""
+    figure = new_figure(6, 3.5)
+    axes = figure.subplots()
+    low, high = np.array(elos) - np.array(errors), np.array(elos) + np.array(errors)
+    axes.fill_between(iterations, low, high, color=BOARD_BLUE, alpha=0.2, linewidth=0)
+    axes.plot(iterations, elos, color=BOARD_BLUE, marker="o", markersize=3)
+    axes.set_xlabel("iteration")
+    axes.set_ylabel("Elo, untrained network = 0")
+    axes.set_title("strength of the best network, from gate matches (95 %)", fontsize=10)
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def time_figure(iterations: Sequence[int], shares: Sequence[Mapping[str, float]]) -> Figure:
+    """Where the wall time went, iteration by iteration."""
+    figure = new_figure(6, 3.5)
+    axes = figure.subplots()
+    names = list(shares[-1])
+    axes.stackplot(
+        [i - 0.5 for i in iterations] + [iterations[-1] + 0.5],
+        [[100 * share.get(name, 0.0) for share in shares] + [100 * shares[-1].get(name, 0.0)] for name in names],
+        labels=names,
+        step="post",
+    )
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("iteration")
+    axes.set_ylabel("% of wall time")
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure

@@ -1,0 +1,152 @@
+"""The loss and the gradient steps."""
+
+import math
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from alphac4.nn.evaluator import cores
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.selfplay.replay import Batch
+from alphac4.training.config import LearningConfig
+from alphac4.training.reports import LearningReport
+
+
+def policy_loss(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    """Cross-entropy ``-sum(target log softmax(logits))`` in nats, averaged by ``weight`` [B]; logits, target [B, A]."""
+    each = -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
+    return (each * weight).sum() / weight.sum().clamp(min=1.0)
+
+
+def value_loss(logits: Tensor, target: Tensor) -> Tensor:
+    """Cross-entropy of win/draw/loss [B, 3] in nats."""
+    return -(target * F.log_softmax(logits, dim=1)).sum(dim=1).mean()
+
+
+def learning_rate(config: LearningConfig, step: int, total_steps: int) -> float:
+    """Linear warm-up, then a cosine from the peak to the final rate (Loshchilov and Hutter 2017)."""
+    progress = min(1.0, step / max(total_steps, 1))
+    cosine = 0.5 * (1.0 + math.cos(math.pi * progress))
+    rate = config.final_learning_rate + (config.learning_rate - config.final_learning_rate) * cosine
+    return rate * min(1.0, (step + 1) / max(config.warmup_steps, 1))
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether bf16 arithmetic is in hardware; emulated, it is slower than fp32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.backends.mkldnn.is_available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+class Learner:
+    """The network being trained, its optimiser, and the average of its weights, which is what plays."""
+
+    def __init__(self, network: NetworkConfig, config: LearningConfig, device: str, seed: int) -> None:
+        self.config = config
+        self.device = torch.device(device)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.network = PolicyValueNetwork(network).to(self.device).to(memory_format=torch.channels_last)
+        self.average = PolicyValueNetwork(network).to(self.device)
+        self.average.load_state_dict(self.network.state_dict())
+        self.average.eval().requires_grad_(False)
+        decayed = [p for p in self.network.parameters() if p.ndim > 1]
+        others = [p for p in self.network.parameters() if p.ndim <= 1]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}],
+            lr=config.learning_rate,
+        )
+        self.steps = 0
+        self._bf16 = has_bf16(self.device)
+
+    def learn(self, batches: Iterable[Batch], total_steps: int, window: int) -> LearningReport:
+        """One gradient step a batch; ``total_steps`` is the length of the whole run's schedule."""
+        started = time.perf_counter()
+        if self.device.type == "cpu":
+            torch.set_num_threads(cores())
+        self.network.train()
+        sums, count, rate = np.zeros(4), 0, 0.0
+        for batch in batches:
+            rate = learning_rate(self.config, self.steps, total_steps)
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            sums += self._step(batch)
+            count += 1
+            self.steps += 1
+        means = sums / max(count, 1)
+        return LearningReport(
+            steps=count,
+            policy_loss=float(means[0]),
+            value_loss=float(means[1]),
+            policy_entropy=float(means[2]),
+            gradient_norm=float(means[3]),
+            learning_rate=rate,
+            window=window,
+            seconds=time.perf_counter() - started,
+        )
+
+    def _step(self, batch: Batch) -> np.ndarray:
+        planes, policy, weight, wdl = (torch.from_numpy(array).to(self.device) for array in batch)
+        planes = planes.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16):
+            policy_logits, value_logits = self.network(planes)
+        policy_logits, value_logits = policy_logits.float(), value_logits.float()
+        loss_policy = policy_loss(policy_logits, policy, weight)
+        loss_value = value_loss(value_logits, wdl)
+        self.optimizer.zero_grad(set_to_none=True)
+        (loss_policy + self.config.value_weight * loss_value).backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
+        self.optimizer.step()
+        self._update_average()
+        with torch.no_grad():
+            log_policy = F.log_softmax(policy_logits, dim=1)
+            entropy = -(log_policy.exp() * log_policy).sum(dim=1).mean()
+            return torch.stack([loss_policy, loss_value, entropy, norm]).double().cpu().numpy()
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        # At the start the average follows closely, or it would be the untrained network for hundreds of steps.
+        decay = min(self.config.average_decay, (1 + self.steps) / (10 + self.steps))
+        ours = self.network.state_dict()
+        for name, value in self.average.state_dict().items():
+            if value.is_floating_point():
+                value.lerp_(ours[name], 1.0 - decay)
+            else:
+                value.copy_(ours[name])
+
+    def candidate(self) -> PolicyValueNetwork:
+        """A copy of the averaged network on the CPU, in evaluation mode."""
+        copy = PolicyValueNetwork(self.network.config)
+        copy.load_state_dict({name: value.cpu() for name, value in self.average.state_dict().items()})
+        return copy.eval()
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that a resumed run needs, as named tensors."""
+        tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
+        tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
+        for index, values in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
+        tensors["steps"] = torch.tensor(self.steps)
+        return {name: value.detach().cpu().clone() for name, value in tensors.items()}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Take up `state`."""
+        parts: dict[str, dict[str, Tensor]] = {"network": {}, "average": {}, "optimizer": {}}
+        for name, value in tensors.items():
+            kind, _, rest = name.partition(".")
+            if kind in parts:
+                parts[kind][rest] = value
+        self.network.load_state_dict(parts["network"])
+        self.average.load_state_dict(parts["average"])
+        moments: dict[int, dict[str, Any]] = {}
+        for name, value in parts["optimizer"].items():
+            index, _, field = name.partition(".")
+            moments.setdefault(int(index), {})[field] = value
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self.steps = int(tensors["steps"])

@@ -1,0 +1,316 @@
+"""The run: self-play, learn, gate, report, repeat; killed at any moment, it goes on where it was."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from alphac4.arena.match import MatchResult, play_match
+from alphac4.arena.openings import balanced_openings
+from alphac4.arena.players import NetworkPlayer, UctPlayer
+from alphac4.checkpoint import Checkpoint, save_checkpoint
+from alphac4.mcts.search import Budget
+from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.actor import Actor, Block, play_together
+from alphac4.selfplay.replay import Batch, batches, window_size
+from alphac4.selfplay.statistics import SelfPlayStatistics
+from alphac4.training.config import TrainConfig, to_dict
+from alphac4.training.learner import Learner
+from alphac4.training.monitor import Monitor
+from alphac4.training.reports import IterationReport, LearningReport, MatchReport, SelfPlayReport, selfplay_report
+from alphac4.training.run_folder import RunFolder
+from alphac4.training.strength import elo_over_run, find_warnings, resident_memory_mb
+
+logger = logging.getLogger(__name__)
+
+
+class Stopped(Exception):  # noqa: N818 - not an error
+    """The user asked the run to stop; everything recorded is on disk."""
+
+
+class TrainingLoop:
+    """One run in its folder. `run` returns when all iterations are done; `stop` ends it early and cleanly."""
+
+    def __init__(self, folder: Path, config: TrainConfig, stop: threading.Event | None = None) -> None:
+        self.config = config
+        self.stop = stop or threading.Event()
+        self.geometry = config.board.geometry()
+        self.folder = RunFolder(folder, config)
+        self.state = self.folder.load_state()
+        self.learner = Learner(
+            config.network_config(), config.learning, device=self._learning_device(), seed=config.seed
+        )
+        self.best: PolicyValueNetwork = self.learner.candidate()
+        if self.state.iteration:
+            self.learner.restore(self.state.learner)
+            self.best = self.folder.load_best(self.state)
+        else:
+            self._save_network(self.best, 0, {})
+        backend = self.state.backend or config.backend
+        actors = cores()
+        slots = -(-config.selfplay.games // actors)
+        self.evaluator = Evaluator(self.best, batch_size=slots, streams=actors, device=config.device, backend=backend)
+        self.state.backend = self.evaluator.backend
+        # Matches call from one thread with all cores; the same kind of backend keeps the numbers comparable.
+        self._match_backend = self.evaluator.backend
+        self.actors = [
+            Actor(self.geometry, config.selfplay, self.evaluator, slots, self._rng(0, "actor", index))
+            for index in range(actors)
+        ]
+        for index, actor in enumerate(self.actors):
+            if self.state.iteration:
+                prefix = f"{index}."
+                saved = {k.removeprefix(prefix): v for k, v in self.state.actors.items() if k.startswith(prefix)}
+                actor.restore(saved)
+
+    def run(self) -> list[IterationReport]:
+        """Train to the configured number of iterations; returns all reports of the run.
+
+        Raises:
+            Stopped: when `stop` was set.
+            OSError: when the folder cannot be written; what was recorded before stays.
+        """
+        history = self.folder.reports(self.state)
+        with Monitor(self.folder.tensorboard, to_dict(self.config), self.geometry, history) as monitor:
+            while self.state.iteration < self.config.iterations:
+                report = self._iterate(history)
+                history.append(report)
+                monitor.record(report)
+        return history
+
+    def close(self, history: Sequence[IterationReport]) -> list[MatchReport]:
+        """The matches that close a run: the best network against every budget of classic MCTS."""
+        reports = self._classic_matches(self.config.gate.closing_pairs, self.config.iterations + 1)
+        strength = {
+            report.opponent: {"score": report.score, "games": report.wins + report.draws + report.losses}
+            for report in reports
+        }
+        if history:
+            strength["elo"] = {"value": history[-1].elo, "error": history[-1].elo_error}
+        self._save_network(self.best, self.state.best_iteration, strength)
+        self.folder.publish_best(self.state)
+        return reports
+
+    def _iterate(self, history: Sequence[IterationReport]) -> IterationReport:
+        iteration = self.state.iteration + 1
+        started = time.perf_counter()
+        selfplay = self._self_play(iteration)
+        learning = self._learn(iteration)
+        candidate = self.learner.candidate()
+        gate = self._gate(candidate, iteration)
+        if gate.accepted:
+            self.best = candidate
+            self.evaluator.update(candidate)
+            self.state.best_iteration = iteration
+        self._save_network(candidate, iteration, {})
+        every = self.config.gate.classic_every
+        before_matches = time.perf_counter()
+        matches = []
+        if every and iteration % every == 0:
+            matches = self._classic_matches(self.config.gate.classic_pairs, iteration)
+        seconds = time.perf_counter() - started
+        self.state.iteration = iteration
+        self.state.seconds += seconds
+        self.state.games += selfplay.games
+        self.state.evaluations += selfplay.evaluations
+        rating = elo_over_run([*(r.gate for r in history if r.gate), gate], self.state.best_iteration)
+        report = IterationReport(
+            iteration=iteration,
+            seconds_total=self.state.seconds,
+            games_total=self.state.games,
+            samples_total=self.folder.replay.total,
+            evaluations_total=self.state.evaluations,
+            selfplay=selfplay,
+            learning=learning,
+            gate=gate,
+            matches=matches,
+            elo=rating.elo,
+            elo_error=rating.error,
+            best_iteration=self.state.best_iteration,
+            memory_mb=resident_memory_mb(),
+            time_shares=_time_shares(selfplay, learning, gate, time.perf_counter() - before_matches, seconds),
+            warnings=find_warnings(selfplay, gate, history),
+        )
+        self.state.samples = self.folder.replay.total
+        self.state.learner = self.learner.state()
+        self.state.actors = {
+            f"{index}.{name}": array for index, actor in enumerate(self.actors) for name, array in actor.state().items()
+        }
+        self.folder.commit(self.state, report)
+        logger.info(_summary(report))
+        for warning in report.warnings:
+            logger.warning("iteration %d: %s", iteration, warning)
+        return report
+
+    def _self_play(self, iteration: int) -> SelfPlayReport:
+        """Record the iteration's samples, less what an interrupted attempt has already left on disk."""
+        replay = self.folder.replay
+        number, recorded = replay.recorded(iteration)
+        wanted = self.config.samples - recorded
+        statistics = SelfPlayStatistics(self.geometry)
+        if number:  # an interrupted attempt: its games under way are lost, and must not be played again
+            for index, actor in enumerate(self.actors):
+                actor.reset(self._rng(iteration, "resumed actor", index + 1000 * number))
+        numbers = [number] * len(self.actors)
+        with tqdm(
+            total=self.config.samples,
+            initial=recorded,
+            desc=f"iteration {iteration}: self-play",
+            unit="pos",
+            unit_scale=True,
+            disable=None,
+            leave=False,
+        ) as bar:
+
+            def on_block(index: int, block: Block) -> None:
+                # Actors write in turn into numbers of their own, so that the order does not depend on timing.
+                replay.add(block.samples, iteration, numbers[index] * len(self.actors) + index)
+                numbers[index] += 1
+                statistics.add(block)
+                bar.update(len(block.samples))
+                bar.set_postfix_str(f"{statistics.evaluations_per_second():,.0f} evaluations/s")
+
+            if wanted > 0:
+                play_together(self.actors, wanted, self.stop, on_block)
+        self._check_stop()
+        return selfplay_report(statistics, len(self.actors), self.evaluator.backend)
+
+    def _learn(self, iteration: int) -> LearningReport:
+        config, replay = self.config.learning, self.folder.replay
+        size = window_size(replay.total, config.window_minimum, config.window_exponent, config.window_slope)
+        samples = replay.window(size)
+        steps = max(1, round(self.config.samples * config.passes / config.batch_size))
+        rng = self._rng(iteration, "learning", 0)
+        stream = batches(samples, self.geometry, config.batch_size, steps, config.outcome_share, rng)
+
+        def watched() -> Iterator[Batch]:
+            with tqdm(
+                total=steps, desc=f"iteration {iteration}: learning", unit="step", disable=None, leave=False
+            ) as bar:
+                for batch in stream:
+                    self._check_stop()
+                    yield batch
+                    bar.update()
+
+        report = self.learner.learn(watched(), steps * self.config.iterations, len(samples))
+        replay.drop_old(2 * size)
+        return report
+
+    def _gate(self, candidate: PolicyValueNetwork, iteration: int) -> MatchReport:
+        config = self.config.gate
+        started = time.perf_counter()
+        openings = balanced_openings(config.pairs, self._rng(iteration, "openings", 0), self.geometry)
+        challenger = self._player(candidate, f"iteration {iteration}", config.simulations, iteration)
+        champion = self._player(self.best, f"iteration {self.state.best_iteration}", config.simulations, iteration)
+        result: MatchResult | None = None
+        accepted, rule = None, ""
+        chunk = len(openings) if config.rule.kind == "threshold" else max(10, len(openings) // 5)
+        for first in range(0, len(openings), chunk):
+            part = play_match(challenger, champion, openings[first : first + chunk], check=self._check_stop)
+            result = part if result is None else result + part
+            accepted, rule = config.rule.decide(result.pair_scores)
+            if config.rule.kind == "sprt" and accepted is not None:
+                break
+        assert result is not None
+        if accepted is None:
+            accepted, rule = False, f"{rule}: undecided after all games, so the old one stays"
+        return _match_report(challenger.name, champion.name, result, started, accepted=accepted, rule=rule)
+
+    def _classic_matches(self, pairs: int, iteration: int) -> list[MatchReport]:
+        """The best network against classic MCTS at every configured budget."""
+        config = self.config.gate
+        reports = []
+        for rollouts in config.classic_rollouts:
+            started = time.perf_counter()
+            openings = balanced_openings(pairs, self._rng(iteration, "classic openings", rollouts), self.geometry)
+            name = f"iteration {self.state.best_iteration}"
+            ours = self._player(self.best, name, config.classic_simulations, iteration)
+            rng = self._rng(iteration, "classic", rollouts)
+            classic = UctPlayer(Budget(simulations=rollouts), rng, self.geometry, threads=cores())
+            result = play_match(ours, classic, openings, check=self._check_stop)
+            reports.append(_match_report(ours.name, classic.name, result, started))
+        return reports
+
+    def _player(self, network: PolicyValueNetwork, name: str, simulations: int, iteration: int) -> NetworkPlayer:
+        evaluator = Evaluator(network, device=self.config.device, backend=self._match_backend)
+        rng = self._rng(iteration, name, simulations)
+        return NetworkPlayer(name, evaluator, Budget(simulations=simulations), rng, self.geometry)
+
+    def _save_network(self, network: PolicyValueNetwork, iteration: int, strength: dict[str, object]) -> None:
+        provenance = {
+            "run": self.folder.path.name,
+            "iteration": iteration,
+            "seconds": round(self.state.seconds),
+            "games": self.state.games,
+            "evaluations": self.state.evaluations,
+            "config": to_dict(self.config),
+        }
+        save_checkpoint(
+            self.folder.checkpoint_path(iteration),
+            Checkpoint(network=network, geometry=self.geometry, provenance=provenance, strength=strength),
+        )
+
+    def _rng(self, iteration: int, purpose: str, index: int) -> np.random.Generator:
+        """Independent random numbers for each purpose, the same whenever the iteration is run."""
+        return np.random.default_rng([self.config.seed, iteration, index, *purpose.encode()])
+
+    def _learning_device(self) -> str:
+        import torch
+
+        if self.config.device == "auto":
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        return self.config.device
+
+    def _check_stop(self) -> None:
+        if self.stop.is_set():
+            raise Stopped
+
+
+def _match_report(
+    player: str, opponent: str, result: MatchResult, started: float, accepted: bool | None = None, rule: str = ""
+) -> MatchReport:
+    return MatchReport(
+        player=player,
+        opponent=opponent,
+        wins=result.wins,
+        draws=result.draws,
+        losses=result.losses,
+        seconds=time.perf_counter() - started,
+        accepted=accepted,
+        rule=rule,
+        games=list(result.games),
+        low=result.interval.low,
+        high=result.interval.high,
+    )
+
+
+def _time_shares(
+    selfplay: SelfPlayReport, learning: LearningReport, gate: MatchReport, matches: float, seconds: float
+) -> dict[str, float]:
+    """Shares of an iteration's wall time, self-play split into network and tree."""
+    spent = {
+        "self-play: network": selfplay.seconds * selfplay.network_share,
+        "self-play: tree": selfplay.seconds * selfplay.tree_share,
+        "learning": learning.seconds,
+        "gate": gate.seconds,
+        "matches": matches,
+    }
+    spent["other"] = max(0.0, seconds - sum(spent.values()))
+    return {name: value / seconds for name, value in spent.items()}
+
+
+def _summary(report: IterationReport) -> str:
+    gate = report.gate
+    promoted = "" if gate is None else f", gate {gate.score:.2f} {'promoted' if gate.accepted else 'kept the old one'}"
+    matches = "".join(f", {match.score:.2f} against {match.opponent}" for match in report.matches)
+    return (
+        f"iteration {report.iteration} after {report.seconds_total / 60:.1f} min: "
+        f"{report.selfplay.evaluations_per_second:,.0f} evaluations/s, "
+        f"loss {report.learning.policy_loss:.3f} + {report.learning.value_loss:.3f}{promoted}, "
+        f"Elo {report.elo:+.0f} ± {report.elo_error:.0f}{matches}"
+    )

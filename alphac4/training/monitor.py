@@ -1,0 +1,150 @@
+"""Shows reports in TensorBoard."""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from matplotlib.figure import Figure
+from torch.utils.tensorboard import SummaryWriter
+
+from alphac4.game import Geometry, column_name
+from alphac4.training import figures
+from alphac4.training.reports import IterationReport
+
+logger = logging.getLogger(__name__)
+
+LAYOUT = {
+    "Is it getting stronger?": {
+        "Elo of the best network": ["Multiline", ["strength/elo$", "strength/elo_low", "strength/elo_high"]],
+        "score of each candidate against the best": ["Multiline", ["gate/score"]],
+        "score against classic MCTS": ["Multiline", ["strength/against .*"]],
+    },
+    "Is it learning?": {
+        "losses": ["Multiline", ["loss/.*"]],
+        "entropy": ["Multiline", ["policy/.*entropy"]],
+    },
+    "Where does the time go?": {"shares": ["Multiline", ["time/.*"]], "speed": ["Multiline", ["speed/.*"]]},
+}
+
+
+class Monitor:
+    """Writes one run's curves and pictures; a context manager.
+
+    Args:
+        folder: where the event files go; iterations after ``history`` that a killed run left there are hidden.
+        settings: the run's configuration, shown as text and compared between runs as hyper-parameters.
+        history: reports of the iterations before, for pictures that span the run.
+    """
+
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Any], geometry: Geometry, history: Sequence[IterationReport] = ()
+    ) -> None:
+        self._geometry = geometry
+        self._history = list(history)
+        self._broken = False
+        next_step = self._history[-1].iteration + 1 if self._history else 0
+        self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
+        if not self._history:
+            self._writer.add_custom_scalars(LAYOUT)
+            rows = [f"| {name} | {value} |" for name, value in flatten(settings).items()]
+            self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._broken:
+            self._writer.close()
+
+    def record(self, report: IterationReport) -> None:
+        """Show one iteration. A full disk is told once; training goes on without curves."""
+        self._history.append(report)
+        if self._broken:
+            return
+        try:
+            for tag, value in scalars(report).items():
+                self._writer.add_scalar(tag, value, report.iteration)
+            for tag, figure in self._figures(report).items():
+                self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
+            for warning in report.warnings:
+                self._writer.add_text("warnings", warning, report.iteration)
+            self._writer.flush()
+        except OSError as error:
+            self._broken = True
+            logger.warning("TensorBoard files cannot be written (%s): the run goes on without them", error)
+
+    def _figures(self, report: IterationReport) -> dict[str, Figure]:
+        selfplay = report.selfplay
+        first_moves = {column_name(column): count for column, count in enumerate(selfplay.first_moves)}
+        openings = dict(sorted(selfplay.openings.items(), key=lambda item: -item[1])[:30])
+        iterations = [past.iteration for past in self._history]
+        shown = {
+            "games/first moves": figures.bars_figure(first_moves, "first move from the empty board", "column"),
+            "games/openings": figures.bars_figure(
+                openings, f"the most frequent of {selfplay.distinct_openings} openings", "first four moves"
+            ),
+            "value/calibration": figures.calibration_figure(selfplay.value_calibration),
+            "strength/elo by iteration": figures.elo_figure(
+                iterations, [past.elo for past in self._history], [past.elo_error for past in self._history]
+            ),
+            "time/shares by iteration": figures.time_figure(iterations, [past.time_shares for past in self._history]),
+        }
+        for index, game in enumerate(selfplay.sample_games):
+            shown[f"sample games/{index + 1}"] = figures.game_figure(game, self._geometry)
+        return shown
+
+
+def scalars(report: IterationReport) -> dict[str, float]:
+    """Every curve's value for one iteration."""
+    selfplay, learning = report.selfplay, report.learning
+    calibration = selfplay.value_calibration
+    weights = np.array([count for _, _, count in calibration], float)
+    gaps = np.array([abs(value - outcome) for value, outcome, _ in calibration])
+    values = {
+        "loss/policy": learning.policy_loss,
+        "loss/value": learning.value_loss,
+        "learning/rate": learning.learning_rate,
+        "learning/gradient norm": learning.gradient_norm,
+        "learning/window": learning.window,
+        "policy/target entropy": selfplay.policy_entropy,
+        "policy/network entropy": learning.policy_entropy,
+        "policy/surprise": selfplay.root_surprise,
+        "value/calibration error": float((weights * gaps).sum() / max(weights.sum(), 1.0)),
+        "games/plies": selfplay.mean_plies,
+        "games/first player wins": selfplay.first_player_wins,
+        "games/draws": selfplay.draws,
+        "games/distinct openings": selfplay.distinct_openings,
+        "speed/simulations per second": selfplay.simulations_per_second,
+        "speed/evaluations per second": selfplay.evaluations_per_second,
+        "speed/memory MB": report.memory_mb,
+        "strength/elo": report.elo,
+        "strength/elo_low": report.elo - report.elo_error,
+        "strength/elo_high": report.elo + report.elo_error,
+        "strength/best iteration": report.best_iteration,
+        "total/games": report.games_total,
+        "total/samples": report.samples_total,
+        "total/evaluations": report.evaluations_total,
+        "total/minutes": report.seconds_total / 60,
+    }
+    values |= {f"time/{name}": share for name, share in report.time_shares.items()}
+    if report.gate is not None:
+        values |= {"gate/score": report.gate.score, "gate/promoted": float(bool(report.gate.accepted))}
+    values |= {f"strength/against {match.opponent}": match.score for match in report.matches}
+    return values
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested settings by their dotted names."""
+    flat: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = json.dumps(value)
+    return flat

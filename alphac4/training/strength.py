@@ -1,0 +1,54 @@
+"""How strong the run has become, and signs that it is going wrong."""
+
+import re
+import sys
+from collections.abc import Sequence
+
+from alphac4.arena.ratings import Rating, fit_ratings
+from alphac4.training.reports import IterationReport, MatchReport, SelfPlayReport
+
+
+def elo_over_run(matches: Sequence[MatchReport], best_iteration: int) -> Rating:
+    """The best network's rating from all gates and matches so far; the untrained network is 0."""
+    results: dict[tuple[str, str], tuple[float, int]] = {}
+    for match in matches:
+        games = match.wins + match.draws + match.losses
+        points, played = results.get((match.player, match.opponent), (0.0, 0))
+        results[match.player, match.opponent] = (points + match.score * games, played + games)
+    ratings = fit_ratings(results, "iteration 0")
+    return ratings.get(f"iteration {best_iteration}", Rating(elo=0.0, error=0.0))
+
+
+def find_warnings(selfplay: SelfPlayReport, gate: MatchReport, history: Sequence[IterationReport]) -> list[str]:
+    """Signs of collapse or regression, in words; empty when all is well."""
+    found = []
+    common, games = max(selfplay.openings.values(), default=0), max(selfplay.games, 1)
+    if games >= 50 and common > 0.6 * games:
+        found.append(f"{common / games:.0%} of the games share one opening: exploration is collapsing")
+    if selfplay.policy_entropy < 0.05:
+        found.append(f"policy targets have an entropy of {selfplay.policy_entropy:.3f} nats: nothing is explored")
+    recent = [*history[-7:]]
+    if len(recent) == 7 and not gate.accepted and not any(r.gate and r.gate.accepted for r in recent):
+        found.append("no candidate has been promoted for 8 iterations")
+    if gate.score < 0.3:
+        found.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
+    for opponent in {match.opponent for report in history for match in report.matches}:
+        scores = [match.score for report in history for match in report.matches if match.opponent == opponent]
+        if len(scores) >= 2 and scores[-1] < max(scores[:-1]) - 0.2:
+            found.append(f"score against {opponent} fell from {max(scores[:-1]):.2f} to {scores[-1]:.2f}")
+    return found
+
+
+def resident_memory_mb() -> float:
+    """Resident memory of this process in MB; its peak where the system does not tell the present one."""
+    try:
+        with open("/proc/self/status") as status:  # noqa: PTH123 - a kernel file
+            found = re.search(r"VmRSS:\s+(\d+) kB", status.read())
+        return int(found.group(1)) / 1024 if found else 0.0
+    except OSError:
+        if sys.platform == "win32":
+            return 0.0
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
