@@ -49,6 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, RuntimeError) as error:  # bad input: every such error says in one line what is wrong
         print(f"alphac4 {name}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stderr.close()
+        return 0
     except OSError as error:  # an unwritable folder, a full disk
         print(f"alphac4 {name}: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
         return 2

@@ -15,7 +15,7 @@ ELO_SCALE = math.log(10) / 400  # Elo per nat of log-odds, inverted
 
 def expected_score(elo: float) -> float:
     """The score that an advantage of ``elo`` predicts: ``1 / (1 + 10^(-elo / 400))`` (Elo 1978)."""
-    return 1.0 / (1.0 + 10.0 ** (-elo / 400.0))
+    return 1.0 / (1.0 + math.pow(10.0, -elo / 400.0))
 
 
 def elo_of_score(score: float) -> float:

@@ -21,7 +21,7 @@ class Outcome(IntEnum):
     WIN = 1
 
 
-class IllegalMove(ValueError):
+class IllegalMove(ValueError):  # noqa: N818 - the field's term
     """A move that the rules forbid: which column (0-based), after which moves, and why."""
 
     def __init__(self, column: int | str, moves: str, reason: str) -> None:
@@ -45,8 +45,8 @@ class Position:
     ``moves`` is the move string that led here, or None if the position came from a board.
     """
 
-    own: np.uint64 = np.uint64(0)
-    occupied: np.uint64 = np.uint64(0)
+    own: np.uint64 = rules.U64_0
+    occupied: np.uint64 = rules.U64_0
     geometry: Geometry = STANDARD
     moves: str | None = field(default="", compare=False)
 

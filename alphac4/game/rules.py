@@ -114,7 +114,7 @@ def has_run(geometry: Geometry, stones: np.uint64) -> bool:
     if geometry.diagonals:
         run |= _run_along(stones, height - U64_1, geometry.run_length)
         run |= _run_along(stones, height + U64_1, geometry.run_length)
-    return run != U64_0
+    return bool(run != U64_0)
 
 
 @inlined

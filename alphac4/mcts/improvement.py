@@ -37,7 +37,7 @@ def mixed_value(trees: Trees, t: int, prior: Row) -> float:
             weighted += prior[a] * trees.value_sum[t, ROOT, a] / visits
     if total == 0 or visited_prior <= 0.0:
         return float(trees.value[t, ROOT])
-    return (trees.value[t, ROOT] + total * weighted / visited_prior) / (1.0 + total)
+    return (float(trees.value[t, ROOT]) + total * weighted / visited_prior) / (1.0 + total)
 
 
 @compiled

@@ -25,7 +25,7 @@ def next_bits(states: States, t: int) -> np.uint64:
     z = states[t]
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
-    return z ^ (z >> _S31)
+    return np.uint64(z ^ (z >> _S31))
 
 
 @inlined

@@ -1,6 +1,7 @@
 """Search a batch of positions to a budget of simulations or time, by either kind of tree search."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled
 from alphac4.game import Geometry, Position
+from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig, expand, write_planes
 from alphac4.mcts.selection import Selection
@@ -72,7 +74,7 @@ class SearchResult:
     variations: list[list[int]]  # [B] principal variations, 0-based columns
 
     def describe_proof(self, index: int, column: int) -> str:
-        """ "wins in 3", "draws", "loses in 4", or "" where nothing is proven."""
+        """What is proven of a move, such as "wins in 3", "draws" or "loses in 4"; empty where nothing is."""
         proof = int(self.proofs[index, column])
         if proof in (ILLEGAL, UNPROVEN):
             return ""
@@ -118,7 +120,7 @@ def step(
     return waiting
 
 
-class TreeSearch:
+class TreeSearch(ABC):
     """Keeps the trees of a batch of positions between calls; the two kinds of search differ in `_run`."""
 
     def __init__(self, geometry: Geometry, rng: np.random.Generator, reuse: bool) -> None:
@@ -150,41 +152,49 @@ class TreeSearch:
 
     def _prepare(self, positions: Sequence[Position], capacity: int) -> Trees:
         """Trees whose roots are these positions, with room for ``capacity`` more nodes each."""
-        old, kept = self._trees, 0
-        if self.reuse and old is not None and len(self._positions) == len(positions):
-            for t, (before, now) in enumerate(zip(self._positions, positions, strict=True)):
-                self._follow(old, t, before, now)
-                kept = max(kept, int(old.size[t]))
-        if old is None or len(old.size) < len(positions) or old.parent.shape[1] < capacity + kept:
-            new = make_trees(len(positions), capacity + kept, self.geometry, self._rng)
-            if old is not None and kept:
-                for name in Trees._fields:
-                    source, target = getattr(old, name), getattr(new, name)
-                    if name != "rng":
-                        target[tuple(slice(0, n) for n in source.shape)][...] = source[
-                            tuple(slice(0, n) for n in target.shape)
-                        ]
-            self._trees = old = new
-        self._positions = list(positions)
+        trees = self._trees
+        followed = self._follow(trees, positions) if self.reuse and trees is not None else [False] * len(positions)
+        kept = int(trees.size[: len(positions)].max()) if trees is not None and any(followed) else 0
+        if trees is None or len(trees.size) < len(positions) or trees.parent.shape[1] < capacity + kept:
+            trees = self._enlarged(trees, len(positions), capacity + kept)
+            self._trees = trees
         for t, position in enumerate(positions):
-            same = old.size[t] > 0 and old.own[t] == position.own and old.occupied[t] == position.occupied
-            if not (self.reuse and kept and same):
-                plant(self.geometry, old, t, position.own, position.occupied)
-        return old
+            if not followed[t]:
+                plant(self.geometry, trees, t, position.own, position.occupied)
+        self._positions = list(positions)
+        return trees
 
-    def _follow(self, trees: Trees, t: int, before: Position, now: Position) -> None:
-        """Move a kept tree's root along the moves played since, if ``now`` follows from ``before``."""
-        if before.moves is None or now.moves is None or not now.moves.startswith(before.moves):
-            return
-        position = before
-        for name in now.moves[len(before.moves) :]:
-            after = Position.from_moves(position.moves + name, self.geometry) if position.moves is not None else now
-            column = next(c for c in range(self.geometry.columns) if position.is_legal(c) and position.play(c) == after)
-            advance_root(self.geometry, trees, t, column)
-            position = after
+    def _follow(self, trees: Trees, positions: Sequence[Position]) -> list[bool]:
+        """Move each kept root along the moves played since; False where a position does not follow from the last."""
+        followed = []
+        for t, now in enumerate(positions):
+            before = self._positions[t] if t < len(self._positions) else None
+            follows = (
+                before is not None
+                and before.moves is not None
+                and now.moves is not None
+                and now.moves.startswith(before.moves)
+            )
+            if follows and before is not None and now.moves is not None:
+                for name in now.moves[len(before.moves or "") :]:
+                    advance_root(self.geometry, trees, t, COLUMN_NAMES.index(name))
+            followed.append(follows)
+        return followed
 
+    def _enlarged(self, old: Trees | None, count: int, nodes: int) -> Trees:
+        """New trees with more room that hold what the old ones did."""
+        new = make_trees(count, nodes, self.geometry, self._rng)
+        if old is not None:
+            for name in Trees._fields:
+                source, target = getattr(old, name), getattr(new, name)
+                if name != "rng":
+                    part = tuple(slice(0, min(n, m)) for n, m in zip(source.shape, target.shape, strict=True))
+                    target[part] = source[part]
+        return new
+
+    @abstractmethod
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        raise NotImplementedError
+        """Simulate in the first ``count`` trees until their root visits reach ``targets`` or time is up."""
 
     def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
         visits = trees.visits[:count, ROOT].astype(np.int64)
@@ -251,27 +261,22 @@ class UctSearch(TreeSearch):
         self.threads = threads
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        chunk = 2**30 if deadline is None else max(1, 2000 // count)
-
-        def run_one(t: int) -> None:
-            while (left := int(targets[t]) - root_visits(trees, t)) > 0:
-                ran = run_uct(self.geometry, trees, t, t + 1, min(chunk, left), self.selection)
-                if ran < min(chunk, left) or (deadline is not None and time.perf_counter() > deadline):
-                    return
-
-        if deadline is not None and count > 1:
-            # Turns of a chunk each, so that every position gets its share of the time.
-            open_trees = list(range(count))
-            while open_trees and time.perf_counter() < deadline:
-                open_trees = [
-                    t for t in open_trees if run_uct(self.geometry, trees, t, t + 1, chunk, self.selection) == chunk
-                ]
-        elif self.threads > 1 and count > 1:
+        if deadline is None:
             with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(run_one, range(count)))
-        else:
-            for t in range(count):
-                run_one(t)
+                list(
+                    pool.map(
+                        lambda t: run_uct(self.geometry, trees, t, t + 1, int(targets[t]), self.selection), range(count)
+                    )
+                )
+            return
+        chunk = max(1, 2000 // count)
+        left = list(range(count))
+        while left and time.perf_counter() < deadline:  # a chunk each in turn, so that all get their share
+            for t in list(left):
+                wanted = min(root_visits(trees, t) + chunk, int(targets[t]))
+                run_uct(self.geometry, trees, t, t + 1, wanted, self.selection)
+                if root_visits(trees, t) < wanted or wanted == targets[t]:  # proven, out of memory, or done
+                    left.remove(t)
 
 
 def principal_variation(trees: Trees, t: int, length: int = 20) -> list[int]:

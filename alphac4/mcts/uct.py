@@ -11,7 +11,7 @@ from alphac4.mcts import random_state
 from alphac4.mcts.random_state import States
 from alphac4.mcts.selection import UCB1, Selection
 from alphac4.mcts.simulation import simulate
-from alphac4.mcts.tree import NO_NODE, ROOT, UNPROVEN, Trees, backup, node_proof
+from alphac4.mcts.tree import NO_NODE, ROOT, UNPROVEN, Trees, backup, node_proof, root_visits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +62,8 @@ def run_rollouts(geometry: Geometry, own: np.uint64, occupied: np.uint64, count:
 
 
 @compiled
-def run_uct(geometry: Geometry, trees: Trees, first: int, last: int, simulations: int, selection: Selection) -> int:
-    """Run up to ``simulations`` more simulations in each tree of [first, last); returns how many were run.
+def run_uct(geometry: Geometry, trees: Trees, first: int, last: int, target: int, selection: Selection) -> int:
+    """Simulate in each tree of [first, last) until its root has ``target`` visits; returns the simulations run.
 
     A tree stops early once its root is proven or its memory is full.
     """
@@ -71,7 +71,7 @@ def run_uct(geometry: Geometry, trees: Trees, first: int, last: int, simulations
     capacity = trees.parent.shape[1]
     for t in range(first, last):
         trees.leaf[t] = NO_NODE
-        for _ in range(simulations):
+        for _ in range(target - root_visits(trees, t)):
             if trees.size[t] >= capacity or node_proof(trees, t, ROOT) != UNPROVEN:
                 break
             run += 1

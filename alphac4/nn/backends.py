@@ -30,7 +30,8 @@ class TorchBackend:
         self._device = torch.device(device)
         self._dtype = dtype
         self._threads = threads if device == "cpu" else 0
-        self._network = fold_batch_norm(network).to(self._device, dtype).to(memory_format=torch.channels_last)
+        self._network = fold_batch_norm(network)
+        self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
         if device == "cpu":
             keep_freed_memory()
 
@@ -92,7 +93,8 @@ class OpenVinoBackend:
 
 def import_openvino() -> Any:
     """OpenVINO without its telemetry, which waits for the network at exit and sends what nobody asked it to."""
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type] - then its own stub is used
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault("openvino_telemetry", None)  # makes OpenVINO fall back to a stub of its own
     import openvino
 
     return openvino

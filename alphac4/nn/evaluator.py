@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +95,11 @@ def cores() -> int:
 
 
 def measure_backends(
-    network: PolicyValueNetwork, available: dict[str, object], batch_size: int, streams: int, seconds: float = 0.3
+    network: PolicyValueNetwork,
+    available: Mapping[str, Callable[[PolicyValueNetwork], Backend]],
+    batch_size: int,
+    streams: int,
+    seconds: float = 0.3,
 ) -> dict[str, float]:
     """Evaluations/s of each backend whose answers agree with fp32, with ``streams`` threads calling at once."""
     config = network.config
@@ -106,7 +111,7 @@ def measure_backends(
     rates: dict[str, float] = {}
     for name, make in available.items():
         try:
-            run: Backend = make(network)  # type: ignore[operator]
+            run = make(network)
             got = [softmax(y) for y in run(planes)]
         except Exception as error:  # a backend that cannot run here must not end the program
             logger.warning("backend %s does not work here: %s", name, str(error).splitlines()[0])

@@ -44,7 +44,7 @@ class ConvNorm(nn.Sequential):
 
     def folded(self) -> nn.Conv2d:
         """One convolution that computes the same in evaluation mode."""
-        return cast(nn.Conv2d, fuse_conv_bn_eval(cast(nn.Conv2d, self[0]).eval(), cast(nn.BatchNorm2d, self[1]).eval()))
+        return fuse_conv_bn_eval(cast(nn.Conv2d, self[0]).eval(), cast(nn.BatchNorm2d, self[1]).eval())
 
 
 class ResidualBlock(nn.Module):
@@ -55,7 +55,7 @@ class ResidualBlock(nn.Module):
         self.first: nn.Module = ConvNorm(channels, channels, 3)
         self.second: nn.Module = ConvNorm(channels, channels, 3)
         # Zero-initialised last norm: a deep tower starts as the identity (Goyal et al. 2017).
-        nn.init.zeros_(cast(nn.BatchNorm2d, cast(ConvNorm, self.second)[1]).weight)
+        nn.init.zeros_(cast(nn.BatchNorm2d, self.second[1]).weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, channels, R, C] to the same shape."""

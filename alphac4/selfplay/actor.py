@@ -88,14 +88,14 @@ class Actor:
             now = time.perf_counter()
             work.network_seconds += now - walked
             work.evaluations += slots
-            count = int(finished.count[0])
+            count = int(finished.rows[0])
             held = int(self._recorded_mask(count).sum()) if count else 0
             if count >= 2 * slots or (count and now - last_block > SECONDS_BETWEEN_BLOCKS):
                 recorded, held, last_block = recorded + held, 0, now
                 yield self._take_block(work)
                 work = Work()
         # The leaves under way have been evaluated for nothing: the next call searches anew.
-        if finished.count[0]:
+        if finished.rows[0]:
             yield self._take_block(work)
 
     def _recorded_mask(self, count: int) -> npt.NDArray[np.bool_]:
@@ -106,10 +106,10 @@ class Actor:
         return mask if self.config.record_fast else mask & finished.deep[:count]
 
     def _take_block(self, work: Work) -> Block:
-        count = int(self._finished.count[0])
+        count = int(self._finished.rows[0])
         mask = self._recorded_mask(count)
         games = self._copy(count)
-        self._finished.count[0] = 0
+        self._finished.rows[0] = 0
         work.simulations = int(self._games.counters[SIMULATIONS])
         self._games.counters[SIMULATIONS] = 0
         ply = np.broadcast_to(np.arange(self.geometry.cells), mask.shape)
@@ -127,8 +127,8 @@ class Actor:
         return Block(samples=samples, games=games, work=work)
 
     def _copy(self, count: int) -> Finished:
-        rows = {name: getattr(self._finished, name)[:count].copy() for name in Finished._fields if name != "count"}
-        return Finished(count=np.array([count]), **rows)
+        rows = {name: getattr(self._finished, name)[:count].copy() for name in Finished._fields if name != "rows"}
+        return Finished(rows=np.array([count]), **rows)
 
     def reset(self, rng: np.random.Generator) -> None:
         """Forget the games under way and start others."""

@@ -65,7 +65,7 @@ class Games(NamedTuple):
 class Finished(NamedTuple):
     """Finished games, row after row, until the host takes them. G games."""
 
-    count: npt.NDArray[np.int64]  # [1] rows in use
+    rows: npt.NDArray[np.int64]  # [1] rows in use
     moves: npt.NDArray[np.int8]  # [G, C]
     plies: npt.NDArray[np.int32]  # [G]
     opening: npt.NDArray[np.int32]  # [G]
@@ -152,7 +152,7 @@ def make_games(count: int, geometry: Geometry) -> Games:
 def make_finished(count: int, geometry: Geometry) -> Finished:
     """Room for ``count`` finished games."""
     return Finished(
-        count=np.zeros(1, np.int64),
+        rows=np.zeros(1, np.int64),
         outcome=np.zeros(count, np.int8),
         **_rows(count, geometry),  # type: ignore[arg-type]
     )
@@ -300,8 +300,8 @@ def play_move(geometry: Geometry, trees: Trees, games: Games, finished: Finished
         advance_root(geometry, trees, t, column)
         games.stage[t] = NEW_MOVE
         return
-    row = finished.count[0]
-    finished.count[0] = row + 1
+    row = finished.rows[0]
+    finished.rows[0] = row + 1
     finished.outcome[row] = 0 if not won else (1 if ply % 2 == 0 else -1)
     finished.plies[row] = games.plies[t]
     finished.opening[row] = games.opening[t]
@@ -335,7 +335,7 @@ def advance(
         expand(trees, t, logits[t], wdl[t], selection)
         while trees.leaf[t] == NO_NODE:
             if games.stage[t] == NEW_GAME:
-                if finished.count[0] >= room:
+                if finished.rows[0] >= room:
                     break  # wait for the host to take the finished games
                 play_opening(geometry, trees, games, t, rules)
             elif games.stage[t] == NEW_MOVE:

@@ -1,9 +1,11 @@
 """Recorded positions: shards of bitboards on disk, the training window, batches."""
 
+import dataclasses
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +17,11 @@ from alphac4.game.rules import Geometry
 
 logger = logging.getLogger(__name__)
 
+Array = npt.NDArray[np.float32]
 
-class Samples(NamedTuple):
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
     """S recorded positions, each seen by its side to move."""
 
     own: npt.NDArray[np.uint64]  # [S]
@@ -28,23 +33,26 @@ class Samples(NamedTuple):
     draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
     plies_left: npt.NDArray[np.uint8]  # [S] moves to the end of the game
 
-    def __len__(self) -> int:  # type: ignore[override] - positions, not fields
-        """The number of positions."""
-        return self.own.shape[0]
+    def __len__(self) -> int:
+        return len(self.own)
 
-    def take(self, index: slice | npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> "Samples":
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The fields by name."""
+        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+
+    def take(self, index: slice | npt.NDArray[np.int64]) -> "Samples":
         """Some of the positions."""
-        return Samples(*(field[index] for field in tuple(self)))
+        return Samples(**{name: array[index] for name, array in self.arrays().items()})
 
 
 def concatenate(parts: Sequence[Samples]) -> Samples:
     """All positions of all parts, in order."""
-    return Samples(*(np.concatenate([tuple(part)[field] for part in parts]) for field in range(len(Samples._fields))))
+    return Samples(**{name: np.concatenate([part.arrays()[name] for part in parts]) for name in parts[0].arrays()})
 
 
 def save_shard(path: Path, samples: Samples, iteration: int) -> None:
     """Write a shard atomically."""
-    fields = {name: np.ascontiguousarray(value) for name, value in zip(Samples._fields, tuple(samples), strict=True)}
+    fields = {name: np.ascontiguousarray(array) for name, array in samples.arrays().items()}
     write_atomically(path, safetensors.numpy.save(fields, {"format": "alphac4-replay-1", "iteration": str(iteration)}))
 
 
@@ -58,10 +66,10 @@ def load_shard(path: Path) -> Samples:
         with safetensors.safe_open(path, framework="np") as file:
             if (file.metadata() or {}).get("format") != "alphac4-replay-1":
                 raise ValueError(f"{path}: not a shard of samples")
-            samples = Samples(*(file.get_tensor(name) for name in Samples._fields))
+            samples = Samples(**{item.name: file.get_tensor(item.name) for item in dataclasses.fields(Samples)})
     except (safetensors.SafetensorError, OSError) as error:
         raise ValueError(f"{path}: damaged shard: {str(error).splitlines()[0]}") from error
-    if len({field.shape[0] for field in tuple(samples)}) != 1:
+    if len({len(array) for array in samples.arrays().values()}) != 1:
         raise ValueError(f"{path}: damaged shard: fields of different length")
     return samples
 
@@ -136,7 +144,7 @@ class Replay:
             held += len(self._shards[index][1])
 
 
-def make_planes(geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64]) -> np.ndarray:
+def make_planes(geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64]) -> Array:
     """Planes float32 [S, 2, rows, columns] of positions [S], bottom row first: own stones, the opponent's."""
     bits = np.array(
         [[column * (geometry.rows + 1) + row for column in range(geometry.columns)] for row in range(geometry.rows)],

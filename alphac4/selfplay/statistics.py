@@ -70,7 +70,7 @@ class SelfPlayStatistics:
         self.bin_outcome += np.bincount(bins, samples.outcome, CALIBRATION_BINS)
         self.bin_count += np.bincount(bins, minlength=CALIBRATION_BINS)
         for row in range(len(games.plies)):
-            moves = _move_string(games, row)
+            moves = move_string(games, row)
             self.openings[moves[:OPENING_LENGTH]] += 1
             if games.opening[row] == 0:
                 self.first_moves[games.moves[row, 0]] += 1
@@ -90,7 +90,8 @@ class SelfPlayStatistics:
         ]
 
 
-def _move_string(games: Finished, row: int) -> str:
+def move_string(games: Finished, row: int) -> str:
+    """The moves of one game, its random opening included."""
     return "".join(column_name(int(column)) for column in games.moves[row, : games.plies[row]])
 
 

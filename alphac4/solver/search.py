@@ -3,11 +3,11 @@
 Built on Pascal Pons, "Solving Connect 4" (http://blog.gamesolver.org): bitboards, non-losing moves, threats first,
 null windows. Beyond that: a child's replies are generated with the child, so that wins two plies ahead
 cost no node; fail-soft bounds of both kinds in the table; enhanced transposition cutoffs (Schaeffer and
-Plaat 1996); Allis's claimeven as a static bound; mirror images are one position where both can be reached. A history heuristic
-(Tromp's Fhourstones) made the search slower here.
+Plaat 1996); Allis's claimeven as a static bound; mirror images are one position where both can be reached.
+A history heuristic, as in Tromp's Fhourstones, searched more nodes here.
 
-The tree is walked by a loop over an explicit stack: Numba's calls are dear, and every value below is for the side to move at
-its own node.
+The tree is walked by a loop over an explicit stack, as Numba's recursive calls are dear. Every value below is
+for the side to move at its own node.
 """
 
 from typing import NamedTuple
@@ -49,7 +49,6 @@ class Stack(NamedTuple):
     nodes: Integers  # [1] positions whose moves were generated, a running total
 
 
-@compiled
 def stack_size(geometry: Geometry) -> int:
     """How many 8-byte elements the arrays behind a `Stack` have, each for words and for integers."""
     return (geometry.cells + 1) * (4 + 2 * geometry.columns)
@@ -63,7 +62,8 @@ def make_stack(geometry: Geometry, words: Words, integers: Integers) -> Stack:
     """
     depths = geometry.cells + 1
     wide = depths * geometry.columns
-    word_start, integer_start = pointer(words), pointer(integers)
+    word_start: Words = pointer(words)
+    integer_start: Integers = pointer(integers)
     return Stack(
         word_start,
         offset(word_start, depths),
@@ -113,7 +113,7 @@ def position_key(geometry: Geometry, own: np.uint64, occupied: np.uint64, either
 def expand(
     geometry: Geometry, layout: Layout, stack: Stack, depth: int, own: np.uint64, occupied: np.uint64, moves: np.uint64
 ) -> int:
-    """Write the children of a node onto the stack, best first; how many there are, or -1 if a move wins in two plies."""
+    """Write the children of a node onto the stack, best first; their number, or -1 if a move wins in two plies."""
     stack.nodes[0] += 1
     first = depth * geometry.columns
     ranks, found, answers = stack.ranks, stack.moves, stack.replies
@@ -131,7 +131,11 @@ def expand(
         rank += layout.cell_ranks[lowest_bit(move)]
         place = count
         while place > 0 and ranks[first + place - 1] < rank:
-            ranks[first + place], found[first + place], answers[first + place] = ranks[first + place - 1], found[first + place - 1], answers[first + place - 1]
+            ranks[first + place], found[first + place], answers[first + place] = (
+                ranks[first + place - 1],
+                found[first + place - 1],
+                answers[first + place - 1],
+            )
             place -= 1
         ranks[first + place], found[first + place], answers[first + place] = rank, move, replies
         count += 1
@@ -231,7 +235,7 @@ def exceeds(
 ) -> int:
     """A bound on the score: a lower one if the value returned exceeds ``threshold``, else an upper one.
 
-    ``moves`` are the non-losing cells, at least one; the side to move cannot win at once, and more than two cells are empty.
+    ``moves``: the non-losing cells, at least one. The side to move cannot win at once; three cells or more are empty.
     Positions with at least ``mirror_empties`` empty cells share their table entry with their mirror image.
     """
     depth = 0

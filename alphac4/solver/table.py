@@ -1,10 +1,11 @@
 """The transposition table: proven score bounds of positions, one 64-bit word each.
 
 The key of a position is hashed by a bijection, so that the slot number and the tag together name the position
-exactly: an entry is never mistaken for another position's. As an entry is read and written as one word, threads may share
-a table; a lost race only costs a stored bound.
+exactly: an entry is never mistaken for another position's. As an entry is read and written as one word,
+threads may share a table; a lost race only costs a stored bound.
 
-An entry, from the highest bit: tag, lower bound + `BOUND_BIAS` (7 bits), upper bound + `BOUND_BIAS` (7 bits). 0 is empty.
+An entry, from the highest bit: tag, lower bound + `BOUND_BIAS` (7 bits), upper bound + `BOUND_BIAS` (7 bits).
+0 is an empty slot.
 """
 
 from typing import NamedTuple
@@ -45,7 +46,9 @@ def make_table(geometry: Geometry, table_bits: int) -> Table:
     key_bits = (geometry.rows + 1) * geometry.columns
     slot_bits = min(table_bits, key_bits)
     if not key_bits - slot_bits + int(_BOTH_BOUNDS_BITS) <= _WORD_BITS:
-        raise ValueError(f"table_bits must be at least {key_bits - _WORD_BITS + int(_BOTH_BOUNDS_BITS)}, not {table_bits}")
+        raise ValueError(
+            f"table_bits must be at least {key_bits - _WORD_BITS + int(_BOTH_BOUNDS_BITS)}, not {table_bits}"
+        )
     return Table(
         np.zeros(1 << slot_bits, dtype=np.uint64),
         np.uint64((1 << key_bits) - 1),
@@ -76,8 +79,8 @@ def bounds(table: Table, key: np.uint64) -> tuple[int, int]:
     entry = table.entries[slot]
     if entry == np.uint64(0) or (entry >> _BOTH_BOUNDS_BITS) != tag:
         return -UNBOUNDED, UNBOUNDED
-    lower = np.int64((entry >> _BOUND_BITS) & _BOUND_MASK) - BOUND_BIAS
-    upper = np.int64(entry & _BOUND_MASK) - BOUND_BIAS
+    lower = int((entry >> _BOUND_BITS) & _BOUND_MASK) - BOUND_BIAS
+    upper = int(entry & _BOUND_MASK) - BOUND_BIAS
     return lower, upper
 
 
@@ -87,7 +90,7 @@ def tighten(table: Table, key: np.uint64, lower: int, upper: int) -> None:
     slot, tag = slot_and_tag(table, key)
     entry = table.entries[slot]
     if entry != np.uint64(0) and (entry >> _BOTH_BOUNDS_BITS) == tag:
-        lower = max(lower, np.int64((entry >> _BOUND_BITS) & _BOUND_MASK) - BOUND_BIAS)
-        upper = min(upper, np.int64(entry & _BOUND_MASK) - BOUND_BIAS)
+        lower = max(lower, int((entry >> _BOUND_BITS) & _BOUND_MASK) - BOUND_BIAS)
+        upper = min(upper, int(entry & _BOUND_MASK) - BOUND_BIAS)
     packed = (np.uint64(lower + BOUND_BIAS) << _BOUND_BITS) | np.uint64(upper + BOUND_BIAS)
     table.entries[slot] = (tag << _BOTH_BOUNDS_BITS) | packed

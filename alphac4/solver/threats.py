@@ -1,7 +1,7 @@
 """What the shape of a position proves or suggests without search.
 
-Non-losing moves as in Pascal Pons, "Solving Connect 4", parts 6 and 9 (http://blog.gamesolver.org); the follow-up strategy
-is Allis's claimeven, "A Knowledge-based Approach of Connect-Four" (1988), chapter 3.
+Non-losing moves as in Pascal Pons, "Solving Connect 4", part 9 (http://blog.gamesolver.org); the follow-up
+strategy is Allis's claimeven, "A Knowledge-based Approach of Connect-Four" (1988), chapter 3.
 """
 
 import numpy as np
@@ -44,9 +44,10 @@ def follow_up_score(
 ) -> int:
     """What the follower gets at least by always answering in the leader's column: 1 win, 0 draw, -1 unknown.
 
-    The leader is to move and the number of empty cells is even. The follower answers on top of the leader's stone, and in
-    an odd column (there is an even number of them) by the lowest cell of another odd column. So the leader can get
-    the lower cell of each pair and perhaps the lowest cells of odd columns, and nothing else.
+    The leader is to move and the number of empty cells is even. The follower answers on top of the leader's stone,
+    or, if that was the first in a column with an odd number of empty cells, by the lowest cell of another such column:
+    their number is even. So the leader can get the lower cell of each pair and perhaps the lowest cells of odd
+    columns, and nothing else.
     """
     empty = geometry.board & ~occupied
     legal = rules.legal_cells(geometry, occupied)

@@ -26,8 +26,8 @@ def to_image(figure: Figure) -> np.ndarray:
     """uint8 [height, width, 3]."""
     canvas = figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    canvas.draw()  # type: ignore[no-untyped-call]
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()  # type: ignore[no-untyped-call]
 
 
 def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = None, title: str = "") -> None:
@@ -102,7 +102,8 @@ def bars_figure(counts: Mapping[str, int], title: str, label: str) -> Figure:
     figure = new_figure(max(5, 0.33 * len(counts)), 3.2)
     axes = figure.subplots()
     total = max(sum(counts.values()), 1)
-    axes.bar(list(counts), [100 * count / total for count in counts.values()], color=BOARD_BLUE)
+    axes.bar(range(len(counts)), [100 * count / total for count in counts.values()], color=BOARD_BLUE)
+    axes.set_xticks(range(len(counts)), list(counts))
     axes.set_ylabel("% of games")
     axes.set_xlabel(label)
     axes.set_title(title, fontsize=10)

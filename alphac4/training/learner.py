@@ -1,8 +1,10 @@
 """The loss and the gradient steps."""
 
+import copy
 import math
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -39,8 +41,9 @@ def learning_rate(config: LearningConfig, step: int, total_steps: int) -> float:
 def has_bf16(device: torch.device) -> bool:
     """Whether bf16 arithmetic is in hardware; emulated, it is slower than fp32."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.backends.mkldnn.is_available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    available = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+    return available and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class Learner:
@@ -51,7 +54,8 @@ class Learner:
         self.device = torch.device(device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = PolicyValueNetwork(network).to(self.device).to(memory_format=torch.channels_last)
+            self.network = PolicyValueNetwork(network)
+        self.network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.average = PolicyValueNetwork(network).to(self.device)
         self.average.load_state_dict(self.network.state_dict())
         self.average.eval().requires_grad_(False)
@@ -63,21 +67,30 @@ class Learner:
         )
         self.steps = 0
         self._bf16 = has_bf16(self.device)
+        # One replica a core on its part of the batch: two single-threaded passes neither wait for each other after
+        # every layer, nor come to a halt, as OpenMP's barriers do, when another program takes one of the cores.
+        self._replicas = [self.network]
+        for _ in range(1, cores() if device == "cpu" else 1):
+            replica = copy.deepcopy(self.network)
+            for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
+                theirs.data = ours.data  # the same weights, gradients of its own
+            self._replicas.append(replica)
 
     def learn(self, batches: Iterable[Batch], total_steps: int, window: int) -> LearningReport:
         """One gradient step a batch; ``total_steps`` is the length of the whole run's schedule."""
         started = time.perf_counter()
-        if self.device.type == "cpu":
-            torch.set_num_threads(cores())
-        self.network.train()
+        self._use_one_thread()
+        for replica in self._replicas:
+            replica.train()
         sums, count, rate = np.zeros(4), 0, 0.0
-        for batch in batches:
-            rate = learning_rate(self.config, self.steps, total_steps)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            sums += self._step(batch)
-            count += 1
-            self.steps += 1
+        with ThreadPoolExecutor(len(self._replicas)) as pool:
+            for batch in batches:
+                rate = learning_rate(self.config, self.steps, total_steps)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = rate
+                sums += self._step(batch, pool)
+                count += 1
+                self.steps += 1
         means = sums / max(count, 1)
         return LearningReport(
             steps=count,
@@ -90,23 +103,41 @@ class Learner:
             seconds=time.perf_counter() - started,
         )
 
-    def _step(self, batch: Batch) -> np.ndarray:
-        planes, policy, weight, wdl = (torch.from_numpy(array).to(self.device) for array in batch)
-        planes = planes.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16):
-            policy_logits, value_logits = self.network(planes)
-        policy_logits, value_logits = policy_logits.float(), value_logits.float()
-        loss_policy = policy_loss(policy_logits, policy, weight)
-        loss_value = value_loss(value_logits, wdl)
-        self.optimizer.zero_grad(set_to_none=True)
-        (loss_policy + self.config.value_weight * loss_value).backward()  # type: ignore[no-untyped-call]
+    def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> np.ndarray:
+        """Gradients of every replica's part of the batch, their mean, one step; returns the reported means [4]."""
+        parts = [Batch(*part) for part in zip(*(np.array_split(a, len(self._replicas)) for a in batch), strict=True)]
+        shares = [len(part.planes) / len(batch.planes) for part in parts]
+        means = list(pool.map(self._accumulate, self._replicas, parts, shares))
+        for replica in self._replicas[1:]:
+            for ours, theirs in zip(self.network.parameters(), replica.parameters(), strict=True):
+                if ours.grad is not None and theirs.grad is not None:
+                    ours.grad += theirs.grad
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
         self.optimizer.step()
         self._update_average()
+        return np.append(sum(mean * share for mean, share in zip(means, shares, strict=True)), float(norm))
+
+    def _use_one_thread(self) -> None:
+        """In the calling thread; see `__init__`."""
+        if self.device.type == "cpu" and torch.get_num_threads() != 1:
+            torch.set_num_threads(1)
+
+    def _accumulate(self, replica: PolicyValueNetwork, part: Batch, share: float) -> np.ndarray:
+        """Set the replica's gradients to those of its part, times its share; returns losses and entropy [3]."""
+        self._use_one_thread()
+        planes, policy, weight, wdl = (torch.from_numpy(array).to(self.device) for array in part)
+        planes = planes.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16):
+            policy_logits, value_logits = replica(planes)
+        policy_logits, value_logits = policy_logits.float(), value_logits.float()
+        loss_policy = policy_loss(policy_logits, policy, weight)
+        loss_value = value_loss(value_logits, wdl)
+        replica.zero_grad(set_to_none=True)
+        (share * (loss_policy + self.config.value_weight * loss_value)).backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             log_policy = F.log_softmax(policy_logits, dim=1)
             entropy = -(log_policy.exp() * log_policy).sum(dim=1).mean()
-            return torch.stack([loss_policy, loss_value, entropy, norm]).double().cpu().numpy()
+            return np.asarray(torch.stack([loss_policy, loss_value, entropy]).double().cpu())
 
     @torch.no_grad()
     def _update_average(self) -> None:

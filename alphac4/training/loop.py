@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -241,7 +241,7 @@ class TrainingLoop:
         rng = self._rng(iteration, name, simulations)
         return NetworkPlayer(name, evaluator, Budget(simulations=simulations), rng, self.geometry)
 
-    def _save_network(self, network: PolicyValueNetwork, iteration: int, strength: dict[str, object]) -> None:
+    def _save_network(self, network: PolicyValueNetwork, iteration: int, strength: Mapping[str, object]) -> None:
         provenance = {
             "run": self.folder.path.name,
             "iteration": iteration,

@@ -25,7 +25,7 @@ def find_warnings(selfplay: SelfPlayReport, gate: MatchReport, history: Sequence
     common, games = max(selfplay.openings.values(), default=0), max(selfplay.games, 1)
     if games >= 50 and common > 0.6 * games:
         found.append(f"{common / games:.0%} of the games share one opening: exploration is collapsing")
-    if selfplay.policy_entropy < 0.05:
+    if selfplay.samples and selfplay.policy_entropy < 0.05:
         found.append(f"policy targets have an entropy of {selfplay.policy_entropy:.3f} nats: nothing is explored")
     recent = [*history[-7:]]
     if len(recent) == 7 and not gate.accepted and not any(r.gate and r.gate.accepted for r in recent):

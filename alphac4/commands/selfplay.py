@@ -1,0 +1,95 @@
+"""`alphac4 selfplay`: games of a checkpoint against itself, recorded as training samples."""
+
+import logging
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import tyro
+from tqdm import tqdm
+
+from alphac4.checkpoint import load_checkpoint
+from alphac4.files import append_line
+from alphac4.game.rules import STANDARD
+from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.selfplay.actor import Actor, Block, play_together
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.statistics import SelfPlayStatistics, move_string
+from alphac4.training.reports import selfplay_report
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfPlayOptions:
+    """Let a checkpoint play itself and record positions (shards of samples) and games (move strings)."""
+
+    checkpoint: Annotated[Path | None, tyro.conf.Positional] = None
+    """The network; without one, an untrained network of 64 channels and 4 blocks plays."""
+    output: Path = Path("runs/selfplay")
+    """Folder for the shards and games.txt; what lies there already is kept."""
+    samples: int = 20_000
+    """Positions to record."""
+    seed: int = 0
+    """Fixes the games on one machine."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the network runs."""
+    backend: str = "auto"
+    """Inference backend; auto measures all and takes the fastest."""
+    config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
+    """Search and exploration."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse and run."""
+    return run(tyro.cli(SelfPlayOptions, args=arguments, prog="alphac4 selfplay"))
+
+
+def run(options: SelfPlayOptions) -> int:
+    """Play, record, print the figures."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    if options.samples < 1:
+        raise ValueError(f"samples must be at least 1, not {options.samples}")
+    if options.checkpoint is not None:
+        checkpoint = load_checkpoint(options.checkpoint)
+        network, geometry = checkpoint.network, checkpoint.geometry
+    else:
+        network, geometry = PolicyValueNetwork(NetworkConfig()).eval(), STANDARD
+    actors = cores()
+    slots = -(-options.config.games // actors)
+    evaluator = Evaluator(network, batch_size=slots, streams=actors, device=options.device, backend=options.backend)
+    replay = Replay(options.output / "replay")
+    first, _ = replay.recorded(0)
+    players = [
+        Actor(geometry, options.config, evaluator, slots, np.random.default_rng([options.seed, first, index]))
+        for index in range(actors)
+    ]
+    statistics = SelfPlayStatistics(geometry)
+    numbers = [first] * actors
+    with tqdm(total=options.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar:
+
+        def on_block(index: int, block: Block) -> None:
+            replay.add(block.samples, 0, numbers[index] * actors + index)
+            numbers[index] += 1
+            statistics.add(block)
+            append_line(
+                options.output / "games.txt",
+                "\n".join(move_string(block.games, row) for row in range(len(block.games.plies))),
+            )
+            bar.update(len(block.samples))
+
+        play_together(players, options.samples, threading.Event(), on_block)
+    report = selfplay_report(statistics, actors, evaluator.backend)
+    print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
+    print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
+    print(f"network {report.network_share:.0%}, tree {report.tree_share:.0%} of the actors' time ({report.evaluator})")
+    if evaluator.rates:
+        standalone = evaluator.rates[evaluator.backend]
+        share = report.evaluations_per_second / max(report.network_share, 1e-9) / standalone
+        print(f"while in the network: {share:.0%} of its rate alone ({standalone:,.0f} evaluations/s)")
+    print(f"first player won {report.first_player_wins:.1%}, {report.draws:.1%} drawn, {report.mean_plies:.1f} plies")
+    return 0

@@ -1,0 +1,141 @@
+"""`alphac4 solve`: exact scores of positions."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from alphac4.game.position import IllegalMove, Position, column_name
+from alphac4.game.rules import Geometry, make_geometry
+from alphac4.solver.book import book_name
+from alphac4.solver.book_builder import build_book
+from alphac4.solver.exact import no_known_scores
+from alphac4.solver.solver import DEFAULT_TABLE_BITS, Solver, best_columns, moves_to_end
+
+BAD_INPUT = 2  # exit code
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolveOptions:
+    """Score positions exactly, for the side to move.
+
+    0 is a draw. A positive score is a win, the higher the faster: the stones that the winner still holds before its
+    last move. A negative score is the same for the opponent.
+    """
+
+    moves: Annotated[str, tyro.conf.Positional] = ""
+    """The position as 1-based columns from the empty board, such as 4455."""
+    batch: bool = False
+    """Read a move string from each line of the standard input; write it with its score."""
+    columns: bool = False
+    """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
+    weak: bool = False
+    """Tell only win (1), draw (0) and loss (-1), which is faster."""
+    build_book: bool = False
+    """Compute an opening book instead; if interrupted, the same command goes on."""
+    book_plies: int = 6
+    """How many stones the book's last positions have; each ply takes several times as long as the one before."""
+    output: Path | None = None
+    """The book's file; by default in the current folder under the name the solver looks for in its package."""
+    no_book: bool = False
+    """Do not use the opening book of the package."""
+    table_bits: int = DEFAULT_TABLE_BITS
+    """Memory for proven bounds: 8 bytes times 2 to this power."""
+    rows: int = 6
+    """Rows of the board."""
+    width: int = 7
+    """Columns of the board."""
+    run_length: int = 4
+    """Stones in a row that win."""
+    diagonals: bool = True
+    """Whether diagonal rows win."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse and run."""
+    return run(tyro.cli(SolveOptions, args=arguments, prog="alphac4 solve"))
+
+
+def run(options: SolveOptions) -> int:
+    """Score one position, many, or build a book; 2 if a line of the input could not be read."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    if not 10 <= options.table_bits <= 34:
+        raise ValueError(f"--table-bits must lie between 10 and 34, not {options.table_bits}")
+    geometry = make_geometry(options.rows, options.width, options.run_length, options.diagonals)
+    if options.build_book:
+        return _build(options, geometry)
+    book = no_known_scores() if options.no_book else None
+    solver = Solver(geometry, table_bits=options.table_bits, book=book)
+    if options.batch:
+        return _solve_lines(options, solver)
+    print(report(solver, Position.from_moves(options.moves, geometry), weak=options.weak))
+    return 0
+
+
+def report(solver: Solver, position: Position, *, weak: bool) -> str:
+    """The board, who is to move, and each column's score with its meaning."""
+    lines = [str(position), ""]
+    outcome = position.outcome()
+    if outcome is not None:
+        lines.append(
+            "The game is over: " + ("a draw." if outcome == 0 else f"{'ox'[not position.first_to_move]} has won.")
+        )
+        return "\n".join(lines)
+    scores = solver.analyze_outcome(position) if weak else solver.analyze(position)
+    best = best_columns(scores)
+    lines += [f"{'x' if position.first_to_move else 'o'} to move", "", "column  score  with best play"]
+    for column, score in enumerate(scores):
+        if score is None:
+            shown, meaning = ".", "full"
+        else:
+            shown, meaning = str(score), _meaning(position, score, weak=weak)
+        mark = "  *" if column in best else ""
+        lines.append(f"{column_name(column):>6}  {shown:>5}  {meaning}{mark}")
+    return "\n".join(lines)
+
+
+def _meaning(position: Position, score: int, *, weak: bool) -> str:
+    if score == 0:
+        return "draw"
+    verb = "wins" if score > 0 else "loses"
+    if weak:
+        return verb
+    moves = moves_to_end(position.geometry, position.plies, score)
+    return f"{verb} in {moves} move{'s' if moves > 1 else ''}"
+
+
+def _solve_lines(options: SolveOptions, solver: Solver) -> int:
+    """Answer line by line; a bad line is reported with its number and the rest goes on."""
+    code = 0
+    for number, line in enumerate(sys.stdin, start=1):
+        moves = line.strip()
+        if not moves:
+            continue
+        try:
+            position = Position.from_moves(moves, solver.geometry)
+        except IllegalMove as error:
+            print(f"line {number}: {error}", file=sys.stderr)
+            code = BAD_INPUT
+            continue
+        if options.columns:
+            scores = solver.analyze_outcome(position) if options.weak else solver.analyze(position)
+            answer = " ".join("." if score is None else str(score) for score in scores)
+        else:
+            answer = str(int(solver.solve_outcome(position)) if options.weak else solver.solve(position))
+        print(moves, answer, flush=True)
+    return code
+
+
+def _build(options: SolveOptions, geometry: Geometry) -> int:
+    if options.book_plies < 0:
+        raise ValueError(f"--book-plies must not be negative, but is {options.book_plies}")
+    path = options.output or Path(book_name(geometry))
+    book = build_book(geometry, options.book_plies, path, table_bits=options.table_bits)
+    _log.info("%s: %d positions with up to %d stones", path, len(book.keys), book.plies)
+    return 0

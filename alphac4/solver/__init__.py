@@ -1,0 +1,16 @@
+"""The exact solver: the judge of strength, never a teacher."""
+
+from alphac4.solver.exact import FULL_COLUMN, KnownScores, no_known_scores
+from alphac4.solver.solver import Solver, analyze, best_columns, moves_to_end, shared_solver, solve
+
+__all__ = [
+    "FULL_COLUMN",
+    "KnownScores",
+    "Solver",
+    "analyze",
+    "best_columns",
+    "moves_to_end",
+    "no_known_scores",
+    "shared_solver",
+    "solve",
+]
