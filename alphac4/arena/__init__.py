@@ -2,7 +2,17 @@
 
 from alphac4.arena.match import MatchResult, play_match
 from alphac4.arena.openings import balanced_openings
-from alphac4.arena.players import Player, PlayerError, parse_player
+from alphac4.arena.players import Player, PlayerError
 from alphac4.arena.ratings import GateRule
+from alphac4.arena.specifications import SPECIFICATIONS, parse_player
 
-__all__ = ["GateRule", "MatchResult", "Player", "PlayerError", "balanced_openings", "parse_player", "play_match"]
+__all__ = [
+    "SPECIFICATIONS",
+    "GateRule",
+    "MatchResult",
+    "Player",
+    "PlayerError",
+    "balanced_openings",
+    "parse_player",
+    "play_match",
+]

@@ -9,21 +9,33 @@ from alphac4.arena.players import Player
 from alphac4.arena.ratings import Interval, score_interval
 from alphac4.game import IllegalMove, Outcome, Position
 
+MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # by the outcome the next side sees
+
 
 @dataclass(frozen=True, kw_only=True)
 class MatchResult:
     """A match seen by the first-named side; games 2 i and 2 i + 1 are a colour-swapped pair."""
 
-    wins: int
-    draws: int
-    losses: int
-    pair_scores: tuple[float, ...]  # points of the two games of each pair, in [0, 2]
-    games: tuple[str, ...]  # move strings, openings included
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+    pair_scores: tuple[float, ...] = ()  # points of the two games of each pair, in [0, 2]
+    games: tuple[str, ...] = ()  # move strings, openings included
+
+    @property
+    def played(self) -> int:
+        """How many games there were."""
+        return self.wins + self.draws + self.losses
+
+    @property
+    def points(self) -> float:
+        """Wins, and half of the draws."""
+        return self.wins + 0.5 * self.draws
 
     @property
     def score(self) -> float:
         """Share of points, a draw counting half."""
-        return (self.wins + 0.5 * self.draws) / max(self.wins + self.draws + self.losses, 1)
+        return self.points / max(self.played, 1)
 
     @property
     def interval(self) -> Interval:
@@ -46,42 +58,87 @@ def play_match(
     openings: Sequence[Position],
     *,
     check: Callable[[], None] = lambda: None,
+    stop: Callable[[MatchResult], bool] | None = None,
+    chunk: int = 10,
     progress: bool = True,
 ) -> MatchResult:
-    """Play every opening twice, once with each side to move first; ``check`` is called at every ply and may raise.
+    """Play every opening twice, once with each side to move first.
+
+    Args:
+        challenger: the side that the result is seen by.
+        opponent: the other side.
+        openings: unfinished positions.
+        check: called at every ply; may raise to end the match.
+        stop: asked for every ``chunk`` of openings whether the games so far are enough, as a sequential test does.
+            Without it all games advance together.
+        chunk: openings between two questions to ``stop``.
+        progress: show a progress bar if the standard error is a terminal.
 
     Raises:
         IllegalMove: naming the player that made it.
     """
-    positions = [position for opening in openings for position in (opening, opening)]
-    points: list[float | None] = [None] * len(positions)  # the challenger's
+    for opening in openings:
+        if opening.outcome() is not None:
+            raise ValueError(f"the opening {opening.moves!r} is finished: nobody could move")
     label = f"{challenger.name} v. {opponent.name}"
-    with tqdm(total=len(positions), desc=label, unit="game", disable=None if progress else True, leave=False) as bar:
-        while any(point is None for point in points):
-            check()
-            for player, parity in ((challenger, 0), (opponent, 1)):
-                turn = [
-                    i
-                    for i, position in enumerate(positions)
-                    if points[i] is None and (i + position.plies - openings[i // 2].plies) % 2 == parity
-                ]
-                if not turn:
-                    continue
-                for i, column in zip(turn, player.choose([positions[i] for i in turn]), strict=True):
-                    try:
-                        positions[i] = positions[i].play(column)
-                    except IllegalMove as error:
-                        raise IllegalMove(column, error.moves, f"{error.reason} (player {player.name})") from error
-                    outcome = positions[i].outcome()
-                    if outcome is not None:
-                        mover_points = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}[outcome]
-                        points[i] = mover_points if parity == 0 else 1.0 - mover_points
-                        bar.update()
+    size = len(openings) if stop is None else chunk
+    result = MatchResult()
+    with tqdm(
+        total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False
+    ) as bar:
+        for first in range(0, len(openings), max(size, 1)):
+            result += _play_together(challenger, opponent, openings[first : first + size], check, bar.update)
+            if stop is not None and stop(result):
+                break
+    return result
+
+
+def _play_together(
+    challenger: Player,
+    opponent: Player,
+    openings: Sequence[Position],
+    check: Callable[[], None],
+    on_game_over: Callable[[], object],
+) -> MatchResult:
+    """All games in lockstep; in even games the challenger moves first after the opening, in odd ones the opponent."""
+    positions = [position for opening in openings for position in (opening, opening)]
+    starts = [position.plies for position in positions]
+    points: list[float | None] = [None] * len(positions)  # the challenger's
+    while any(point is None for point in points):
+        check()
+        for player, parity in ((challenger, 0), (opponent, 1)):
+            turn = [
+                game
+                for game, position in enumerate(positions)
+                if points[game] is None and (game + position.plies - starts[game]) % 2 == parity
+            ]
+            if not turn:
+                continue
+            for game, position in zip(turn, _move(player, [positions[game] for game in turn]), strict=True):
+                positions[game] = position
+                outcome = position.outcome()
+                if outcome is not None:
+                    points[game] = MOVER_POINTS[outcome] if player is challenger else 1.0 - MOVER_POINTS[outcome]
+                    on_game_over()
     scored = [point for point in points if point is not None]
     return MatchResult(
         wins=scored.count(1.0),
         draws=scored.count(0.5),
         losses=scored.count(0.0),
-        pair_scores=tuple(scored[i] + scored[i + 1] for i in range(0, len(scored), 2)),
+        pair_scores=tuple(scored[game] + scored[game + 1] for game in range(0, len(scored), 2)),
         games=tuple(position.moves or "" for position in positions),
     )
+
+
+def _move(player: Player, positions: Sequence[Position]) -> list[Position]:
+    """The positions after the player's moves."""
+    columns = player.choose(positions)
+    if len(columns) != len(positions):
+        raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
+    after = []
+    for position, column in zip(positions, columns, strict=True):
+        try:
+            after.append(position.play(column))
+        except IllegalMove as error:
+            raise IllegalMove(column, error.moves, f"{error.reason} (player {player.name})") from error
+    return after

@@ -1,32 +1,24 @@
 """Every kind of opponent behind one batch-first interface."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from alphac4.checkpoint import CheckpointError, load_checkpoint
+from alphac4.arena.negamax import score_moves
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, UctSearch
+from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, SearchResult, TreeSearch, UctSearch
+from alphac4.mcts.tree import PROVEN_DRAW, PROVEN_WIN, UNPROVEN
 from alphac4.mcts.uct import UctConfig
-from alphac4.nn.evaluator import Evaluator, cores
 from alphac4.selfplay.replay import make_planes
-
-SPECIFICATIONS = """\
-  FILE.safetensors@600   a checkpoint searching 600 simulations a move (100 if none are given)
-  FILE.safetensors@1s    the same for one second a move
-  FILE.safetensors@0     its raw policy, without search
-  uct:1000               classic MCTS with 1000 random rollouts a move
-  uct:1s                 the same for one second a move
-  random                 uniformly random moves
-  openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])"""
+from alphac4.solver import FULL_COLUMN, shared_solver
 
 
 class PlayerError(ValueError):
-    """A player that cannot be made, and why, in one line."""
+    """A player that cannot be made, or cannot play here, and why, in one line."""
 
 
 class Player(Protocol):
@@ -51,7 +43,7 @@ class RandomPlayer:
 
 
 class UctPlayer:
-    """Classic MCTS with random rollouts, a fresh tree each move."""
+    """Classic MCTS with random rollouts, a fresh tree each move; ``threads`` trees are searched at a time."""
 
     def __init__(
         self,
@@ -61,17 +53,23 @@ class UctPlayer:
         config: UctConfig | None = None,
         threads: int = 1,
     ) -> None:
-        self.name = f"uct:{_budget_name(budget)}"
+        self.name = f"uct:{budget_name(budget)}"
         self.budget = budget
         self._search = UctSearch(config, geometry=geometry, rng=rng, threads=threads)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        return [int(move) for move in self._search.search(positions, self.budget).moves]
+        return [
+            int(move) for result in _search_each(self._search, positions, self.budget) for move in result.moves
+        ]
 
 
 class NetworkPlayer:
-    """A network with PUCT search, a fresh tree each move; without a budget, its raw policy."""
+    """A network with PUCT search, a fresh tree each move; without a budget, its raw policy.
+
+    With a ``temperature`` T above 0 it draws moves in proportion to ``visits ** (1 / T)``, or from the raw policy
+    with its logits divided by T, instead of playing the best one; a proven result is always played.
+    """
 
     def __init__(
         self,
@@ -81,46 +79,121 @@ class NetworkPlayer:
         rng: np.random.Generator,
         geometry: Geometry = STANDARD,
         config: PuctConfig | None = None,
+        *,
+        temperature: float = 0.0,
     ) -> None:
+        if temperature < 0:
+            raise ValueError(f"temperature must not be negative, not {temperature}")
         self.name = name
         self.budget = budget
         self.geometry = geometry
+        self.temperature = temperature
+        self._rng = rng
         self._evaluator = evaluator
         self._search = NetworkSearch(evaluator, config, geometry=geometry, rng=rng)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        if self.budget is not None:
-            return [int(move) for move in self._search.search(positions, self.budget).moves]
-        own = np.array([position.own for position in positions], np.uint64)
-        occupied = np.array([position.occupied for position in positions], np.uint64)
-        logits, _ = self._evaluator.evaluate(make_planes(self.geometry, own, occupied))
+        if self.budget is None:
+            return self._choose_by_policy(positions)
         return [
-            max(position.legal_columns(), key=lambda column: row[column])
-            for position, row in zip(positions, logits, strict=True)
+            move for result in _search_each(self._search, positions, self.budget) for move in self._pick(result)
         ]
+
+    def _choose_by_policy(self, positions: Sequence[Position]) -> list[int]:
+        own, occupied = stones(positions)
+        logits, _ = self._evaluator.evaluate(make_planes(self.geometry, own, occupied))
+        moves = []
+        for position, row in zip(positions, logits, strict=True):
+            legal = position.legal_columns()
+            moves.append(legal[self._draw(row[legal].astype(np.float64))])
+        return moves
+
+    def _pick(self, result: SearchResult) -> list[int]:
+        if self.temperature == 0:
+            return [int(move) for move in result.moves]
+        moves = []
+        for best, visits, proofs in zip(result.moves, result.visits, result.proofs, strict=True):
+            decided = not (proofs == UNPROVEN).any() or ((proofs > PROVEN_DRAW) & (proofs < PROVEN_WIN)).any()
+            open_columns = np.flatnonzero((visits > 0) & (proofs >= PROVEN_DRAW))
+            if decided or not len(open_columns):
+                moves.append(int(best))
+            else:
+                moves.append(int(open_columns[self._draw(np.log(visits[open_columns]))]))
+        return moves
+
+    def _draw(self, log_weights: npt.NDArray[np.float64]) -> int:
+        """An index, by softmax of ``log_weights`` over the temperature; the largest at temperature 0."""
+        if self.temperature == 0:
+            return int(log_weights.argmax())
+        weights = np.exp((log_weights - log_weights.max()) / self.temperature)
+        return int(self._rng.choice(len(weights), p=weights / weights.sum()))
+
+
+class SolverPlayer:
+    """Plays perfectly, at random among equally good moves.
+
+    By default a move is as good as its exact score: the fastest wins, the slowest losses. With ``fastest`` off, every
+    move that keeps a win (or else a draw) is equally good, which makes for more varied games.
+    """
+
+    def __init__(self, rng: np.random.Generator, geometry: Geometry = STANDARD, *, fastest: bool = True) -> None:
+        self.name = "solver" if fastest else "solver:outcome"
+        self.fastest = fastest
+        self._rng = rng
+        self._solver = shared_solver(geometry)
+
+    def choose(self, positions: Sequence[Position]) -> list[int]:
+        """See `Player`."""
+        analyze = self._solver.analyze_batch if self.fastest else self._solver.analyze_outcome_batch
+        return [_random_best(row, int(FULL_COLUMN), self._rng) for row in analyze(*stones(positions))]
+
+
+class NegamaxPlayer:
+    """Alpha-beta to a fixed depth in plies with a hand-written evaluation, at random among equally good moves."""
+
+    def __init__(self, depth: int, rng: np.random.Generator) -> None:
+        if depth < 1:
+            raise PlayerError(f"negamax looks at least 1 ply ahead, not {depth}")
+        self.name = f"negamax:{depth}"
+        self.depth = depth
+        self._rng = rng
+
+    def choose(self, positions: Sequence[Position]) -> list[int]:
+        """See `Player`."""
+        moves = []
+        for position in positions:
+            scores = np.zeros(position.geometry.columns, np.int64)
+            score_moves(position.geometry, position.own, position.occupied, self.depth, scores)
+            moves.append(_random_best(scores, None, self._rng))
+        return moves
 
 
 class OpenSpielPlayer:
     """OpenSpiel's C++ MCTS with random rollouts: an independent implementation to be held against."""
 
-    def __init__(self, simulations: int, seed: int) -> None:
+    def __init__(self, simulations: int, rng: np.random.Generator) -> None:
         try:
             import pyspiel
         except ImportError as error:
             raise PlayerError("openspiel needs the open_spiel package: pip install 'alphac4[openspiel]'") from error
         self.name = f"openspiel:{simulations}"
         self._game = pyspiel.load_game("connect_four")
-        self._bot = pyspiel.MCTSBot(
-            self._game, pyspiel.RandomRolloutEvaluator(1, seed), 2.0, simulations, 1000, True, seed, False
-        )
+        seed, rollout_seed = (int(number) for number in rng.integers(1, 2**31 - 1, 2))
+        exploration, memory_mb, solve, verbose = 2.0, 1000, True, False
+        rollouts = pyspiel.RandomRolloutEvaluator(1, rollout_seed)
+        self._bot = pyspiel.MCTSBot(self._game, rollouts, exploration, simulations, memory_mb, solve, seed, verbose)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`; the positions need their move strings."""
+        """See `Player`; the positions need their move strings.
+
+        Raises:
+            PlayerError: for a position whose moves are not known, or on another board.
+        """
         moves = []
         for position in positions:
-            if position.moves is None:
-                raise PlayerError("openspiel can only play positions whose moves are known")
+            if position.moves is None or position.geometry != STANDARD:
+                raise PlayerError("openspiel only plays positions of the standard board whose moves are known")
             state = self._game.new_initial_state()
             for name in position.moves:
                 state.apply_action(int(name) - 1)
@@ -128,49 +201,25 @@ class OpenSpielPlayer:
         return moves
 
 
-def parse_player(
-    specification: str, *, seed: int = 0, geometry: Geometry = STANDARD, backend: str = "auto", device: str = "auto"
-) -> Player:
-    """Make a player from a short specification such as "uct:1000"; see `SPECIFICATIONS`.
-
-    Raises:
-        PlayerError: for an unknown form, a bad number, or a checkpoint that cannot be used.
-    """
-    rng = np.random.default_rng(seed)
-    kind, _, argument = specification.partition(":")
-    if specification == "random":
-        return RandomPlayer(rng)
-    if kind == "uct":
-        return UctPlayer(_parse_budget(argument, specification), rng, geometry, threads=cores())
-    if kind == "openspiel":
-        budget = _parse_budget(argument, specification)
-        if budget.simulations is None or geometry != STANDARD:
-            raise PlayerError(f"{specification!r}: openspiel plays a number of simulations on the standard board")
-        return OpenSpielPlayer(budget.simulations, seed)
-    path, _, limit = specification.partition("@")
-    if not path.endswith(".safetensors"):
-        raise PlayerError(f"unknown player {specification!r}; players are written\n{SPECIFICATIONS}")
-    try:
-        checkpoint = load_checkpoint(Path(path))
-    except CheckpointError as error:
-        raise PlayerError(str(error)) from error
-    if checkpoint.geometry != geometry:
-        found = checkpoint.geometry
-        raise PlayerError(f"{path}: plays on {found.rows} x {found.columns} with runs of {found.run_length}")
-    budget_or_none = None if limit == "0" else _parse_budget(limit or "100", specification)
-    evaluator = Evaluator(checkpoint.network, device=device, backend=backend)
-    name = f"{Path(path).stem}@{limit or '100'}"
-    return NetworkPlayer(name, evaluator, budget_or_none, rng, geometry)
+def stones(positions: Sequence[Position]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """``own`` and ``occupied`` [B] as arrays."""
+    own = np.array([position.own for position in positions], np.uint64)
+    return own, np.array([position.occupied for position in positions], np.uint64)
 
 
-def _parse_budget(text: str, specification: str) -> Budget:
-    try:
-        if text.endswith("s"):
-            return Budget(seconds=float(text[:-1]))
-        return Budget(simulations=int(text))
-    except ValueError as error:
-        raise PlayerError(f"{specification!r}: {text!r} is no budget; write 1000 (simulations) or 1.5s") from error
-
-
-def _budget_name(budget: Budget) -> str:
+def budget_name(budget: Budget) -> str:
+    """A budget as specifications write it: "600" or "1.5s"."""
     return str(budget.simulations) if budget.simulations is not None else f"{budget.seconds:g}s"
+
+
+def _search_each(search: TreeSearch, positions: Sequence[Position], budget: Budget) -> list[SearchResult]:
+    """Search all positions at once, or one after the other if time is limited: each has a right to all of it."""
+    if budget.seconds is None:
+        return [search.search(positions, budget)]
+    return [search.search([position], budget) for position in positions]
+
+
+def _random_best(scores: npt.NDArray[np.integer], unplayable: int | None, rng: np.random.Generator) -> int:
+    """A random one of the columns with the highest score; ``unplayable`` marks full ones."""
+    playable = [int(score) for score in scores if unplayable is None or score != unplayable]
+    return int(rng.choice(np.flatnonzero(scores == max(playable))))

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 Z95 = NormalDist().inv_cdf(0.975)
-ELO_SCALE = math.log(10) / 400  # Elo per nat of log-odds, inverted
+NATS_PER_ELO = math.log(10) / 400
+
+Floats = npt.NDArray[np.float64]
 
 
 def expected_score(elo: float) -> float:
@@ -34,24 +36,13 @@ class Interval:
     high: float
 
 
-def wilson_interval(successes: float, trials: float) -> Interval:
-    """The interval of a share (Wilson 1927), which stays within [0, 1] and is honest near its ends."""
-    if trials <= 0:
-        return Interval(value=0.5, low=0.0, high=1.0)
-    share, z2 = successes / trials, Z95 * Z95
-    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = Z95 * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials * trials)) / (1 + z2 / trials)
-    return Interval(value=share, low=max(0.0, centre - half), high=min(1.0, centre + half))
-
-
 def score_interval(pair_scores: Sequence[float]) -> Interval:
-    """The mean score a game, from the scores of colour-swapped pairs, each in [0, 2].
+    """The mean score a game, from the points of colour-swapped pairs, each in [0, 2].
 
     The two games of a pair share an opening and are correlated, so pairs are the independent unit (Fishtest's
     pentanomial model). One pseudo-pair of each extreme keeps the interval from closing when all pairs agree.
     """
-    n = len(pair_scores)
-    if n == 0:
+    if not pair_scores:
         return Interval(value=0.5, low=0.0, high=1.0)
     scores = np.asarray(pair_scores, float) / 2
     padded = np.concatenate([scores, [0.0, 1.0]])
@@ -60,20 +51,74 @@ def score_interval(pair_scores: Sequence[float]) -> Interval:
     return Interval(value=mean, low=max(0.0, mean - error), high=min(1.0, mean + error))
 
 
-def log_likelihood_ratio(pair_scores: Sequence[float], elo0: float, elo1: float) -> float:
-    """How much more likely ``elo1`` makes the pairs' scores than ``elo0``: the generalised ratio of Fishtest.
+def elo_interval(score: Interval) -> Interval:
+    """A score's interval in Elo; an end at 0 or 1 becomes infinite."""
+    return Interval(value=elo_of_score(score.value), low=elo_of_score(score.low), high=elo_of_score(score.high))
 
-    ``(s1 - s0) (2 mean - s0 - s1) n / (2 variance)`` for pair means in [0, 1], normal approximation of
-    Van den Bergh 2020, "A practical introduction to the GSPRT".
+
+def pair_counts(pair_scores: Sequence[float]) -> tuple[int, int, int, int, int]:
+    """How many colour-swapped pairs brought 0, 1/2, 1, 3/2 and 2 points."""
+    doubled = [round(2 * score) for score in pair_scores]
+    return doubled.count(0), doubled.count(1), doubled.count(2), doubled.count(3), doubled.count(4)
+
+
+def log_likelihood_ratio(counts: Sequence[float], elo0: float, elo1: float) -> float:
+    """How much more likely an advantage of ``elo1`` makes these results than ``elo0`` does, in nats.
+
+    ``counts`` [K] tells how often each of K scores, spread evenly over [0, 1], occurred: (losses, draws, wins) of
+    games, or better `pair_counts`. Each hypothesis only fixes the mean score and takes the most likely distribution
+    with that mean: the generalised ratio of Van den Bergh, "A practical introduction to the GSPRT", as Fishtest uses
+    it, with its pseudo-count of 0.001 for scores that did not occur.
     """
-    n = len(pair_scores)
-    if n == 0:
+    observed = np.asarray(counts, float)
+    if observed.sum() == 0:
         return 0.0
-    scores = np.asarray(pair_scores, float) / 2
-    # Two pseudo-pairs of one point each way: without them a run of equal pairs has no variance.
-    variance = (float(((scores - scores.mean()) ** 2).sum()) + 0.25) / (n + 1)
-    s0, s1 = expected_score(elo0), expected_score(elo1)
-    return n * (s1 - s0) * (2 * float(scores.mean()) - s0 - s1) / (2 * variance)
+    observed = np.where(observed == 0, 1e-3, observed)
+    scores = np.linspace(0.0, 1.0, len(observed))
+    likely0, likely1 = (_tilted(observed, scores - expected_score(elo)) for elo in (elo0, elo1))
+    return float((observed * np.log(likely1 / likely0)).sum())
+
+
+def _tilted(observed: Floats, deviations: Floats) -> Floats:
+    """The most likely distribution [K] whose mean deviation is 0: ``p / (1 + x d)``, x from ``sum p d / (1 + x d) = 0``.
+
+    That sum falls as x grows from one pole to the next, so halving the interval between them finds x.
+    """
+    shares = observed / observed.sum()
+    low, high = -1.0 / deviations.max(), -1.0 / deviations.min()
+    for _ in range(100):
+        middle = (low + high) / 2
+        if float((shares * deviations / (1.0 + middle * deviations)).sum()) > 0.0:
+            low = middle
+        else:
+            high = middle
+    tilted: Floats = shares / (1.0 + (low + high) / 2 * deviations)
+    return tilted
+
+
+@dataclass(frozen=True, kw_only=True)
+class SprtState:
+    """Where a sequential test stands; its bounds are Wald's (1945), ``log(beta / (1 - alpha))`` and so on."""
+
+    ratio: float  # log-likelihood ratio in nats
+    lower: float  # at or below it elo0 is accepted
+    upper: float  # at or above it elo1 is accepted
+    accepted: bool | None  # True: elo1, False: elo0, None: undecided
+
+    def __str__(self) -> str:
+        verdict = {True: "accepted", False: "rejected", None: "undecided"}[self.accepted]
+        return f"{verdict}, log-likelihood ratio {self.ratio:.2f} of [{self.lower:.2f}, {self.upper:.2f}]"
+
+
+def sprt(counts: Sequence[float], elo0: float, elo1: float, *, alpha: float = 0.05, beta: float = 0.05) -> SprtState:
+    """The sequential test of an advantage of ``elo1`` against ``elo0``; `log_likelihood_ratio` explains ``counts``.
+
+    ``alpha`` is the probability of accepting elo1 where elo0 is true, ``beta`` that of the opposite error.
+    """
+    ratio = log_likelihood_ratio(counts, elo0, elo1)
+    lower, upper = math.log(beta / (1 - alpha)), math.log((1 - beta) / alpha)
+    accepted = True if ratio >= upper else False if ratio <= lower else None
+    return SprtState(ratio=ratio, lower=lower, upper=upper, accepted=accepted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,16 +147,14 @@ class GateRule:
             raise ValueError("alpha and beta must be within 0 and 0.5")
 
     def decide(self, pair_scores: Sequence[float]) -> tuple[bool | None, str]:
-        """``(accepted, why)``; ``accepted`` is None while a sequential test is undecided (Wald 1945)."""
+        """``(accepted, why)``; ``accepted`` is None while a sequential test is undecided."""
         score = score_interval(pair_scores)
         shown = f"score {score.value:.3f} [{score.low:.3f}, {score.high:.3f}] over {2 * len(pair_scores)} games"
         if self.kind == "threshold":
             accepted = score.value >= self.threshold
             return accepted, f"{shown}, {'at least' if accepted else 'below'} {self.threshold}"
-        ratio = log_likelihood_ratio(pair_scores, self.elo0, self.elo1)
-        low, high = math.log(self.beta / (1 - self.alpha)), math.log((1 - self.beta) / self.alpha)
-        accepted_or_open = True if ratio >= high else False if ratio <= low else None
-        return accepted_or_open, f"{shown}, log-likelihood ratio {ratio:.2f} of [{low:.2f}, {high:.2f}]"
+        state = sprt(pair_counts(pair_scores), self.elo0, self.elo1, alpha=self.alpha, beta=self.beta)
+        return state.accepted, f"{shown}, {state}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,42 +165,61 @@ class Rating:
     error: float
 
 
-def fit_ratings(results: Mapping[tuple[str, str], tuple[float, int]], anchor: str) -> dict[str, Rating]:
-    """Maximum-likelihood ratings (Bradley and Terry 1952) from ``{(a, b): (points of a, games)}``.
+def fit_ratings(
+    results: Mapping[tuple[str, str], tuple[float, float]], anchor: str, *, prior_games: float = 1.0
+) -> dict[str, Rating]:
+    """Maximum-likelihood ratings (Bradley and Terry 1952) from ``{(a, b): (points of a, games)}``, the anchor's 0.
 
-    Draws count half a point (Hunter 2004). A prior of one drawn game spread over each player's opponents keeps
-    a player that won or lost everything finite. Errors come from the inverse of the observed information.
+    A draw is half a point, so errors are a little too wide where there are many. ``prior_games`` drawn games are
+    spread over each player's opponents: without them one that won or lost everything would be infinitely strong or
+    weak. Errors come from the inverse of the observed information.
     """
     names = sorted({name for pair in results for name in pair} | {anchor})
     index = {name: i for i, name in enumerate(names)}
-    n = len(names)
-    points, games = np.zeros((n, n)), np.zeros((n, n))
+    points, games = np.zeros((len(names), len(names))), np.zeros((len(names), len(names)))  # [P, P] row v. column
     for (a, b), (won, played) in results.items():
         points[index[a], index[b]] += won
         points[index[b], index[a]] += played - won
         games[index[a], index[b]] += played
         games[index[b], index[a]] += played
-    opponents = np.maximum((games > 0).sum(axis=1), 1)
-    prior = np.where(games > 0, 0.5 / opponents[:, None] + 0.5 / opponents[None, :], 0.0)
+    share = prior_games / 2 / np.maximum((games > 0).sum(axis=1), 1)
+    prior = np.where(games > 0, share[:, None] + share[None, :], 0.0)
     points, games = points + prior / 2, games + prior
-    strengths: npt.NDArray[np.float64] = np.zeros(n)
-    free = [i for i in range(n) if i != index[anchor]]
-    information = np.zeros((n, n))
-    for _ in range(200):  # Newton's method on a concave function, damped
-        chances = 1 / (1 + np.exp(strengths[None, :] - strengths[:, None]))
-        gradient = (points - games * chances).sum(axis=1)
-        weights = games * chances * chances.T
-        information = np.diag(weights.sum(axis=1)) - weights
-        if not free:
-            break
-        # The tiny ridge only matters for players that no chain of games connects to the anchor.
-        step = np.linalg.solve(information[np.ix_(free, free)] + 1e-9 * np.eye(len(free)), gradient[free])
-        step = np.clip(step, -2.0, 2.0)
-        strengths[free] += step
+    strengths: Floats = np.zeros(len(names))
+    free = [i for i in range(len(names)) if i != index[anchor]]
+    for _ in range(100):
+        gradient, information = _slope(strengths, points, games)
+        step = np.zeros(len(names))
+        step[free] = np.linalg.solve(_regular(information, free), gradient[free])
+        # Newton's step overshoots far from the maximum: halve it until the likelihood, which is concave, rises.
+        before = _log_likelihood(strengths, points)
+        while _log_likelihood(strengths + step, points) < before and np.abs(step).max() > 1e-9:
+            step /= 2
+        strengths = strengths + step
         if np.abs(step).max() < 1e-9:
             break
-    errors = np.zeros(n)
-    if free:
-        covariance = np.linalg.inv(information[np.ix_(free, free)] + 1e-9 * np.eye(len(free)))
-        errors[free] = Z95 * np.sqrt(np.diag(covariance))
-    return {name: Rating(elo=strengths[i] / ELO_SCALE, error=errors[i] / ELO_SCALE) for name, i in index.items()}
+    errors: Floats = np.zeros(len(names))
+    covariance = np.linalg.inv(_regular(_slope(strengths, points, games)[1], free))
+    errors[free] = Z95 * np.sqrt(np.diag(covariance))
+    return {
+        name: Rating(elo=float(strengths[i]) / NATS_PER_ELO, error=float(errors[i]) / NATS_PER_ELO)
+        for name, i in index.items()
+    }
+
+
+def _log_likelihood(strengths: Floats, points: Floats) -> float:
+    """``sum of points log(chance)``, with ``chance = 1 / (1 + exp(strength of the other - own))``."""
+    return -float((points * np.logaddexp(0.0, strengths[None, :] - strengths[:, None])).sum())
+
+
+def _slope(strengths: Floats, points: Floats, games: Floats) -> tuple[Floats, Floats]:
+    """The log-likelihood's gradient [P] and its negative Hessian [P, P], strengths in nats."""
+    chances = np.exp(-np.logaddexp(0.0, strengths[None, :] - strengths[:, None]))
+    weights = games * chances * chances.T
+    return (points - games * chances).sum(axis=1), np.diag(weights.sum(axis=1)) - weights
+
+
+def _regular(information: Floats, free: Sequence[int]) -> Floats:
+    """The rows and columns of the players to be rated; the ridge only matters where no games lead to the anchor."""
+    rows: Floats = information[np.ix_(free, free)] + 1e-9 * np.eye(len(free))
+    return rows

@@ -73,7 +73,7 @@ def run(options: SelfPlayOptions) -> int:
     with tqdm(total=options.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar:
 
         def on_block(index: int, block: Block) -> None:
-            replay.add(block.samples, 0, numbers[index] * actors + index)
+            replay.add(block.samples, 0, index, numbers[index])
             numbers[index] += 1
             statistics.add(block)
             append_line(

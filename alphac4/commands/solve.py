@@ -39,12 +39,12 @@ class SolveOptions:
     """Tell only win (1), draw (0) and loss (-1), which is faster."""
     build_book: bool = False
     """Compute an opening book instead; if interrupted, the same command goes on."""
-    book_plies: int = 6
-    """How many stones the book's last positions have; each ply takes several times as long as the one before."""
+    book_plies: int = 4
+    """How many stones the book's last positions have: 4 takes about an hour on the standard board, 6 several."""
     output: Path | None = None
     """The book's file; by default in the current folder under the name the solver looks for in its package."""
-    no_book: bool = False
-    """Do not use the opening book of the package."""
+    book: bool = True
+    """Whether to use the opening book of the package."""
     table_bits: int = DEFAULT_TABLE_BITS
     """Memory for proven bounds: 8 bytes times 2 to this power."""
     rows: int = 6
@@ -70,7 +70,7 @@ def run(options: SolveOptions) -> int:
     geometry = make_geometry(options.rows, options.width, options.run_length, options.diagonals)
     if options.build_book:
         return _build(options, geometry)
-    book = no_known_scores() if options.no_book else None
+    book = None if options.book else no_known_scores()
     solver = Solver(geometry, table_bits=options.table_bits, book=book)
     if options.batch:
         return _solve_lines(options, solver)

@@ -1,5 +1,6 @@
 """Recorded positions: shards of bitboards on disk, the training window, batches."""
 
+import bisect
 import dataclasses
 import logging
 from collections.abc import Iterator, Sequence
@@ -92,15 +93,18 @@ class Replay:
         self._shards: list[tuple[Path, Samples]] = []
         self.total = 0  # samples ever recorded, dropped shards included
 
-    def shard_path(self, iteration: int, number: int) -> Path:
-        """Where the ``number``-th shard of an iteration lies; names sort in the order of recording."""
-        return self.folder / f"{iteration:06d}-{number:04d}.safetensors"
+    def shard_path(self, iteration: int, actor: int, number: int) -> Path:
+        """Where an actor's ``number``-th shard of an iteration lies.
 
-    def add(self, samples: Samples, iteration: int, number: int) -> None:
+        Sorted by name, each actor's samples stay together: when its shards were cut does not change their order.
+        """
+        return self.folder / f"{iteration:06d}-{actor:03d}-{number:05d}.safetensors"
+
+    def add(self, samples: Samples, iteration: int, actor: int, number: int) -> None:
         """Record samples on disk, then in the window."""
-        path = self.shard_path(iteration, number)
+        path = self.shard_path(iteration, actor, number)
         save_shard(path, samples, iteration)
-        self._shards.append((path, samples))
+        bisect.insort(self._shards, (path, samples), key=lambda shard: shard[0].name)
         self.total += len(samples)
 
     def load(self) -> None:
@@ -113,10 +117,10 @@ class Replay:
                 logger.warning("%s; the run goes on without it", error)
 
     def recorded(self, iteration: int) -> tuple[int, int]:
-        """``(shards, samples)`` recorded in an iteration; shards counts up to the highest number on disk."""
+        """``(next free shard number, samples)`` of an iteration."""
         prefix = f"{iteration:06d}-"
         mine = [(path, samples) for path, samples in self._shards if path.name.startswith(prefix)]
-        numbers = [int(path.stem.split("-")[1]) + 1 for path in self.folder.glob(prefix + "*.safetensors")]
+        numbers = [int(path.stem.split("-")[2]) + 1 for path in self.folder.glob(prefix + "*.safetensors")]
         return max(numbers, default=0), sum(len(samples) for _, samples in mine)
 
     def window(self, size: int) -> Samples:

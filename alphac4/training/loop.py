@@ -168,8 +168,7 @@ class TrainingLoop:
         ) as bar:
 
             def on_block(index: int, block: Block) -> None:
-                # Actors write in turn into numbers of their own, so that the order does not depend on timing.
-                replay.add(block.samples, iteration, numbers[index] * len(self.actors) + index)
+                replay.add(block.samples, iteration, index, numbers[index])
                 numbers[index] += 1
                 statistics.add(block)
                 bar.update(len(block.samples))

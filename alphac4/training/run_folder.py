@@ -3,7 +3,7 @@
 ::
 
     config.json                      the configuration
-    replay/000012-0003.safetensors   samples, written as games finish
+    replay/000012-001-00003.safetensors   samples of iteration 12, actor 1, as its games finish
     checkpoints/000012.safetensors   a network for each of the latest iterations, and the best
     checkpoints/best.safetensors     a copy of the best
     state.safetensors                the commit point: optimiser, counters, random states, games under way

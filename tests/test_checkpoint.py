@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import torch
+
+from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from alphac4.files import append_line, write_atomically
+from alphac4.nn import NetworkConfig, PolicyValueNetwork
+
+
+@pytest.fixture
+def saved(tmp_path: Path, network: PolicyValueNetwork) -> Path:
+    """A good checkpoint."""
+    path = tmp_path / "good.safetensors"
+    save_checkpoint(path, Checkpoint(network=network, provenance={"run": "test"}, strength={"elo": 12}))
+    return path
+
+
+def test_a_checkpoint_comes_back_as_it_was(saved: Path, network: PolicyValueNetwork) -> None:
+    """Weights, architecture, provenance and strength."""
+    loaded = load_checkpoint(saved)
+    assert loaded.network.config == network.config
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(loaded.network.state_dict()[name], tensor)
+    assert loaded.provenance == {"run": "test"}
+    assert loaded.strength == {"elo": 12}
+
+
+def test_a_truncated_file_is_refused_at_any_length(saved: Path, tmp_path: Path) -> None:
+    """In one line that names the file."""
+    content = saved.read_bytes()
+    for length in (0, 1, 7, 8, 100, len(content) // 2, len(content) - 1):
+        path = tmp_path / "cut.safetensors"
+        path.write_bytes(content[:length])
+        with pytest.raises(CheckpointError, match="cut.safetensors") as caught:
+            load_checkpoint(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_changed_byte_anywhere_is_noticed(saved: Path, tmp_path: Path) -> None:
+    """In the header and in the weights."""
+    content = bytearray(saved.read_bytes())
+    path = tmp_path / "changed.safetensors"
+    for index in np.linspace(8, len(content) - 1, 60).astype(int):
+        changed = bytearray(content)
+        changed[index] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(CheckpointError):
+            load_checkpoint(path)
+
+
+def test_foreign_files_are_refused_in_one_line(tmp_path: Path) -> None:
+    """Another program's safetensors, random bytes, a folder, no file at all."""
+    foreign = tmp_path / "foreign.safetensors"
+    safetensors.numpy.save_file({"x": np.zeros(3)}, foreign)
+    noise = tmp_path / "noise.safetensors"
+    noise.write_bytes(np.random.default_rng(0).bytes(5000))
+    for path in (foreign, noise, tmp_path, tmp_path / "missing.safetensors"):
+        with pytest.raises(CheckpointError) as caught:
+            load_checkpoint(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    """A network that diverged must not be played by accident."""
+    network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=1))
+    torch.nn.init.constant_(network.value.bias, float("nan"))
+    path = tmp_path / "nan.safetensors"
+    save_checkpoint(path, Checkpoint(network=network))
+    with pytest.raises(CheckpointError, match="finite"):
+        load_checkpoint(path)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk."""
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_line_cut_short_is_ended_before_the_next(tmp_path: Path) -> None:
+    """A kill in the middle of a write must not spoil the line after it."""
+    path = tmp_path / "lines"
+    append_line(path, "one")
+    with path.open("ab") as file:
+        file.write(b"tw")
+    append_line(path, "three")
+    assert path.read_text().splitlines() == ["one", "tw", "three"]

@@ -1,0 +1,207 @@
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alphac4.game import Outcome, Position
+from alphac4.game.rules import STANDARD
+from alphac4.nn import UniformEvaluator
+from alphac4.selfplay.actor import Actor, Block, play_together
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.replay import (
+    Replay,
+    Samples,
+    batches,
+    concatenate,
+    load_shard,
+    make_planes,
+    save_shard,
+    value_targets,
+    window_size,
+)
+from alphac4.selfplay.statistics import move_string
+
+SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
+
+
+def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actors: int = 1) -> list[list[Block]]:
+    """Blocks by actor."""
+    team = [Actor(STANDARD, config, UniformEvaluator(), 8, np.random.default_rng([seed, i])) for i in range(actors)]
+    blocks: list[list[Block]] = [[] for _ in team]
+    play_together(team, samples, threading.Event(), lambda index, block: blocks[index].append(block))
+    return blocks
+
+
+CONFIGS = [
+    SMALL,
+    SelfPlayConfig(games=8, full_simulations=16, full_share=1.0, gumbel_actions=7),
+    SelfPlayConfig(games=8, full_simulations=24, fast_simulations=6, policy_target="visits", record_fast=False),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_recorded_positions_are_those_of_the_games(config: SelfPlayConfig) -> None:
+    """Every game is replayed by the rules; positions, outcomes and moves left must agree."""
+    for block in play_blocks(config)[0]:
+        row = 0
+        for game in range(len(block.games.plies)):
+            moves = move_string(block.games, game)
+            position, positions = Position(), []
+            for move in moves:
+                positions.append(position)
+                position = position.play(int(move) - 1)
+            outcome = position.outcome()
+            assert outcome is not None, "only finished games are recorded"
+            first_player = 0 if outcome is Outcome.DRAW else (1 if len(moves) % 2 else -1)
+            assert block.games.outcome[game] == first_player
+            for ply in range(int(block.games.opening[game]), len(moves)):
+                if not (config.record_fast or block.games.deep[game, ply]):
+                    continue
+                assert block.samples.own[row] == positions[ply].own
+                assert block.samples.occupied[row] == positions[ply].occupied
+                assert block.samples.outcome[row] == first_player * (1 if ply % 2 == 0 else -1)
+                assert block.samples.plies_left[row] == len(moves) - ply
+                row += 1
+        assert row == len(block.samples)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_policy_targets_are_distributions_over_legal_moves(config: SelfPlayConfig) -> None:
+    """Non-negative, adding up to one, nothing on full columns."""
+    for block in play_blocks(config)[0]:
+        policy = block.samples.policy.astype(np.float64)
+        assert (policy >= 0).all()
+        np.testing.assert_allclose(policy.sum(axis=1), 1.0, atol=5e-3)
+        for index in range(0, len(block.samples), 7):
+            position = Position(block.samples.own[index], block.samples.occupied[index], moves=None)
+            illegal = [column for column in range(7) if not position.is_legal(column)]
+            assert policy[index, illegal].sum() == 0.0
+        assert (np.abs(block.samples.value) <= 1).all()
+
+
+def test_proven_values_are_the_truth_near_the_end() -> None:
+    """The last recorded move of a won game wins at once: value 1 and all policy on winning columns."""
+    for block in play_blocks(SMALL)[0]:
+        last = block.samples.plies_left == 1
+        won = last & (block.samples.outcome == 1)
+        assert won.any()
+        assert (block.samples.value[won] == 1.0).all()
+
+
+def test_one_seed_gives_the_same_games_whatever_the_threads_do() -> None:
+    """Two actors, twice; blocks may be cut elsewhere, the samples may not differ."""
+    once, twice, other = (play_blocks(SMALL, seed=seed, actors=2) for seed in (1, 1, 2))
+    for first, second, third in zip(once, twice, other, strict=True):
+        a, b, c = (concatenate([block.samples for block in blocks]) for blocks in (first, second, third))
+        assert all(np.array_equal(x, y) for x, y in zip(a.arrays().values(), b.arrays().values(), strict=True))
+        assert not np.array_equal(a.own[:100], c.own[:100])
+
+
+def test_games_go_on_from_a_saved_state() -> None:
+    """Two rounds in one actor equal one round, a save, and the second round in another actor."""
+
+    def samples(actor: Actor) -> Samples:
+        return concatenate([block.samples for block in actor.play(200, threading.Event())])
+
+    straight, resumed = (Actor(STANDARD, SMALL, UniformEvaluator(), 8, np.random.default_rng(5)) for _ in range(2))
+    samples(straight)
+    samples(resumed)
+    later = Actor(STANDARD, SMALL, UniformEvaluator(), 8, np.random.default_rng(99))
+    later.restore(resumed.state())
+    expected, got = samples(straight), samples(later)
+    assert all(np.array_equal(x, y) for x, y in zip(expected.arrays().values(), got.arrays().values(), strict=True))
+
+
+def test_an_error_in_an_actor_reaches_the_caller() -> None:
+    """And ends the others instead of leaving threads behind."""
+
+    class Broken:
+        def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            raise RuntimeError("device lost")
+
+    actors = [Actor(STANDARD, SMALL, evaluator, 4, np.random.default_rng(0)) for evaluator in (Broken(), UniformEvaluator())]
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="device lost"):
+        play_together(actors, 10**9, threading.Event(), lambda _index, _block: None)
+    assert threading.active_count() == before
+
+
+def test_openings_are_varied_and_the_empty_board_is_among_them() -> None:
+    """Half of the games start from the empty board, the others after random moves."""
+    games = [block.games for block in play_blocks(SelfPlayConfig(full_simulations=4, fast_simulations=2), 8000)[0]]
+    openings = np.concatenate([game.opening for game in games])
+    assert 0.4 < (openings == 0).mean() < 0.7
+    assert openings.max() == 8
+
+
+def some_samples(count: int, start: int = 0) -> Samples:
+    """Distinguishable samples: real positions, plies_left as a running number."""
+    position = Position.from_moves("4455")
+    return Samples(
+        own=np.full(count, position.own, np.uint64),
+        occupied=np.full(count, position.occupied, np.uint64),
+        policy=np.tile(np.array([0.7, 0.3, 0, 0, 0, 0, 0], np.float16), (count, 1)),
+        full=np.ones(count, bool),
+        outcome=np.ones(count, np.int8),
+        value=np.full(count, 0.5, np.float32),
+        draw=np.full(count, 0.2, np.float32),
+        plies_left=np.arange(start, start + count).astype(np.uint8),
+    )
+
+
+def test_shards_come_back_and_damaged_ones_are_told(tmp_path: Path) -> None:
+    """A truncated shard is one clear line, and a replay goes on without it."""
+    replay = Replay(tmp_path)
+    replay.add(some_samples(10), 1, 0, 0)
+    replay.add(some_samples(10, 10), 1, 1, 1)
+    damaged = replay.shard_path(1, 0, 0)
+    damaged.write_bytes(damaged.read_bytes()[:-7])
+    with pytest.raises(ValueError, match="000001-000-00000"):
+        load_shard(damaged)
+    again = Replay(tmp_path)
+    again.load()
+    assert again.window(100).plies_left.tolist() == list(range(10, 20))
+    assert again.recorded(1) == (2, 10)
+
+
+def test_the_window_is_the_latest_samples_and_old_shards_go(tmp_path: Path) -> None:
+    """In the order of recording, cut inside a shard where need be."""
+    replay = Replay(tmp_path)
+    for number in range(5):
+        replay.add(some_samples(10, 10 * number), 1, 0, number)
+    assert replay.window(15).plies_left.tolist() == list(range(35, 50))
+    replay.drop_old(15)
+    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+    assert replay.total == 50
+    save_shard(tmp_path / "x.safetensors", some_samples(3), 1)
+    assert load_shard(tmp_path / "x.safetensors").policy.tolist() == some_samples(3).policy.tolist()
+
+
+def test_the_window_grows_by_the_published_formula() -> None:
+    """KataGo's constants: with c = 250 000, a = 0.75, b = 0.4, N = 4 c, by hand."""
+    assert window_size(1000, 250_000, 0.75, 0.4) == 1000
+    expected = 250_000 * (1 + 0.4 * (4**0.75 - 1) / 0.75)
+    assert window_size(1_000_000, 250_000, 0.75, 0.4) == pytest.approx(expected, abs=1)
+
+
+def test_value_targets_mix_outcome_and_root_value() -> None:
+    """By hand: root value 0.5 with a draw chance of 0.2 is 0.65 / 0.2 / 0.15; the game was won."""
+    targets = value_targets(some_samples(1), outcome_share=0.5)
+    np.testing.assert_allclose(targets, [[0.5 + 0.325, 0.1, 0.075]], atol=1e-6)
+
+
+def test_mirrored_training_positions_have_mirrored_policies(rng: np.random.Generator) -> None:
+    """Both orientations occur, and board and policy are always turned together."""
+    samples = some_samples(64)
+    batch = next(batches(samples, STANDARD, 64, 1, 0.5, rng))
+    plain = make_planes(STANDARD, samples.own[:1], samples.occupied[:1])[0]
+    mirrored = 0
+    for planes, policy in zip(batch.planes, batch.policy, strict=True):
+        if policy[0] > 0:
+            np.testing.assert_array_equal(planes, plain)
+        else:
+            mirrored += 1
+            assert policy[6] == pytest.approx(0.7, abs=1e-3)
+            np.testing.assert_array_equal(planes, plain[..., ::-1])
+    assert 10 < mirrored < 54

@@ -1,0 +1,305 @@
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from alphac4.checkpoint import load_checkpoint
+from alphac4.cli import main
+from alphac4.nn import NetworkConfig
+from alphac4.selfplay.replay import Batch, Replay, load_shard
+from alphac4.training.config import PRESETS, LearningConfig, TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.learner import Learner, learning_rate, policy_loss, value_loss
+from alphac4.training.loop import Stopped, TrainingLoop
+from alphac4.training.monitor import scalars
+from alphac4.training.reports import IterationReport
+from alphac4.training.run_folder import RunError
+
+TINY = {
+    "iterations": 4,
+    "samples": 600,
+    "backend": "torch-fp32",
+    "network": {"channels": 8, "blocks": 1},
+    "selfplay": {"games": 16, "full_simulations": 12, "fast_simulations": 4},
+    "learning": {"batch_size": 64},
+    "gate": {"pairs": 3, "simulations": 4, "classic_every": 2, "classic_rollouts": [20], "classic_pairs": 2,
+             "classic_simulations": 4, "closing_pairs": 2},
+}  # fmt: skip
+
+
+def tiny(**changes: object) -> TrainConfig:
+    """A run of seconds."""
+    return from_dict(TINY | changes)
+
+
+def test_losses_are_those_worked_by_hand() -> None:
+    """Cross-entropy of (ln 3 apart) logits: softmax is 3/4, 1/4; only weighted rows count."""
+    logits = torch.tensor([[math.log(3.0), 0.0], [5.0, 5.0]])
+    target = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
+    expected = -(0.5 * math.log(0.75) + 0.5 * math.log(0.25))
+    assert float(policy_loss(logits, target, torch.tensor([1.0, 0.0]))) == pytest.approx(expected)
+    assert float(policy_loss(logits, target, torch.tensor([1.0, 1.0]))) == pytest.approx((expected + math.log(2)) / 2)
+    wdl = torch.tensor([[1.0, 0.0, 0.0]])
+    assert float(value_loss(torch.zeros(1, 3), wdl)) == pytest.approx(math.log(3))
+
+
+def test_the_learning_rate_warms_up_and_falls_to_its_end() -> None:
+    """Linear over the warm-up, half-way at half time, the final rate at the end."""
+    config = LearningConfig(learning_rate=1.0, final_learning_rate=0.1, warmup_steps=10)
+    assert learning_rate(config, 0, 1000) == pytest.approx(0.1)
+    assert learning_rate(config, 500, 1000) == pytest.approx(0.55)
+    assert learning_rate(config, 1000, 1000) == pytest.approx(0.1)
+
+
+def memorable_batches(count: int) -> list[Batch]:
+    """The same 64 random positions again and again, each with one right move and a sure outcome."""
+    rng = np.random.default_rng(0)
+    stones = rng.integers(0, 3, (64, 6, 7))
+    planes = np.stack([stones == 1, stones == 2], axis=1).astype(np.float32)
+    policy = np.eye(7, dtype=np.float32)[rng.integers(0, 7, 64)]
+    wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 64)]
+    return [Batch(planes, policy, np.ones(64, np.float32), wdl)] * count
+
+
+def test_the_learner_memorises_a_few_positions() -> None:
+    """Both losses fall far below those of a uniform guess."""
+    learner = Learner(NetworkConfig(channels=16, blocks=1), LearningConfig(learning_rate=5e-3), "cpu", seed=0)
+    learner.learn(memorable_batches(80), 400, 64)
+    report = learner.learn(memorable_batches(20), 400, 64)
+    assert report.policy_loss < 0.3 * math.log(7)
+    assert report.value_loss < 0.3 * math.log(3)
+
+
+def test_a_restored_learner_goes_on_as_if_nothing_had_happened() -> None:
+    """Weights, average and optimiser: the next steps give the same weights."""
+    config = NetworkConfig(channels=8, blocks=1)
+    first, second = (Learner(config, LearningConfig(), "cpu", seed=seed) for seed in (0, 1))
+    first.learn(memorable_batches(5), 20, 64)
+    second.restore(first.state())
+    for learner in (first, second):
+        learner.learn(memorable_batches(5), 20, 64)
+    for name, value in first.state().items():
+        assert torch.equal(value, second.state()[name]), name
+
+
+def test_settings_are_read_back_and_unknown_ones_named() -> None:
+    """Every preset survives JSON; a typing error is told with its place."""
+    for preset in PRESETS.values():
+        assert from_dict(json.loads(json.dumps(to_dict(preset)))) == preset
+    with pytest.raises(ValueError, match=r"learning\.batch_sise"):
+        from_dict({"learning": {"batch_sise": 3}})
+    with pytest.raises(ValueError, match=r"selfplay\.puct\.c_init must be float"):
+        from_dict({"selfplay": {"puct": {"c_init": "much"}}})
+    with pytest.raises(ValueError, match="policy_target"):
+        from_dict({"selfplay": {"policy_target": "vibes"}})
+    with pytest.raises(ValueError, match="full_share"):
+        from_dict({"selfplay": {"full_share": 1.5}})
+
+
+def test_a_settings_file_that_cannot_be_used_is_told_in_one_line(tmp_path: Path) -> None:
+    """Missing, or not JSON."""
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_config(tmp_path / "none.json")
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(ValueError, match="not JSON"):
+        load_config(tmp_path / "bad.json")
+
+
+def weights(folder: Path, iteration: int) -> dict[str, torch.Tensor]:
+    """A run's network after an iteration."""
+    return load_checkpoint(folder / "checkpoints" / f"{iteration:06d}.safetensors").network.state_dict()
+
+
+def test_two_iterations_and_two_more_equal_four(tmp_path: Path) -> None:
+    """A run stopped after its second iteration and taken up again ends with the same weights, bit for bit."""
+    TrainingLoop(tmp_path / "straight", tiny()).run()
+    stop = threading.Event()
+    halved = TrainingLoop(tmp_path / "halved", tiny(), stop)
+    commit = halved.folder.commit
+
+    def commit_and_stop(state: object, report: IterationReport) -> None:
+        commit(state, report)  # type: ignore[arg-type]
+        if report.iteration == 2:
+            stop.set()
+
+    halved.folder.commit = commit_and_stop  # type: ignore[assignment, method-assign]
+    with pytest.raises(Stopped):
+        halved.run()
+    # What the stopped third iteration recorded would be kept; for the comparison it starts afresh.
+    for shard in (tmp_path / "halved" / "replay").glob("000003-*"):
+        shard.unlink()
+    history = TrainingLoop(tmp_path / "halved", tiny()).run()
+    assert [report.iteration for report in history] == [1, 2, 3, 4]
+    straight, resumed = weights(tmp_path / "straight", 4), weights(tmp_path / "halved", 4)
+    assert all(torch.equal(straight[name], resumed[name]) for name in straight)
+
+
+def test_a_run_reports_what_it_did(tmp_path: Path) -> None:
+    """Reports add up, the gate plays varied games, checkpoints say where they come from, curves show the reports."""
+    loop = TrainingLoop(tmp_path, tiny(iterations=2))
+    history = loop.run()
+    closing = loop.close(history)
+    assert closing[0].wins + closing[0].draws + closing[0].losses == 4
+    report = history[-1]
+    assert report.samples_total >= 1200
+    assert sum(past.selfplay.games for past in history) == report.games_total
+    assert sum(report.time_shares.values()) == pytest.approx(1.0, abs=0.02)
+    assert report.gate is not None
+    assert len(set(report.gate.games)) > 3
+    assert report.matches[0].opponent == "uct:20"
+    best = load_checkpoint(tmp_path / "checkpoints" / "best.safetensors")
+    assert best.provenance["iteration"] == report.best_iteration
+    assert best.strength["uct:20"]["games"] == 4
+    assert IterationReport.from_json(report.to_json()) == report
+    events = EventAccumulator(str(tmp_path / "tensorboard"), size_guidance={"images": 0, "scalars": 0})
+    events.Reload()
+    for tag, value in scalars(report).items():
+        assert events.Scalars(tag)[-1].value == pytest.approx(value, rel=1e-5, abs=1e-6), tag
+    images = events.Tags()["images"]
+    for tag in ("games/first moves", "games/openings", "value/calibration", "strength/elo by iteration"):
+        assert tag in images
+    assert any(tag.startswith("sample games/") for tag in images)
+
+
+def test_other_settings_in_the_same_folder_are_refused(tmp_path: Path) -> None:
+    """By name; more iterations are fine."""
+    TrainingLoop(tmp_path, tiny(iterations=1)).run()
+    with pytest.raises(RunError, match="samples"):
+        TrainingLoop(tmp_path, tiny(samples=601))
+    assert len(TrainingLoop(tmp_path, tiny(iterations=2)).run()) == 2
+
+
+def test_a_full_disk_ends_the_run_and_leaves_it_intact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Writing fails from some moment on: exit code 2 and one line; with space again, the run goes on to its end."""
+    settings = tmp_path / "settings.json"
+    settings.write_text(json.dumps(TINY | {"iterations": 2}))
+    arguments = ["train", "--run", str(tmp_path / "run"), "--settings", str(settings)]
+    real, calls = os.fsync, [0]
+
+    def filling(descriptor: int) -> None:
+        calls[0] += 1
+        if calls[0] > 9:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", filling)
+    assert main(arguments) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    monkeypatch.setattr("os.fsync", real)
+    assert main(arguments) == 0
+    assert len((tmp_path / "run" / "reports.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.slow
+def test_a_run_killed_again_and_again_loses_nothing_recorded(tmp_path: Path) -> None:
+    """kill -9 at random moments: shards, reports and counters only grow, and the run reaches its end."""
+    settings = tmp_path / "settings.json"
+    settings.write_text(json.dumps(TINY | {"iterations": 5, "samples": 1500}))
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "alphac4.cli", "train", "--run", str(run), "--settings", str(settings)]
+    rng = random.Random(2)
+    reports_before: list[str] = []
+    kills = 0
+    for _ in range(6):
+        shards_before = {path.name: path.read_bytes() for path in (run / "replay").glob("*.safetensors")}
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 60
+        lines = len(reports_before)
+        # Wait until it has got going, then kill it at a random moment of the next few seconds.
+        while time.monotonic() < deadline and process.poll() is None:
+            if len(list((run / "replay").glob("*.safetensors"))) > len(shards_before):
+                break
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 1.5))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+        for name, content in shards_before.items():
+            assert (run / "replay" / name).read_bytes() == content
+        reports = (run / "reports.jsonl").read_text().splitlines() if (run / "reports.jsonl").exists() else []
+        assert reports[:lines] == reports_before[:lines]
+        reports_before = reports
+        for path in (run / "replay").glob("*.safetensors"):
+            load_shard(path)
+    assert kills >= 3
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert finished.returncode == 0, finished.stderr
+    iterations = [IterationReport.from_json(line).iteration for line in (run / "reports.jsonl").read_text().splitlines()]
+    assert sorted(set(iterations)) == [1, 2, 3, 4, 5]
+    replay = Replay(run / "replay")
+    replay.load()
+    assert all(replay.recorded(iteration)[1] >= 1500 for iteration in (4, 5))
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_at_once_and_the_run_goes_on(tmp_path: Path) -> None:
+    """Exit code 130 within seconds, a line that says how to go on, and going on works."""
+    settings = tmp_path / "settings.json"
+    settings.write_text(json.dumps(TINY | {"iterations": 1, "samples": 3000}))
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "alphac4.cli", "train", "--run", str(run), "--settings", str(settings)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list((run / "replay").glob("*.safetensors")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    interrupted = time.monotonic()
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert time.monotonic() - interrupted < 10
+    assert "goes on from there" in output
+    assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == 0
+
+
+def test_an_unwritable_folder_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Here a file lies where the folder should be."""
+    (tmp_path / "file").write_text("")
+    assert main(["train", "--preset", "quick", "--run", str(tmp_path / "file" / "run")]) == 2
+    assert "file" in capsys.readouterr().err
+
+
+def test_the_command_line_explains_itself_and_refuses_the_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    """An overview without arguments, exit code 2 and one line for what it does not know."""
+    assert main([]) == 0
+    assert "train" in capsys.readouterr().out
+    assert main(["fly"]) == 2
+    assert "no command 'fly'" in capsys.readouterr().err
+    assert main(["arena", "random", "nobody"]) == 2
+    assert "unknown player 'nobody'" in capsys.readouterr().err
+    assert main(["arena", "random"]) == 2
+    with pytest.raises(SystemExit) as refused:
+        main(["train", "--learning.batch-sise", "3"])
+    assert refused.value.code == 2
+
+
+def test_help_gives_meaning_and_the_papers_value(capsys: pytest.CaptureFixture[str]) -> None:
+    """For every parameter of the run."""
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--selfplay.puct.c-init" in text
+    assert "AlphaZero" in text
+
+
+def test_selfplay_and_arena_commands_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Games on disk as move strings; a match with a crosstable."""
+    output = tmp_path / "games"
+    assert main(["selfplay", "--samples", "200", "--output", str(output), "--games", "8", "--backend", "torch-fp32",
+                 "--full-simulations", "8", "--fast-simulations", "4"]) == 0  # fmt: skip
+    assert all(7 <= len(line) <= 42 for line in (output / "games.txt").read_text().splitlines())
+    assert "simulations/s" in capsys.readouterr().out
+    assert main(["arena", "uct:50", "random", "--games", "4"]) == 0
+    assert "uct:50 v. random" in capsys.readouterr().out
