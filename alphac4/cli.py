@@ -21,6 +21,7 @@ COMMANDS = {
     "train": Command("train", "train a network: self-play, learning, gating"),
     "selfplay": Command("selfplay", "let a checkpoint play itself and record the games"),
     "arena": Command("arena", "play matches between any players and rate them"),
+    "solve": Command("solve", "score positions exactly"),
     "benchmark": Command("benchmark", "measure rules, searches, inference and self-play"),
 }
 

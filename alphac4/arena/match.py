@@ -83,9 +83,7 @@ def play_match(
     label = f"{challenger.name} v. {opponent.name}"
     size = len(openings) if stop is None else chunk
     result = MatchResult()
-    with tqdm(
-        total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False
-    ) as bar:
+    with tqdm(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False) as bar:
         for first in range(0, len(openings), max(size, 1)):
             result += _play_together(challenger, opponent, openings[first : first + size], check, bar.update)
             if stop is not None and stop(result):
@@ -118,7 +116,7 @@ def _play_together(
                 positions[game] = position
                 outcome = position.outcome()
                 if outcome is not None:
-                    points[game] = MOVER_POINTS[outcome] if player is challenger else 1.0 - MOVER_POINTS[outcome]
+                    points[game] = MOVER_POINTS[outcome] if parity == 0 else 1.0 - MOVER_POINTS[outcome]
                     on_game_over()
     scored = [point for point in points if point is not None]
     return MatchResult(

@@ -11,10 +11,10 @@ from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, SearchResult, TreeSearch, UctSearch
-from alphac4.mcts.tree import PROVEN_DRAW, PROVEN_WIN, UNPROVEN
+from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.mcts.uct import UctConfig
 from alphac4.selfplay.replay import make_planes
-from alphac4.solver import FULL_COLUMN, shared_solver
+from alphac4.solver import shared_solver
 
 
 class PlayerError(ValueError):
@@ -59,9 +59,7 @@ class UctPlayer:
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        return [
-            int(move) for result in _search_each(self._search, positions, self.budget) for move in result.moves
-        ]
+        return [int(move) for result in _search_each(self._search, positions, self.budget) for move in result.moves]
 
 
 class NetworkPlayer:
@@ -96,9 +94,7 @@ class NetworkPlayer:
         """See `Player`."""
         if self.budget is None:
             return self._choose_by_policy(positions)
-        return [
-            move for result in _search_each(self._search, positions, self.budget) for move in self._pick(result)
-        ]
+        return [move for result in _search_each(self._search, positions, self.budget) for move in self._pick(result)]
 
     def _choose_by_policy(self, positions: Sequence[Position]) -> list[int]:
         own, occupied = stones(positions)
@@ -114,7 +110,7 @@ class NetworkPlayer:
             return [int(move) for move in result.moves]
         moves = []
         for best, visits, proofs in zip(result.moves, result.visits, result.proofs, strict=True):
-            decided = not (proofs == UNPROVEN).any() or ((proofs > PROVEN_DRAW) & (proofs < PROVEN_WIN)).any()
+            decided = not (proofs == UNPROVEN).any() or ((proofs > PROVEN_DRAW) & (proofs < UNPROVEN)).any()
             open_columns = np.flatnonzero((visits > 0) & (proofs >= PROVEN_DRAW))
             if decided or not len(open_columns):
                 moves.append(int(best))
@@ -146,7 +142,7 @@ class SolverPlayer:
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
         analyze = self._solver.analyze_batch if self.fastest else self._solver.analyze_outcome_batch
-        return [_random_best(row, int(FULL_COLUMN), self._rng) for row in analyze(*stones(positions))]
+        return [_random_best(row, self._rng) for row in analyze(*stones(positions))]
 
 
 class NegamaxPlayer:
@@ -165,7 +161,7 @@ class NegamaxPlayer:
         for position in positions:
             scores = np.zeros(position.geometry.columns, np.int64)
             score_moves(position.geometry, position.own, position.occupied, self.depth, scores)
-            moves.append(_random_best(scores, None, self._rng))
+            moves.append(_random_best(scores, self._rng))
         return moves
 
 
@@ -219,7 +215,6 @@ def _search_each(search: TreeSearch, positions: Sequence[Position], budget: Budg
     return [search.search([position], budget) for position in positions]
 
 
-def _random_best(scores: npt.NDArray[np.integer], unplayable: int | None, rng: np.random.Generator) -> int:
-    """A random one of the columns with the highest score; ``unplayable`` marks full ones."""
-    playable = [int(score) for score in scores if unplayable is None or score != unplayable]
-    return int(rng.choice(np.flatnonzero(scores == max(playable))))
+def _random_best(scores: npt.NDArray[np.integer], rng: np.random.Generator) -> int:
+    """A random one of the columns with the highest score; full ones are marked by a score below all others."""
+    return int(rng.choice(np.flatnonzero(scores == scores.max())))

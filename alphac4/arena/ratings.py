@@ -80,9 +80,9 @@ def log_likelihood_ratio(counts: Sequence[float], elo0: float, elo1: float) -> f
 
 
 def _tilted(observed: Floats, deviations: Floats) -> Floats:
-    """The most likely distribution [K] whose mean deviation is 0: ``p / (1 + x d)``, x from ``sum p d / (1 + x d) = 0``.
+    """The most likely distribution [K] whose mean deviation d is 0: ``p / (1 + x d)`` with x such that it is.
 
-    That sum falls as x grows from one pole to the next, so halving the interval between them finds x.
+    ``sum p d / (1 + x d)`` falls as x grows from one pole to the next: halving the interval between them finds x.
     """
     shares = observed / observed.sum()
     low, high = -1.0 / deviations.max(), -1.0 / deviations.min()

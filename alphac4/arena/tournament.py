@@ -1,100 +1,225 @@
-"""Round robins: everyone against everyone from common openings, resumable, rated."""
+"""Round robins: everyone against everyone from common openings, in several processes, resumable, rated."""
 
-import dataclasses
-import json
-from collections.abc import Callable, Mapping, Sequence
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
 from itertools import combinations
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
+import numpy as np
+from tqdm import tqdm
+
 from alphac4.arena.match import MatchResult, play_match
-from alphac4.arena.players import Player
-from alphac4.arena.ratings import Rating, fit_ratings
-from alphac4.files import append_line
-from alphac4.game import Position
+from alphac4.arena.openings import balanced_openings
+from alphac4.arena.ratings import Rating, SprtState, fit_ratings, pair_counts, sprt
+from alphac4.arena.record import TournamentRecord
+from alphac4.arena.specifications import parse_player
+from alphac4.game import Geometry, Position
+from alphac4.game.rules import STANDARD
+from alphac4.nn.evaluator import cores
 
-Results = dict[tuple[str, str], MatchResult]
+PART = 25  # pairs of games played in lockstep by one process
+SPRT_PART = 10  # the same where a sequential test may end the pairing after each part
+
+Pairing = tuple[str, str]
+Results = dict[Pairing, MatchResult]
 
 
-class TournamentError(ValueError):
-    """A tournament's file that cannot be used, and why, in one line."""
+@dataclass(frozen=True, kw_only=True)
+class Tournament:
+    """What is to be played; together with the code it fixes every game whose players do not depend on time."""
+
+    players: tuple[str, ...]  # see `alphac4.arena.specifications`
+    pairs: int  # colour-swapped pairs of games in each pairing, at most
+    seed: int = 0
+    sprt: tuple[float, float] | None = None  # elo0 and elo1: a pairing ends once its sequential test does
+    geometry: Geometry = STANDARD
+    backend: str = "auto"  # of all networks
+    device: str = "auto"
+
+    @property
+    def pairings(self) -> list[Pairing]:
+        """Everyone against everyone."""
+        return list(combinations(self.players, 2))
+
+    @property
+    def part_pairs(self) -> int:
+        """Pairs of games in a part, the unit of work of a process; it must not depend on how many of these there are."""
+        return PART if self.sprt is None else SPRT_PART
+
+    @property
+    def parts(self) -> int:
+        """Parts of a pairing."""
+        return -(-self.pairs // self.part_pairs)
+
+    def openings(self) -> list[Position]:
+        """The openings of every pairing."""
+        return balanced_openings(self.pairs, np.random.default_rng([self.seed, 1]), self.geometry)
+
+    def test(self, result: MatchResult) -> SprtState | None:
+        """Where the sequential test of a pairing stands, if there is one."""
+        return None if self.sprt is None else sprt(pair_counts(result.pair_scores), *self.sprt)
+
+    def counted(self, parts: Mapping[int, MatchResult]) -> tuple[MatchResult, bool]:
+        """The result of a pairing from its finished parts, and whether it is final.
+
+        Only an unbroken run of parts from the first counts, and none after the one that decided the sequential
+        test: so the order in which processes finish cannot change the result.
+        """
+        result = MatchResult()
+        for part in range(self.parts):
+            if part not in parts:
+                return result, False
+            result += parts[part]
+            test = self.test(result)
+            if test is not None and test.accepted is not None:
+                return result, True
+        return result, True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Some of a pairing's games."""
+
+    pairing: Pairing
+    number: int  # from 0
+    openings: tuple[Position, ...]
 
 
 def play_round_robin(
-    players: Mapping[str, Callable[[], Player]],
-    openings: Sequence[Position],
-    output: Path | None,
-    settings: Mapping[str, object],
+    tournament: Tournament, record: TournamentRecord | None = None, *, processes: int = 1
 ) -> Results:
-    """Play every pairing; with ``output``, each is appended as a JSON line, and those found there are not replayed.
+    """Play what ``record`` does not hold yet and add it there, part by part.
 
     Raises:
-        TournamentError: if ``output`` holds a tournament of other settings.
+        PlayerError: if a player cannot be made.
+        OSError: if the record cannot be written; what was recorded before stays.
     """
-    results = read_results(output, settings) if output is not None else {}
-    if output is not None and not output.exists():
-        append_line(output, json.dumps({"settings": settings}))
-    made: dict[str, Player] = {}
-    for first, second in combinations(players, 2):
-        if (first, second) in results:
-            continue
-        for name in (first, second):
-            made.setdefault(name, players[name]())
-        result = play_match(made[first], made[second], openings)
-        results[first, second] = result
-        if output is not None:
-            append_line(output, json.dumps({"players": [first, second], **dataclasses.asdict(result)}))
-    return results
+    done: dict[Pairing, dict[int, MatchResult]] = {pairing: {} for pairing in tournament.pairings}
+    for (pairing, number), result in (record.parts if record is not None else {}).items():
+        if pairing in done:
+            done[pairing][number] = result
+    waiting = _waiting(tournament, done)
+    with tqdm(total=2 * tournament.pairs * len(done), unit="game", disable=None, leave=False) as bar:
+        bar.update(sum(part.played for parts in done.values() for part in parts.values()))
+        for part, result in _played(tournament, waiting, min(processes, _count_waiting(tournament, done))):
+            done[part.pairing][part.number] = result
+            if record is not None:
+                record.add(part.pairing, part.number, result)
+            bar.update(result.played)
+    return {pairing: tournament.counted(parts)[0] for pairing, parts in done.items()}
 
 
-def read_results(output: Path, settings: Mapping[str, object]) -> Results:
-    """The pairings that a file already holds.
-
-    Raises:
-        TournamentError: if it holds a tournament of other settings, or something else.
-    """
-    if not output.exists():
-        return {}
-    results: Results = {}
-    for number, line in enumerate(output.read_text().splitlines()):
-        try:
-            data = json.loads(line)
-            if number == 0:
-                if data["settings"] != json.loads(json.dumps(settings)):
-                    raise TournamentError(f"{output} holds a tournament with other settings: choose another file")
-                continue
-            first, second = data.pop("players")
-            data["pair_scores"], data["games"] = tuple(data["pair_scores"]), tuple(data["games"])
-            results[first, second] = MatchResult(**data)
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            if number == 0:
-                raise TournamentError(f"{output} is not a tournament's file") from error
-            continue  # a line that a kill cut short: its pairing is played again
-    return results
+def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> Iterator[Part]:
+    """The parts still to be played; looks at ``done`` anew before each, as a sequential test may have ended one."""
+    openings = tournament.openings()
+    for pairing in tournament.pairings:
+        for number in range(tournament.parts):
+            if number not in done[pairing] and not tournament.counted(done[pairing])[1]:
+                first = number * tournament.part_pairs
+                part = tuple(openings[first : first + tournament.part_pairs])
+                yield Part(pairing=pairing, number=number, openings=part)
 
 
-def rate(results: Results, anchor: str) -> dict[str, Rating]:
+def _count_waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> int:
+    """How many parts may still have to be played."""
+    return sum(
+        tournament.parts - len(parts) for parts in done.values() if not tournament.counted(parts)[1]
+    )
+
+
+def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> Iterator[tuple[Part, MatchResult]]:
+    """Play parts in so many processes (in this one if there is only one) as they are asked for."""
+    if processes <= 1:
+        for part in waiting:
+            yield part, play_part(tournament, part, cores())
+        return
+    threads = max(1, cores() // processes)
+    context = multiprocessing.get_context("spawn")  # a forked process would share locks of PyTorch's and Numba's threads
+    stop = context.Event()
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare_process, initargs=(stop,))
+    running: dict[Future[MatchResult], Part] = {}
+    try:
+        while True:
+            while len(running) < processes and (part := next(waiting, None)) is not None:
+                running[pool.submit(play_part, tournament, part, threads)] = part
+            if not running:
+                return
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                yield running.pop(future), future.result()
+    finally:
+        stop.set()  # after an interrupt or an error: what is under way ends at its next move
+        pool.shutdown(cancel_futures=True)
+
+
+def play_part(tournament: Tournament, part: Part, threads: int) -> MatchResult:
+    """Make both players and play; their random numbers depend on nothing but the tournament and the part."""
+    players = [
+        parse_player(
+            name,
+            rng=np.random.default_rng([tournament.seed, 2, part.number, side, *"\n".join(part.pairing).encode()]),
+            geometry=tournament.geometry,
+            threads=threads,
+            backend=tournament.backend,
+            device=tournament.device,
+            batch_size=2 * len(part.openings),
+        )
+        for side, name in enumerate(part.pairing)
+    ]
+    return play_match(*players, part.openings, check=_check_stop, progress=False)
+
+
+_stop: Event | None = None  # set in the processes of a pool
+
+
+def _prepare_process(stop: Event) -> None:
+    """Die at once on Ctrl-C or with the parent, which alone reports and cleans up."""
+    global _stop
+    _stop = stop
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+def _check_stop() -> None:
+    if _stop is not None and _stop.is_set():
+        raise InterruptedError("the tournament was stopped")
+
+
+def rate(results: Mapping[Pairing, MatchResult], anchor: str) -> dict[str, Rating]:
     """Maximum-likelihood ratings with ``anchor`` at 0."""
-    table = {
-        pair: (result.wins + 0.5 * result.draws, result.wins + result.draws + result.losses)
-        for pair, result in results.items()
-    }
-    return fit_ratings(table, anchor)
+    return fit_ratings({pairing: (result.points, result.played) for pairing, result in results.items()}, anchor)
 
 
-def crosstable(results: Results, ratings: Mapping[str, Rating]) -> str:
-    """Players by rating, with their scores in per cent against each of the others."""
+def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rating]) -> str:
+    """Players by rating, with games played, points and their score in per cent against each of the others."""
     order = sorted(ratings, key=lambda name: -ratings[name].elo)
-    width = max(len(name) for name in order)
-    lines = [" " * (width + 21) + "".join(f"{index + 1:>5}" for index in range(len(order)))]
-    for index, name in enumerate(order):
-        cells = []
-        for other in order:
-            if (name, other) in results:
-                cells.append(f"{100 * results[name, other].score:5.0f}")
-            elif (other, name) in results:
-                cells.append(f"{100 - 100 * results[other, name].score:5.0f}")
-            else:
-                cells.append("    -")
+    short = short_names(order)
+    width = max(len(short[name]) for name in order)
+    head = f"{'':2} {'player':<{width}} {'Elo':>6} {'±':>5} {'games':>6} {'points':>7} "
+    lines = [head + "".join(f"{row:>5}" for row in range(1, len(order) + 1))]
+    for row, name in enumerate(order, start=1):
+        scores = {b: result.score for (a, b), result in results.items() if a == name and result.played}
+        scores |= {a: 1 - result.score for (a, b), result in results.items() if b == name and result.played}
+        points = sum(result.points for (a, _), result in results.items() if a == name)
+        points += sum(result.played - result.points for (_, b), result in results.items() if b == name)
+        games = sum(result.played for pairing, result in results.items() if name in pairing)
+        cells = "".join(f"{100 * scores[other]:5.0f}" if other in scores else "    -" for other in order)
         rating = ratings[name]
-        lines.append(f"{index + 1:>2} {name:<{width}}  {rating.elo:+6.0f} ± {rating.error:<4.0f}  " + "".join(cells))
+        lines.append(
+            f"{row:>2} {short[name]:<{width}} {rating.elo:+6.0f} {rating.error:5.0f} {games:6d} {points:7.1f} {cells}"
+        )
     return "\n".join(lines)
+
+
+def short_names(players: list[str] | tuple[str, ...]) -> dict[str, str]:
+    """Specifications without folders and file endings, as long as that keeps them apart."""
+    short = {name: Path(name).name.replace(".safetensors", "") for name in players}
+    return short if len(set(short.values())) == len(short) else {name: name for name in players}

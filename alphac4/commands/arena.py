@@ -5,23 +5,31 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
 
-from alphac4.arena.openings import balanced_openings
-from alphac4.arena.players import SPECIFICATIONS, parse_player
-from alphac4.arena.tournament import crosstable, play_round_robin, rate
+from alphac4.arena.ratings import elo_interval
+from alphac4.arena.record import TournamentRecord, digests, read_settings
+from alphac4.arena.specifications import (
+    SPECIFICATIONS,
+    common_geometry,
+    describe,
+    load_player_checkpoint,
+    parse_player,
+    split_checkpoint,
+)
+from alphac4.arena.tournament import Results, Tournament, crosstable, play_round_robin, rate, short_names
+from alphac4.nn.evaluator import Evaluator, cores
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArenaOptions:
     """Play a round robin and rate the players.
 
-    Games are colour-swapped pairs from a common set of openings. Players are written::
+    Games are colour-swapped pairs from a common set of openings. Checkpoints decide the board. Players are written::
 
     {specifications}
     """
@@ -29,11 +37,19 @@ class ArenaOptions:
     players: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Two players or more."""
     games: int = 100
-    """Games in each pairing, an even number."""
+    """Games in each pairing, an even number; with --sprt, the most there may be."""
     seed: int = 0
-    """Fixes openings and players."""
+    """Fixes openings and players; games between players limited by time still differ from run to run."""
     output: Path | None = None
-    """A file of JSON lines for results and games; if it holds some already, the tournament goes on."""
+    """A file of JSON lines for results and games; if it holds some of this tournament already, it goes on."""
+    processes: int | None = None
+    """Processes that play; by default one a core."""
+    sprt: tuple[float, float] | None = None
+    """ELO0 ELO1: end each pairing once a sequential test tells whether the first is ELO1 or only ELO0 stronger."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where networks run."""
+    backend: str = "auto"
+    """Inference backend; auto measures all and takes the fastest."""
     json: bool = False
     """Print the result as JSON instead of a table."""
 
@@ -47,36 +63,31 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(options: ArenaOptions) -> int:
-    """Play and print the crosstable; for two players also the score with its interval."""
+    """Play what is not recorded yet; print the crosstable, and each pairing's score with its interval."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    if len(options.players) < 2 or len(set(options.players)) < len(options.players):
-        raise ValueError("an arena needs two different players or more")
-    if options.games < 2 or options.games % 2:
-        raise ValueError(
-            f"games must be an even number, not {options.games}: every opening is played with both colours"
-        )
-    makers = {name: partial(parse_player, name, seed=options.seed) for name in options.players}
-    for make in makers.values():
-        make()  # a bad specification should be told before hours of games, not after
-    openings = balanced_openings(options.games // 2, np.random.default_rng([options.seed, 1]))
-    settings = {"players": list(options.players), "games": options.games, "seed": options.seed}
-    results = play_round_robin(makers, openings, options.output, settings)
-    ratings = rate(results, anchor=options.players[-1])
-    if options.json:
-        pairings = [
-            {"players": pair, "wins": r.wins, "draws": r.draws, "losses": r.losses, "score": r.score}
-            | {"low": r.interval.low, "high": r.interval.high}
-            for pair, r in results.items()
-        ]
-        rated = {name: {"elo": rating.elo, "error": rating.error} for name, rating in ratings.items()}
-        print(json.dumps({"pairings": pairings, "ratings": rated}, indent=2))
-        return 0
-    print(crosstable(results, ratings))
-    print(f"Elo by maximum likelihood, {options.players[-1]} = 0, 95 % intervals; scores in per cent.")
-    for (first, second), result in results.items():
-        interval = result.interval
-        print(
-            f"{first} v. {second}: {result.wins} won, {result.draws} drawn, {result.losses} lost, "
-            f"score {interval.value:.1%} [{interval.low:.1%}, {interval.high:.1%}]"
-        )
+    _check(options)
+    geometry = common_geometry(options.players)
+    settings = {
+        "players": options.players,
+        "checkpoints": digests(options.players),
+        "games": options.games,
+        "seed": options.seed,
+        "sprt": options.sprt,
+        "board": describe(geometry),
+        "backend": _backend(options),
+    }
+    tournament = Tournament(
+        players=options.players,
+        pairs=options.games // 2,
+        seed=options.seed,
+        sprt=options.sprt,
+        geometry=geometry,
+        backend=settings["backend"],
+        device=options.device,
+    )
+    for name in options.players:  # a bad specification should be told before hours of games, not after
+        parse_player(name, rng=np.random.default_rng(0), geometry=geometry, backend=tournament.backend)
+    record = TournamentRecord(options.output, settings) if options.output is not None else None
+    results = play_round_robin(tournament, record, processes=options.processes or cores())
+    print(_as_json(tournament, results) if options.json else _as_text(tournament, results))
     return 0
