@@ -23,8 +23,8 @@ class SelfPlayConfig:
     policy_target: Literal["visits", "completed_q"] = "completed_q"
     """What the policy learns: shares of visits (AlphaZero), or the prior improved by the values found
     (Gumbel AlphaZero, Danihelka et al. 2022, equation 11), which says more when visits are few."""
-    completed_q_scale: float = 1.0
-    """Weight of the values in an improved policy: Gumbel's c_scale (paper: 1.0 for board games)."""
+    completed_q_scale: float = 0.1
+    """Weight of the values in an improved policy: Gumbel's c_scale (paper: 1.0 for board games, 0.1 elsewhere)."""
     completed_q_visits: float = 50.0
     """Gumbel's c_visit (paper: 50)."""
     gumbel_actions: int = 0

@@ -150,12 +150,12 @@ class TrainConfig:
 
 PRESETS: dict[str, TrainConfig] = {
     "quick": TrainConfig(
-        iterations=16,
-        samples=24_000,
+        iterations=36,
+        samples=30_000,
         network=SizeConfig(channels=32, blocks=4),
         selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_share=0.4),
-        learning=LearningConfig(window_minimum=50_000),
-        gate=GateConfig(pairs=40, classic_every=4),
+        learning=LearningConfig(passes=3.0, window_minimum=80_000),
+        gate=GateConfig(pairs=40, classic_every=6),
     ),
     "standard": TrainConfig(),
     "strong": TrainConfig(

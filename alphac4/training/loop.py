@@ -56,17 +56,21 @@ class TrainingLoop:
         slots = -(-config.selfplay.games // actors)
         self.evaluator = Evaluator(self.best, batch_size=slots, streams=actors, device=config.device, backend=backend)
         self.state.backend = self.evaluator.backend
-        # Matches call from one thread with all cores; the same kind of backend keeps the numbers comparable.
-        self._match_backend = self.evaluator.backend
+        # Matches call from one thread with all cores. Two evaluators for the whole run: new ones each time would
+        # cost memory that the libraries behind them never quite give back.
+        self._match_evaluators = tuple(
+            Evaluator(self.best, device=config.device, backend=self.evaluator.backend) for _ in range(2)
+        )
         self.actors = [
             Actor(self.geometry, config.selfplay, self.evaluator, slots, self._rng(0, "actor", index))
             for index in range(actors)
         ]
-        for index, actor in enumerate(self.actors):
-            if self.state.iteration:
+        if self.state.iteration:
+            for index, actor in enumerate(self.actors):
                 prefix = f"{index}."
                 saved = {k.removeprefix(prefix): v for k, v in self.state.actors.items() if k.startswith(prefix)}
                 actor.restore(saved)
+        self._clock = time.perf_counter()  # when the run began, were it all one session
 
     def run(self) -> list[IterationReport]:
         """Train to the configured number of iterations; returns all reports of the run.
@@ -76,6 +80,7 @@ class TrainingLoop:
             OSError: when the folder cannot be written; what was recorded before stays.
         """
         history = self.folder.reports(self.state)
+        self._clock = time.perf_counter() - self.state.seconds
         with Monitor(self.folder.tensorboard, to_dict(self.config), self.geometry, history) as monitor:
             while self.state.iteration < self.config.iterations:
                 report = self._iterate(history)
@@ -115,7 +120,7 @@ class TrainingLoop:
             matches = self._classic_matches(self.config.gate.classic_pairs, iteration)
         seconds = time.perf_counter() - started
         self.state.iteration = iteration
-        self.state.seconds += seconds
+        self.state.seconds = time.perf_counter() - self._clock
         self.state.games += selfplay.games
         self.state.evaluations += selfplay.evaluations
         rating = elo_over_run([*(r.gate for r in history if r.gate), gate], self.state.best_iteration)
@@ -204,8 +209,8 @@ class TrainingLoop:
         config = self.config.gate
         started = time.perf_counter()
         openings = balanced_openings(config.pairs, self._rng(iteration, "openings", 0), self.geometry)
-        challenger = self._player(candidate, f"iteration {iteration}", config.simulations, iteration)
-        champion = self._player(self.best, f"iteration {self.state.best_iteration}", config.simulations, iteration)
+        challenger = self._player(0, candidate, iteration, config.simulations)
+        champion = self._player(1, self.best, self.state.best_iteration, config.simulations)
         result: MatchResult | None = None
         accepted, rule = None, ""
         chunk = len(openings) if config.rule.kind == "threshold" else max(10, len(openings) // 5)
@@ -227,18 +232,19 @@ class TrainingLoop:
         for rollouts in config.classic_rollouts:
             started = time.perf_counter()
             openings = balanced_openings(pairs, self._rng(iteration, "classic openings", rollouts), self.geometry)
-            name = f"iteration {self.state.best_iteration}"
-            ours = self._player(self.best, name, config.classic_simulations, iteration)
+            ours = self._player(1, self.best, self.state.best_iteration, config.classic_simulations)
             rng = self._rng(iteration, "classic", rollouts)
             classic = UctPlayer(Budget(simulations=rollouts), rng, self.geometry, threads=cores())
             result = play_match(ours, classic, openings, check=self._check_stop)
             reports.append(_match_report(ours.name, classic.name, result, started))
         return reports
 
-    def _player(self, network: PolicyValueNetwork, name: str, simulations: int, iteration: int) -> NetworkPlayer:
-        evaluator = Evaluator(network, device=self.config.device, backend=self._match_backend)
-        rng = self._rng(iteration, name, simulations)
-        return NetworkPlayer(name, evaluator, Budget(simulations=simulations), rng, self.geometry)
+    def _player(self, side: int, network: PolicyValueNetwork, iteration: int, simulations: int) -> NetworkPlayer:
+        """The network of an iteration as a player; the two sides of a match have an evaluator each."""
+        evaluator = self._match_evaluators[side]
+        evaluator.update(network)
+        rng = self._rng(iteration, "player", simulations)
+        return NetworkPlayer(f"iteration {iteration}", evaluator, Budget(simulations=simulations), rng, self.geometry)
 
     def _save_network(self, network: PolicyValueNetwork, iteration: int, strength: Mapping[str, object]) -> None:
         provenance = {

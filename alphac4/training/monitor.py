@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,8 @@ from alphac4.training import figures
 from alphac4.training.reports import IterationReport
 
 logger = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
 
 LAYOUT = {
     "Is it getting stronger?": {
@@ -46,6 +49,7 @@ class Monitor:
         self._geometry = geometry
         self._history = list(history)
         self._broken = False
+        self._next_pictures = 0.0
         next_step = self._history[-1].iteration + 1 if self._history else 0
         self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
         if not self._history:
@@ -70,8 +74,10 @@ class Monitor:
         try:
             for tag, value in scalars(report).items():
                 self._writer.add_scalar(tag, value, report.iteration)
-            for tag, figure in self._figures(report).items():
-                self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
+            if time.monotonic() >= self._next_pictures:
+                for tag, figure in self._figures(report).items():
+                    self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
+                self._next_pictures = time.monotonic() + SECONDS_BETWEEN_PICTURES
             for warning in report.warnings:
                 self._writer.add_text("warnings", warning, report.iteration)
             self._writer.flush()
