@@ -99,16 +99,20 @@ def measure_backends(
     available: Mapping[str, Callable[[PolicyValueNetwork], Backend]],
     batch_size: int,
     streams: int,
-    seconds: float = 0.3,
+    seconds: float = 0.15,
+    rounds: int = 3,
 ) -> dict[str, float]:
-    """Evaluations/s of each backend whose answers agree with fp32, with ``streams`` threads calling at once."""
+    """Evaluations/s of each backend whose answers agree with fp32, with ``streams`` threads calling at once.
+
+    The best of several rounds taken in turn: another program's burst must not decide for the whole run.
+    """
     config = network.config
     rng = np.random.default_rng(0)
     stones = rng.integers(0, 3, (batch_size, 1, config.rows, config.columns))
     planes = np.concatenate([stones == 1, stones == 2], axis=1).astype(np.float32)
     with torch.inference_mode():
         expected = [softmax(y.numpy()) for y in fold_batch_norm(network)(torch.from_numpy(planes))]
-    rates: dict[str, float] = {}
+    working: dict[str, Backend] = {}
     for name, make in available.items():
         try:
             run = make(network)
@@ -120,9 +124,13 @@ def measure_backends(
         if not deviation < TOLERANCE:
             logger.warning("backend %s deviates from fp32 by %.3f and is not used", name, deviation)
             continue
-        rates[name] = measure_rate(run, planes, streams, seconds)
-    if not rates:
+        working[name] = run
+    if not working:
         raise RuntimeError("no inference backend works on this machine")
+    rates = dict.fromkeys(working, 0.0)
+    for _ in range(rounds):
+        for name, run in working.items():
+            rates[name] = max(rates[name], measure_rate(run, planes, streams, seconds))
     return rates
 
 
