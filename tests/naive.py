@@ -1,7 +1,7 @@
 """Slow, plain implementations that share nothing with the code under test."""
 
 import random
-from functools import lru_cache
+from functools import cache
 
 Board = tuple[str, ...]  # a string of "x" and "o" for each column, bottom first
 
@@ -38,7 +38,7 @@ def random_board(rng: random.Random, rows: int, columns: int, plies: int) -> tup
     return board, moves
 
 
-@lru_cache(maxsize=None)
+@cache
 def minimax(board: Board, rows: int, run: int, diagonals: bool = True) -> tuple[int, int]:
     """``(outcome, plies to the end)`` for the side to move under perfect play: fastest wins, slowest losses."""
     side, other = ("x", "o") if sum(map(len, board)) % 2 == 0 else ("o", "x")

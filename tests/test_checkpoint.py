@@ -34,7 +34,7 @@ def test_a_truncated_file_is_refused_at_any_length(saved: Path, tmp_path: Path) 
     for length in (0, 1, 7, 8, 100, len(content) // 2, len(content) - 1):
         path = tmp_path / "cut.safetensors"
         path.write_bytes(content[:length])
-        with pytest.raises(CheckpointError, match="cut.safetensors") as caught:
+        with pytest.raises(CheckpointError, match=r"cut\.safetensors") as caught:
             load_checkpoint(path)
         assert "\n" not in str(caught.value)
 

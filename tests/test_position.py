@@ -7,7 +7,7 @@ from alphac4.game import IllegalMove, Outcome, Position, make_geometry
 
 
 def test_a_move_string_is_rendered_as_the_board_it_makes() -> None:
-    """x began; columns fill from the bottom."""
+    """X began; columns fill from the bottom."""
     assert str(Position.from_moves("44553")) == (
         ". . . . . . .\n. . . . . . .\n. . . . . . .\n. . . . . . .\n. . . o o . .\n. . x x x . .\n1 2 3 4 5 6 7"
     )

@@ -13,7 +13,9 @@ GEOMETRIES = [(6, 7, 4, True), (5, 5, 3, True), (4, 4, 3, True), (5, 6, 4, False
 def stones_of(board: tuple[str, ...], side: str, rows: int) -> np.uint64:
     """The bitboard of a naive board."""
     return np.uint64(
-        sum(1 << (c * (rows + 1) + r) for c, stack in enumerate(board) for r, stone in enumerate(stack) if stone == side)
+        sum(
+            1 << (c * (rows + 1) + r) for c, stack in enumerate(board) for r, stone in enumerate(stack) if stone == side
+        )
     )
 
 
@@ -53,7 +55,7 @@ def test_wins_agree_with_a_naive_grid_scan(shape: tuple[int, int, int, bool]) ->
 @pytest.mark.parametrize("shape", GEOMETRIES)
 def test_winning_cells_are_those_whose_stone_wins(shape: tuple[int, int, int, bool]) -> None:
     """Every empty cell is tried by placing a stone there; boards already won do not count."""
-    rows, columns, run, _ = shape
+    rows, columns, _, _ = shape
     geometry = make_geometry(*shape)
     rng = random.Random(2)
     for _ in range(150):

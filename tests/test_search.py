@@ -26,6 +26,7 @@ from alphac4.mcts.tree import (
 from alphac4.mcts.uct import run_rollouts
 from alphac4.nn import UniformEvaluator
 
+
 def searches(rng: np.random.Generator) -> list[NetworkSearch | UctSearch]:
     """Both kinds of search, the first without any knowledge from a network."""
     return [NetworkSearch(UniformEvaluator(), rng=rng), UctSearch(rng=rng)]

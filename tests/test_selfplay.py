@@ -117,10 +117,12 @@ def test_an_error_in_an_actor_reaches_the_caller() -> None:
     """And ends the others instead of leaving threads behind."""
 
     class Broken:
-        def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: ARG002
             raise RuntimeError("device lost")
 
-    actors = [Actor(STANDARD, SMALL, evaluator, 4, np.random.default_rng(0)) for evaluator in (Broken(), UniformEvaluator())]
+    actors = [
+        Actor(STANDARD, SMALL, evaluator, 4, np.random.default_rng(0)) for evaluator in (Broken(), UniformEvaluator())
+    ]
     before = threading.active_count()
     with pytest.raises(RuntimeError, match="device lost"):
         play_together(actors, 10**9, threading.Event(), lambda _index, _block: None)

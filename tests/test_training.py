@@ -204,7 +204,7 @@ def test_a_full_disk_ends_the_run_and_leaves_it_intact(
 
 @pytest.mark.slow
 def test_a_run_killed_again_and_again_loses_nothing_recorded(tmp_path: Path) -> None:
-    """kill -9 at random moments: shards, reports and counters only grow, and the run reaches its end."""
+    """Kill -9 at random moments: shards, reports and counters only grow, and the run reaches its end."""
     settings = tmp_path / "settings.json"
     settings.write_text(json.dumps(TINY | {"iterations": 5, "samples": 1500}))
     run = tmp_path / "run"
@@ -237,7 +237,9 @@ def test_a_run_killed_again_and_again_loses_nothing_recorded(tmp_path: Path) -> 
     assert kills >= 3
     finished = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert finished.returncode == 0, finished.stderr
-    iterations = [IterationReport.from_json(line).iteration for line in (run / "reports.jsonl").read_text().splitlines()]
+    iterations = [
+        IterationReport.from_json(line).iteration for line in (run / "reports.jsonl").read_text().splitlines()
+    ]
     assert sorted(set(iterations)) == [1, 2, 3, 4, 5]
     replay = Replay(run / "replay")
     replay.load()
