@@ -102,7 +102,7 @@ def test_games_go_on_from_a_saved_state() -> None:
     """Two rounds in one actor equal one round, a save, and the second round in another actor."""
 
     def samples(actor: Actor) -> Samples:
-        return concatenate([block.samples for block in actor.play(200, threading.Event())])
+        return concatenate([block.samples for block in actor.play(200, lambda: False)])
 
     straight, resumed = (Actor(STANDARD, SMALL, UniformEvaluator(), 8, np.random.default_rng(5)) for _ in range(2))
     samples(straight)

@@ -69,8 +69,8 @@ class Actor:
         self._games = make_games(slots, geometry)
         self._finished = make_finished(4 * slots, geometry)
 
-    def play(self, samples: int, stop: threading.Event) -> Iterator[Block]:
-        """Play until ``samples`` positions are recorded or ``stop`` is set; games under way stay where they are."""
+    def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+        """Play until ``samples`` positions are recorded or ``stopped()``; games under way stay where they are."""
         geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
         rules, selection = make_rules(self.config), self.config.puct.selection()
         slots = len(trees.size)
@@ -80,7 +80,7 @@ class Actor:
         work, recorded, held = Work(), 0, 0
         games.counters[:] = 0
         now = last_block = time.perf_counter()
-        while recorded + held < samples and not stop.is_set():
+        while recorded + held < samples and not stopped():
             advance(geometry, trees, games, finished, rules, selection, logits, wdl, planes)
             walked = time.perf_counter()
             logits, wdl = self.evaluator.evaluate(planes)
@@ -165,13 +165,9 @@ def play_together(
     blocks: queue.Queue[tuple[int, Block | BaseException | None]] = queue.Queue()
     halt = threading.Event()
 
-    class Either(threading.Event):
-        def is_set(self) -> bool:
-            return stop.is_set() or halt.is_set()
-
     def work(index: int) -> None:
         try:
-            for block in actors[index].play(share, Either()):
+            for block in actors[index].play(share, lambda: stop.is_set() or halt.is_set()):
                 blocks.put((index, block))
             blocks.put((index, None))
         except BaseException as error:  # carried to the caller
