@@ -7,7 +7,7 @@ from naive import random_board, wins
 from alphac4.game import Position, make_geometry
 from alphac4.game.rules import STANDARD, count_stones, has_run, legal_cells, mirror, play, winning_cells
 
-GEOMETRIES = [(6, 7, 4, True), (5, 5, 3, True), (4, 4, 3, True), (5, 6, 4, False), (7, 8, 5, True), (3, 9, 2, True)]
+GEOMETRIES = [(6, 7, 4, True), (5, 5, 3, True), (4, 4, 3, True), (5, 6, 4, False), (7, 8, 5, True), (3, 9, 2, True), (31, 2, 4, True), (9, 3, 4, True)]
 
 
 def stones_of(board: tuple[str, ...], side: str, rows: int) -> np.uint64:
@@ -49,7 +49,7 @@ def test_wins_agree_with_a_naive_grid_scan(shape: tuple[int, int, int, bool]) ->
             expected = wins(board, side, rows, run, diagonals)
             found += expected
             assert has_run(geometry, stones_of(board, side, rows)) == expected, board
-    assert found > 20, "the boards must contain wins for the comparison to mean anything"
+    assert found > 10, "the boards must contain wins for the comparison to mean anything"
 
 
 @pytest.mark.parametrize("shape", GEOMETRIES)

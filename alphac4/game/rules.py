@@ -31,7 +31,7 @@ class Geometry(NamedTuple):
     rows: int
     columns: int
     run_length: int
-    diagonals: bool
+    diagonals: bool  # whether diagonal runs count; False too where none fits
     height: np.uint64  # bits a column takes: rows + 1
     cells: int  # rows * columns
     board: np.uint64  # every playable cell
@@ -52,13 +52,15 @@ def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonal
         raise ValueError(f"{rows} x {columns} does not fit 64 bits: (rows + 1) * columns is {(rows + 1) * columns}")
     if run_length > max(rows, columns):
         raise ValueError(f"a run of {run_length} does not fit on {rows} x {columns}")
+    # A run that does not fit would be looked for by shifts of 64 bits and more, which processors do not define.
+    diagonals = bool(diagonals) and run_length <= min(rows, columns)
     bottom = sum(1 << (column * (rows + 1)) for column in range(columns))
     board = bottom * ((1 << rows) - 1)
     return Geometry(
         rows,
         columns,
         run_length,
-        bool(diagonals),
+        diagonals,
         np.uint64(rows + 1),
         rows * columns,
         np.uint64(board),
@@ -110,7 +112,9 @@ def _run_along(stones: np.uint64, shift: np.uint64, run_length: int) -> np.uint6
 def has_run(geometry: Geometry, stones: np.uint64) -> bool:
     """Whether these stones of one side hold a winning run."""
     height = geometry.height
-    run = _run_along(stones, U64_1, geometry.run_length) | _run_along(stones, height, geometry.run_length)
+    run = _run_along(stones, U64_1, geometry.run_length)
+    if geometry.run_length <= geometry.columns:
+        run |= _run_along(stones, height, geometry.run_length)
     if geometry.diagonals:
         run |= _run_along(stones, height - U64_1, geometry.run_length)
         run |= _run_along(stones, height + U64_1, geometry.run_length)
@@ -147,15 +151,18 @@ def _completions_of_four(stones: np.uint64, shift: np.uint64) -> np.uint64:
 def winning_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) -> np.uint64:
     """Empty cells, reachable now or not, where one more of these stones completes a run."""
     height = geometry.height
+    found = U64_0
     if geometry.run_length == 4:
-        found = _completions_of_four(stones, height)
+        if geometry.columns >= 4:
+            found |= _completions_of_four(stones, height)
         below = stones << U64_1
         found |= below & (below << U64_1) & (below << (U64_1 + U64_1))
         if geometry.diagonals:
             found |= _completions_of_four(stones, height - U64_1) | _completions_of_four(stones, height + U64_1)
     else:
-        found = _completions_along(stones, height, geometry.run_length)
         found |= _completions_along(stones, U64_1, geometry.run_length)
+        if geometry.run_length <= geometry.columns:
+            found |= _completions_along(stones, height, geometry.run_length)
         if geometry.diagonals:
             found |= _completions_along(stones, height - U64_1, geometry.run_length)
             found |= _completions_along(stones, height + U64_1, geometry.run_length)
