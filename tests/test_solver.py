@@ -42,7 +42,7 @@ def late() -> list[tuple[Position, list[int | None]]]:
 
 
 def test_scores_of_every_column_are_exact(solver: Solver, late: list[tuple[Position, list[int | None]]]) -> None:
-    """The scores are those of the stored sample, whose solver agreed with the public test sets."""
+    """The scores are those of the stored sample, whose solver agreed with public test sets."""
     for position, scores in late:
         assert solver.analyze(position) == scores, position.moves
 
