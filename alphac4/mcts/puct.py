@@ -40,7 +40,7 @@ class PuctConfig:
         )
 
 
-@compiled
+@inlined
 def expand(
     trees: Trees,
     t: int,

@@ -1,6 +1,6 @@
 """One simulation: the walk from the root to a new node, shared by every search."""
 
-from alphac4.compiled import compiled
+from alphac4.compiled import inlined
 from alphac4.game.rules import Geometry, play
 from alphac4.mcts.selection import Selection, select_action
 from alphac4.mcts.tree import (
@@ -17,7 +17,7 @@ from alphac4.mcts.tree import (
 )
 
 
-@compiled
+@inlined
 def simulate(geometry: Geometry, trees: Trees, t: int, selection: Selection, root_action: int) -> bool:
     """Walk down to a new node or a proven edge; True if `trees.leaf` now waits for an evaluation.
 

@@ -1,8 +1,9 @@
 """Many search trees side by side as arrays, with proven outcomes (MCTS-Solver).
 
 Every compiled function takes the arrays and a tree's index and touches that tree only, so trees can be
-searched from several threads at once. Statistics live on edges: `visits[t, n, a]` counts how often action
-``a`` was tried in node ``n`` of tree ``t``, and every value is seen by the side to move in ``n``.
+searched from several threads at once. Elements are always indexed in full: a view of a row costs an atomic
+reference count, which made selection ten times slower. Statistics live on edges: `visits[t, n, a]` counts how
+often action ``a`` was tried in node ``n`` of tree ``t``, and every value is seen by the side to move in ``n``.
 
 Proofs follow Winands et al. 2008, "Monte-Carlo Tree Search Solver", and also carry the distance to the end:
 a win in ``d`` plies is ``PROVEN_WIN - d``, a loss in ``d`` plies ``d - PROVEN_WIN``, a draw 0. Plain integer
@@ -90,21 +91,21 @@ def one_ply_earlier(proof: int) -> int:
     return 1 - proof if proof > 0 else -proof - 1
 
 
-@compiled
+@inlined
 def node_proof(trees: Trees, t: int, node: int) -> int:
     """What is proven for the side to move in ``node``: the best action once one wins or all are proven."""
     best = ILLEGAL
     open_actions = False
-    edges = trees.proof[t, node]
-    for action in range(len(edges)):
-        if edges[action] == UNPROVEN:
+    for action in range(trees.proof.shape[2]):
+        proof = trees.proof[t, node, action]
+        if proof == UNPROVEN:
             open_actions = True
-        elif edges[action] > best:
-            best = edges[action]
+        elif proof > best:
+            best = proof
     return UNPROVEN if open_actions and best <= PROVEN_DRAW else best
 
 
-@compiled
+@inlined
 def add_node(
     geometry: Geometry, trees: Trees, t: int, parent: int, action: int, own: np.uint64, occupied: np.uint64
 ) -> int:
@@ -135,10 +136,10 @@ def add_node(
         elif (open_threats & ~cell) != U64_0 or (threats & (cell << U64_1)) != U64_0:
             proof = 2 - PROVEN_WIN
         trees.proof[t, node, a] = proof
-    trees.visits[t, node] = 0
-    trees.value_sum[t, node] = 0.0
-    trees.prior[t, node] = 0.0
-    trees.child[t, node] = NO_NODE
+        trees.visits[t, node, a] = 0
+        trees.value_sum[t, node, a] = 0.0
+        trees.prior[t, node, a] = 0.0
+        trees.child[t, node, a] = NO_NODE
     return node
 
 
@@ -160,7 +161,7 @@ def plant(geometry: Geometry, trees: Trees, t: int, own: np.uint64, occupied: np
         trees.leaf_occupied[t] = occupied
 
 
-@compiled
+@inlined
 def backup(trees: Trees, t: int, node: int, value_to_move: float) -> None:
     """Add a value, seen by the side to move in ``node``, to every edge on the way up. The sign flips here only."""
     while node != ROOT:
@@ -171,7 +172,7 @@ def backup(trees: Trees, t: int, node: int, value_to_move: float) -> None:
         trees.value_sum[t, node, action] += value_to_move
 
 
-@compiled
+@inlined
 def propagate_proof(trees: Trees, t: int, node: int) -> None:
     """Carry a proven node's outcome up for as long as it proves the parents."""
     while node != ROOT:
@@ -183,7 +184,7 @@ def propagate_proof(trees: Trees, t: int, node: int) -> None:
         trees.proof[t, node, action] = one_ply_earlier(proof)
 
 
-@compiled
+@inlined
 def root_visits(trees: Trees, t: int) -> int:
     """Simulations that went through the root."""
     total = 0
