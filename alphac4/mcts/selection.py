@@ -3,16 +3,12 @@
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from alphac4.compiled import inlined
 from alphac4.mcts import random_state
 from alphac4.mcts.tree import NO_NODE, PROVEN_DRAW, ROOT, Trees
 
 PUCT = 0
 UCB1 = 1
-
-ZERO, ONE = np.float32(0), np.float32(1)
 
 
 class Selection(NamedTuple):
@@ -71,12 +67,9 @@ def select_puct(trees: Trees, t: int, node: int, selection: Selection) -> int:
 
 
 @inlined
-def ucb1_score(value: float, share: float, log_parent: float, exploration: float) -> float:
-    """``Q + c sqrt(log(N) / n)`` with ``share = 1 / n``, Kocsis and Szepesvari 2006.
-
-    UCB1 (Auer et al. 2002) has c = sqrt(2) on rewards in [0, 1].
-    """
-    return value + exploration * np.sqrt(log_parent * share)
+def ucb1_score(value: float, visits: int, log_parent: float, exploration: float) -> float:
+    """``Q + c sqrt(log(N) / n)``, Kocsis and Szepesvari 2006; in UCB1 (Auer et al. 2002) c = sqrt(2) on [0, 1]."""
+    return value + exploration * math.sqrt(log_parent / visits)
 
 
 @inlined
@@ -94,15 +87,16 @@ def select_ucb1(trees: Trees, t: int, node: int, selection: Selection) -> int:
                 if skip == 0:
                     return a
                 skip -= 1
-    # Single precision throughout: half the time of double, and far finer than the values are.
-    log_parent = np.float32(math.log(np.float32(total)))
-    exploration = np.float32(selection.c_init)
-    best, best_score = NO_NODE, np.float32(-np.inf)
+    log_parent = math.log(total)
+    best, best_score = NO_NODE, -math.inf
     for a in range(trees.visits.shape[2]):
-        share = ONE / np.float32(max(trees.visits[t, node, a], 1))
-        value = ZERO if trees.proof[t, node, a] == PROVEN_DRAW else trees.value_sum[t, node, a] * share
-        score = ucb1_score(value, share, log_parent, exploration)
-        if (trees.proof[t, node, a] >= PROVEN_DRAW) & (score > best_score):  # ILLEGAL lies below too
+        if trees.proof[t, node, a] < PROVEN_DRAW:  # ILLEGAL too
+            continue
+        value = 0.0
+        if trees.proof[t, node, a] != PROVEN_DRAW:
+            value = trees.value_sum[t, node, a] / trees.visits[t, node, a]
+        score = ucb1_score(value, trees.visits[t, node, a], log_parent, selection.c_init)
+        if score > best_score:
             best, best_score = a, score
     return best
 
