@@ -7,7 +7,16 @@ from naive import random_board, wins
 from alphac4.game import Position, make_geometry
 from alphac4.game.rules import STANDARD, count_stones, has_run, legal_cells, mirror, play, winning_cells
 
-GEOMETRIES = [(6, 7, 4, True), (5, 5, 3, True), (4, 4, 3, True), (5, 6, 4, False), (7, 8, 5, True), (3, 9, 2, True), (31, 2, 4, True), (9, 3, 4, True)]
+GEOMETRIES = [
+    (6, 7, 4, True),
+    (5, 5, 3, True),
+    (4, 4, 3, True),
+    (5, 6, 4, False),
+    (7, 8, 5, True),
+    (3, 9, 2, True),
+    (31, 2, 4, True),
+    (9, 3, 4, True),
+]
 
 
 def stones_of(board: tuple[str, ...], side: str, rows: int) -> np.uint64:

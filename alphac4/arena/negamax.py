@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled
+from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import U64_0, Geometry, column_cells, count_stones, legal_cells, play, winning_cells
 
 WIN = 10_000  # a win in d plies scores WIN - d, above any evaluation
@@ -24,32 +24,62 @@ def evaluate(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> int:
     return score
 
 
+@inlined
+def outward(step: int, columns: int) -> int:
+    """The columns from the middle, where the better moves usually are, outwards: 3, 2, 4, 1, 5, 0, 6 of seven."""
+    distance = (step + 1) // 2
+    return columns // 2 + (distance if step % 2 == 0 else -distance)
+
+
 @compiled
 def negamax(
     geometry: Geometry, own: np.uint64, occupied: np.uint64, depth: int, ply: int, alpha: int, beta: int
 ) -> int:
     """The score of an unfinished position or full board for the side to move, looking ``depth`` plies ahead.
 
-    Exact within (alpha, beta), else a bound. ``ply`` counts the moves made since the root.
+    Exact within (alpha, beta), else a bound. ``ply`` counts the moves made before it since the root.
     """
-    legal = legal_cells(geometry, occupied)
-    if legal == U64_0:
-        return 0
-    if depth == 0:
-        return evaluate(geometry, own, occupied)
-    if winning_cells(geometry, own, occupied) & legal != U64_0:
-        return WIN - ply - 1
-    middle = geometry.columns // 2
-    for step in range(geometry.columns):  # from the middle outwards: the better moves are found first
-        column = middle + (step + 1) // 2 * (1 if step % 2 == 0 else -1)
-        if column < 0 or column >= geometry.columns or legal & column_cells(geometry, column) == U64_0:
+    # A stack of its own, one row a ply: Numba's cached code of a function that calls itself crashes when loaded.
+    stones = np.zeros((depth + 1, 2), np.uint64)  # own, occupied
+    window = np.zeros((depth + 1, 2), np.int64)  # alpha, beta
+    tried = np.zeros(depth + 1, np.int64)  # columns looked at so far, from the middle outwards
+    level = 0
+    stones[0, 0], stones[0, 1] = own, occupied
+    window[0, 0], window[0, 1] = alpha, beta
+    while True:
+        own, occupied = stones[level, 0], stones[level, 1]
+        legal = legal_cells(geometry, occupied)
+        known = True
+        score = 0
+        if legal == U64_0:
+            pass  # a draw
+        elif level == depth:
+            score = evaluate(geometry, own, occupied)
+        elif winning_cells(geometry, own, occupied) & legal != U64_0:
+            score = WIN - ply - level - 1
+        else:
+            known = False
+            while tried[level] < geometry.columns:
+                column = outward(tried[level], geometry.columns)
+                tried[level] += 1
+                if legal & column_cells(geometry, column) != U64_0:
+                    stones[level + 1] = play(geometry, own, occupied, column)
+                    window[level + 1] = -window[level, 1], -window[level, 0]
+                    tried[level + 1] = 0
+                    break
+            else:
+                known, score = True, window[level, 0]
+        if not known:
+            level += 1
             continue
-        next_own, next_occupied = play(geometry, own, occupied, column)
-        score = -negamax(geometry, next_own, next_occupied, depth - 1, ply + 1, -beta, -alpha)
-        if score >= beta:
-            return score
-        alpha = max(alpha, score)
-    return alpha
+        while True:  # hand the score up, past every node that it cuts off
+            if level == 0:
+                return score
+            level -= 1
+            score = -score
+            if score < window[level, 1]:
+                break
+        window[level, 0] = max(window[level, 0], score)
 
 
 @compiled

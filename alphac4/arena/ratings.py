@@ -170,9 +170,9 @@ def fit_ratings(
 ) -> dict[str, Rating]:
     """Maximum-likelihood ratings (Bradley and Terry 1952) from ``{(a, b): (points of a, games)}``, the anchor's 0.
 
-    A draw is half a point, so errors are a little too wide where there are many. ``prior_games`` drawn games are
-    spread over each player's opponents: without them one that won or lost everything would be infinitely strong or
-    weak. Errors come from the inverse of the observed information.
+    A draw is half a point, so errors are a little too wide where there are many. To the results each player adds half
+    of ``prior_games`` drawn games, spread over its opponents: without them one that won or lost everything would be
+    infinitely strong or weak. Errors come from the inverse of the observed information.
     """
     names = sorted({name for pair in results for name in pair} | {anchor})
     index = {name: i for i, name in enumerate(names)}

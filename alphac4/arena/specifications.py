@@ -1,5 +1,6 @@
 """Players from short texts such as "uct:1000", as the command line and configurations write them."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ def parse_player(
     threads = threads or cores()
     path, limit = split_checkpoint(specification)
     if path is not None:
-        checkpoint = _load(path)
+        checkpoint = load_player_checkpoint(path)
         if checkpoint.geometry != geometry:
             raise PlayerError(f"{path}: plays on {describe(checkpoint.geometry)}, not on {describe(geometry)}")
         budget = None if limit == "0" else _parse_budget(limit, specification)
@@ -96,7 +97,7 @@ def common_geometry(specifications: tuple[str, ...]) -> Geometry:
     for specification in specifications:
         path, _ = split_checkpoint(specification)
         if path is not None:
-            return _load(path).geometry
+            return load_player_checkpoint(path).geometry
     return STANDARD
 
 
@@ -106,7 +107,8 @@ def describe(geometry: Geometry) -> str:
     return f"{geometry.rows} x {geometry.columns} with runs of {geometry.run_length}{diagonals}"
 
 
-def _load(path: Path) -> Checkpoint:
+def load_player_checkpoint(path: Path) -> Checkpoint:
+    """`load_checkpoint` with its errors as `PlayerError`."""
     try:
         return load_checkpoint(path)
     except CheckpointError as error:
@@ -115,14 +117,17 @@ def _load(path: Path) -> Checkpoint:
 
 def _parse_budget(text: str, specification: str) -> Budget:
     try:
-        if text.endswith("s"):
-            return Budget(seconds=float(text[:-1]))
-        return Budget(simulations=int(text))
+        if not text.endswith("s"):
+            return Budget(simulations=int(text))
+        if math.isfinite(seconds := float(text[:-1])):
+            return Budget(seconds=seconds)
+        raise ValueError("endless")
     except ValueError as error:
         raise PlayerError(f"{specification!r}: {text!r} is no budget; write 1000 (simulations) or 1.5s") from error
 
 
 def _parse_count(text: str, specification: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise PlayerError(f"{specification!r}: {text!r} is no number; write {specification.partition(':')[0]}:4")
+        kind = specification.partition(":")[0]
+        raise PlayerError(f"{specification!r}: {text!r} is no positive number; write {kind}:4 or so")
     return int(text)

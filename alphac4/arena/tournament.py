@@ -1,14 +1,16 @@
 """Round robins: everyone against everyone from common openings, in several processes, resumable, rated."""
 
+import ctypes
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import combinations
-from multiprocessing.synchronize import Event
+from itertools import combinations, islice
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +51,7 @@ class Tournament:
 
     @property
     def part_pairs(self) -> int:
-        """Pairs of games in a part, the unit of work of a process; it must not depend on how many of these there are."""
+        """Pairs of games in a part, a process's unit of work; it must not depend on how many processes there are."""
         return PART if self.sprt is None else SPRT_PART
 
     @property
@@ -58,8 +60,9 @@ class Tournament:
         return -(-self.pairs // self.part_pairs)
 
     def openings(self) -> list[Position]:
-        """The openings of every pairing."""
-        return balanced_openings(self.pairs, np.random.default_rng([self.seed, 1]), self.geometry)
+        """The openings of every pairing; long matches need longer ones, as there are few short ones."""
+        plies = (2, 5) if self.pairs <= 500 else (2, 8)
+        return balanced_openings(self.pairs, np.random.default_rng([self.seed, 1]), self.geometry, plies)
 
     def test(self, result: MatchResult) -> SprtState | None:
         """Where the sequential test of a pairing stands, if there is one."""
@@ -91,13 +94,12 @@ class Part:
     openings: tuple[Position, ...]
 
 
-def play_round_robin(
-    tournament: Tournament, record: TournamentRecord | None = None, *, processes: int = 1
-) -> Results:
+def play_round_robin(tournament: Tournament, record: TournamentRecord | None = None, *, processes: int = 1) -> Results:
     """Play what ``record`` does not hold yet and add it there, part by part.
 
     Raises:
         PlayerError: if a player cannot be made.
+        RuntimeError: if one of the processes was killed.
         OSError: if the record cannot be written; what was recorded before stays.
     """
     done: dict[Pairing, dict[int, MatchResult]] = {pairing: {} for pairing in tournament.pairings}
@@ -105,9 +107,11 @@ def play_round_robin(
         if pairing in done:
             done[pairing][number] = result
     waiting = _waiting(tournament, done)
-    with tqdm(total=2 * tournament.pairs * len(done), unit="game", disable=None, leave=False) as bar:
-        bar.update(sum(part.played for parts in done.values() for part in parts.values()))
-        for part, result in _played(tournament, waiting, min(processes, _count_waiting(tournament, done))):
+    playing = _played(tournament, waiting, min(processes, _count_waiting(tournament, done)))
+    recorded = sum(part.played for parts in done.values() for part in parts.values())
+    games = 2 * tournament.pairs * len(done)
+    with closing(playing), tqdm(total=games, initial=recorded, unit="game", disable=None, leave=False) as bar:
+        for part, result in playing:
             done[part.pairing][part.number] = result
             if record is not None:
                 record.add(part.pairing, part.number, result)
@@ -117,10 +121,11 @@ def play_round_robin(
 
 def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> Iterator[Part]:
     """The parts still to be played; looks at ``done`` anew before each, as a sequential test may have ended one."""
-    openings = tournament.openings()
+    openings: list[Position] = []
     for pairing in tournament.pairings:
         for number in range(tournament.parts):
             if number not in done[pairing] and not tournament.counted(done[pairing])[1]:
+                openings = openings or tournament.openings()
                 first = number * tournament.part_pairs
                 part = tuple(openings[first : first + tournament.part_pairs])
                 yield Part(pairing=pairing, number=number, openings=part)
@@ -128,39 +133,42 @@ def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchRe
 
 def _count_waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> int:
     """How many parts may still have to be played."""
-    return sum(
-        tournament.parts - len(parts) for parts in done.values() if not tournament.counted(parts)[1]
-    )
+    return sum(tournament.parts - len(parts) for parts in done.values() if not tournament.counted(parts)[1])
 
 
-def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> Iterator[tuple[Part, MatchResult]]:
+def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> Generator[tuple[Part, MatchResult]]:
     """Play parts in so many processes (in this one if there is only one) as they are asked for."""
     if processes <= 1:
         for part in waiting:
             yield part, play_part(tournament, part, cores())
         return
     threads = max(1, cores() // processes)
-    context = multiprocessing.get_context("spawn")  # a forked process would share locks of PyTorch's and Numba's threads
-    stop = context.Event()
+    context = multiprocessing.get_context("spawn")  # forking would copy locks that PyTorch's and Numba's threads hold
+    # Memory without a lock: a process that is killed while it holds one would block all others.
+    stop = context.RawValue(ctypes.c_bool, False)
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare_process, initargs=(stop,))
     running: dict[Future[MatchResult], Part] = {}
     try:
         while True:
-            while len(running) < processes and (part := next(waiting, None)) is not None:
+            for part in islice(waiting, processes - len(running)):
                 running[pool.submit(play_part, tournament, part, threads)] = part
             if not running:
                 return
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 yield running.pop(future), future.result()
+    except BrokenProcessPool as error:
+        raise RuntimeError(
+            "a playing process was killed; what is recorded stays, and the same command goes on"
+        ) from error
     finally:
-        stop.set()  # after an interrupt or an error: what is under way ends at its next move
+        stop.value = True  # after an interrupt or an error: what is under way ends at its next move
         pool.shutdown(cancel_futures=True)
 
 
 def play_part(tournament: Tournament, part: Part, threads: int) -> MatchResult:
     """Make both players and play; their random numbers depend on nothing but the tournament and the part."""
-    players = [
+    challenger, opponent = (
         parse_player(
             name,
             rng=np.random.default_rng([tournament.seed, 2, part.number, side, *"\n".join(part.pairing).encode()]),
@@ -171,25 +179,30 @@ def play_part(tournament: Tournament, part: Part, threads: int) -> MatchResult:
             batch_size=2 * len(part.openings),
         )
         for side, name in enumerate(part.pairing)
-    ]
-    return play_match(*players, part.openings, check=_check_stop, progress=False)
+    )
+    return play_match(challenger, opponent, part.openings, check=_check_stop, progress=False)
 
 
-_stop: Event | None = None  # set in the processes of a pool
+_stop: ctypes.c_bool | None = None  # set in the processes of a pool
 
 
-def _prepare_process(stop: Event) -> None:
-    """Die at once on Ctrl-C or with the parent, which alone reports and cleans up."""
+def _prepare_process(stop: ctypes.c_bool) -> None:
+    """End at once on Ctrl-C or with the parent, which alone reports and cleans up."""
     global _stop
     _stop = stop
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+        parent.join()
+        os._exit(1)
 
 
 def _check_stop() -> None:
-    if _stop is not None and _stop.is_set():
+    if _stop is not None and _stop.value:
         raise InterruptedError("the tournament was stopped")
 
 

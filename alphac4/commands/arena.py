@@ -1,7 +1,9 @@
 """`alphac4 arena`: matches between any players."""
 
+import dataclasses
 import json
 import logging
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,18 +23,13 @@ from alphac4.arena.specifications import (
     parse_player,
     split_checkpoint,
 )
-from alphac4.arena.tournament import Results, Tournament, crosstable, play_round_robin, rate, short_names
+from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate, short_names
 from alphac4.nn.evaluator import Evaluator, cores
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArenaOptions:
-    """Play a round robin and rate the players.
-
-    Games are colour-swapped pairs from a common set of openings. Checkpoints decide the board. Players are written::
-
-    {specifications}
-    """
+    """What to play and how."""
 
     players: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Two players or more."""
@@ -54,12 +51,17 @@ class ArenaOptions:
     """Print the result as JSON instead of a table."""
 
 
-ArenaOptions.__doc__ = (ArenaOptions.__doc__ or "").format(specifications=SPECIFICATIONS)
+DESCRIPTION = f"""\
+Play a round robin and rate the players.
+
+Games are colour-swapped pairs from a common set of openings. Checkpoints decide the board. Players are written
+
+{SPECIFICATIONS}"""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(ArenaOptions, args=arguments, prog="alphac4 arena"))
+    return run(tyro.cli(ArenaOptions, args=arguments, prog="alphac4 arena", description=DESCRIPTION))
 
 
 def run(options: ArenaOptions) -> int:
@@ -67,7 +69,7 @@ def run(options: ArenaOptions) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     _check(options)
     geometry = common_geometry(options.players)
-    settings = {
+    settings: dict[str, Any] = {
         "players": options.players,
         "checkpoints": digests(options.players),
         "games": options.games,
@@ -86,8 +88,84 @@ def run(options: ArenaOptions) -> int:
         device=options.device,
     )
     for name in options.players:  # a bad specification should be told before hours of games, not after
-        parse_player(name, rng=np.random.default_rng(0), geometry=geometry, backend=tournament.backend)
+        parse_player(
+            name, rng=np.random.default_rng(0), geometry=geometry, backend=tournament.backend, device=options.device
+        )
     record = TournamentRecord(options.output, settings) if options.output is not None else None
     results = play_round_robin(tournament, record, processes=options.processes or cores())
     print(_as_json(tournament, results) if options.json else _as_text(tournament, results))
     return 0
+
+
+def _check(options: ArenaOptions) -> None:
+    if len(options.players) < 2 or len(set(options.players)) < len(options.players):
+        raise ValueError("an arena needs two different players or more")
+    if options.games < 2 or options.games % 2:
+        raise ValueError(
+            f"--games must be an even number, not {options.games}: every opening is played with both colours"
+        )
+    if options.processes is not None and options.processes < 1:
+        raise ValueError(f"--processes must be at least 1, not {options.processes}")
+    if options.sprt is not None and options.sprt[0] >= options.sprt[1]:
+        raise ValueError(f"--sprt needs ELO0 below ELO1, not {options.sprt[0]:g} and {options.sprt[1]:g}")
+
+
+def _backend(options: ArenaOptions) -> str:
+    """The backend of all networks: the one asked for, else the one recorded, else the fastest for the first network.
+
+    It is measured once, as results of two backends differ in their last digits, and so games may.
+    """
+    paths = [path for path, _ in map(split_checkpoint, options.players) if path is not None]
+    if not paths or options.backend != "auto":
+        return options.backend
+    recorded = read_settings(options.output) if options.output is not None else None
+    if recorded is not None and "backend" in recorded:
+        return str(recorded["backend"])
+    threads = max(1, cores() // (options.processes or cores()))
+    network = load_player_checkpoint(paths[0]).network
+    return Evaluator(network, batch_size=2 * PART, device=options.device, threads=threads).backend
+
+
+def _as_text(tournament: Tournament, results: Results) -> str:
+    """The crosstable, and a line for each pairing."""
+    anchor, short = tournament.players[-1], short_names(tournament.players)
+    lines = [
+        crosstable(results, rate(results, anchor)),
+        f"Elo by maximum likelihood, {short[anchor]} = 0, with 95 % intervals; scores in per cent.",
+        "",
+    ]
+    for (first, second), result in results.items():
+        score = result.interval
+        elo = elo_interval(score)
+        test = tournament.test(result)
+        lines.append(
+            f"{short[first]} v. {short[second]}: {result.wins} won, {result.draws} drawn, {result.losses} lost, "
+            f"{score.value:.1%} [{score.low:.1%}, {score.high:.1%}], "
+            f"Elo {elo.value:+.0f} [{elo.low:+.0f}, {elo.high:+.0f}]" + (f"; {test}" if test else "")
+        )
+    return "\n".join(lines)
+
+
+def _as_json(tournament: Tournament, results: Results) -> str:
+    """Pairings and ratings; an infinite Elo, from a score of 0 or 1, is written as null."""
+    ratings = rate(results, tournament.players[-1])
+    pairings: list[dict[str, Any]] = []
+    for pairing, result in results.items():
+        score, test = result.interval, tournament.test(result)
+        elo = elo_interval(score)
+        pairings.append(
+            {
+                "players": pairing,
+                **{name: getattr(result, name) for name in ("wins", "draws", "losses", "score")},
+                "interval": [score.low, score.high],
+                "elo": _finite(elo.value),
+                "elo_interval": [_finite(elo.low), _finite(elo.high)],
+                **({"sprt": dataclasses.asdict(test)} if test else {}),
+            }
+        )
+    rated = {name: {"elo": rating.elo, "error": rating.error} for name, rating in ratings.items()}
+    return json.dumps({"pairings": pairings, "ratings": rated}, indent=2)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

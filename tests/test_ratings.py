@@ -1,0 +1,207 @@
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from alphac4.arena.ratings import (
+    NATS_PER_ELO,
+    Z95,
+    GateRule,
+    elo_interval,
+    elo_of_score,
+    expected_score,
+    fit_ratings,
+    log_likelihood_ratio,
+    pair_counts,
+    score_interval,
+    sprt,
+)
+
+# American League East 1987: games that the row's team won against the column's, 13 between any two. Agresti 2002,
+# "Categorical Data Analysis", table 10.10; the fit is that of table 10.11 and of the R package BradleyTerry2.
+TEAMS = ("Milwaukee", "Detroit", "Toronto", "New York", "Boston", "Cleveland", "Baltimore")
+WINS = (
+    (0, 7, 9, 7, 7, 9, 11),
+    (6, 0, 7, 5, 11, 9, 9),
+    (4, 6, 0, 7, 7, 8, 12),
+    (6, 8, 6, 0, 6, 7, 10),
+    (6, 2, 6, 7, 0, 7, 12),
+    (4, 4, 5, 6, 6, 0, 6),
+    (2, 4, 1, 3, 1, 7, 0),
+)
+BASEBALL = {(TEAMS[i], TEAMS[j]): (WINS[i][j], 13) for i in range(7) for j in range(i + 1, 7)}
+
+
+def test_elo_agrees_with_the_published_conversion() -> None:
+    """FIDE's handbook (B.02, table 8.1): 100 Elo score 0.64, 200 score 0.76, 400 score 0.92 (10/11 by the formula)."""
+    assert expected_score(100) == pytest.approx(0.64, abs=0.005)
+    assert expected_score(200) == pytest.approx(0.76, abs=0.005)
+    assert expected_score(400) == pytest.approx(10 / 11)
+    assert elo_of_score(0.75) == pytest.approx(400 * math.log10(3))
+
+
+def test_elo_of_a_clean_sweep_is_infinite() -> None:
+    """In either direction; an interval that reaches a sweep is open at that end."""
+    assert elo_of_score(1.0) == math.inf
+    assert elo_of_score(0.0) == -math.inf
+    assert elo_interval(score_interval([2.0] * 5)).high == math.inf
+
+
+def test_ratings_reproduce_a_published_bradley_terry_fit() -> None:
+    """Abilities to two digits as printed by Agresti; standard errors about 0.3."""
+    fit = fit_ratings(BASEBALL, anchor="Baltimore", prior_games=0)
+    abilities = {name: round(rating.elo * NATS_PER_ELO, 2) for name, rating in fit.items()}
+    assert abilities == {
+        "Milwaukee": 1.58,
+        "Detroit": 1.44,
+        "Toronto": 1.29,
+        "New York": 1.25,
+        "Boston": 1.11,
+        "Cleveland": 0.68,
+        "Baltimore": 0.0,
+    }
+    errors = [round(rating.error * NATS_PER_ELO / Z95, 1) for name, rating in fit.items() if name != "Baltimore"]
+    assert errors == [0.3] * 6
+    assert fit["Baltimore"].error == 0.0
+
+
+def test_a_rating_difference_does_not_depend_on_the_anchor() -> None:
+    """Another anchor moves all ratings by the same amount."""
+    one, other = (fit_ratings(BASEBALL, anchor=anchor) for anchor in ("Baltimore", "Detroit"))
+    shifts = [one[name].elo - other[name].elo for name in TEAMS]
+    assert shifts == pytest.approx([one["Detroit"].elo] * 7)
+    assert one["Detroit"].error == pytest.approx(other["Baltimore"].error)
+
+
+def test_the_rating_of_two_players_inverts_the_score() -> None:
+    """The maximum-likelihood difference is the Elo of the score, its error that of a logit, 1 / sqrt(n p (1 - p))."""
+    fit = fit_ratings({("a", "b"): (75, 100)}, anchor="b", prior_games=0)
+    assert fit["a"].elo == pytest.approx(elo_of_score(0.75))
+    assert fit["a"].error == pytest.approx(Z95 / math.sqrt(100 * 0.75 * 0.25) / NATS_PER_ELO)
+
+
+def test_a_player_that_won_everything_is_rated_by_the_prior() -> None:
+    """Two players add half a drawn game each: 10.5 of 11 points."""
+    fit = fit_ratings({("a", "b"): (10, 10)}, anchor="b")
+    assert fit["a"].elo == pytest.approx(elo_of_score(10.5 / 11))
+    assert fit["a"].error > 300
+
+
+def test_ratings_are_found_however_lopsided_the_results() -> None:
+    """Thousands of clean wins, where Newton's plain step overshoots."""
+    fit = fit_ratings({("a", "b"): (1000, 1000), ("b", "c"): (0, 1000), ("c", "d"): (500, 1000)}, anchor="d")
+    assert fit["c"].elo == pytest.approx(0, abs=20)
+    assert fit["b"].elo < -900
+    # a adds half a drawn game with b, and b a quarter of one with a, as it has two opponents.
+    assert fit["a"].elo - fit["b"].elo == pytest.approx(elo_of_score(1000.375 / 1000.75), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("counts", "elos", "published"),
+    [
+        ((665, 4806, 9333, 4893, 747), (-0.5, 1.5), 2.95),
+        ((328, 4564, 15580, 4789, 371), (0.25, 1.75), 2.98),
+        ((174, 2658, 10273, 2713, 178), (-1.5, 0.5), 2.96),
+        ((40, 1272, 12142, 1300, 30), (-1.5, 0.5), 3.01),
+    ],
+)
+def test_the_likelihood_ratio_is_the_one_that_fishtest_reports(
+    counts: tuple[int, ...], elos: tuple[float, float], published: float
+) -> None:
+    """Finished tests of Stockfish with their pentanomial counts: pull requests 2920 and 3017."""
+    assert round(log_likelihood_ratio(counts, *elos), 2) == published
+
+
+def test_without_draws_the_likelihood_ratio_is_the_binomial_one() -> None:
+    """Two possible scores leave no freedom: ``W log(s1 / s0) + L log((1 - s1) / (1 - s0))``."""
+    s0, s1 = expected_score(0), expected_score(50)
+    expected = 60 * math.log(s1 / s0) + 40 * math.log((1 - s1) / (1 - s0))
+    assert log_likelihood_ratio((40, 60), 0, 50) == pytest.approx(expected)
+
+
+def test_the_likelihood_ratio_changes_sign_with_the_sides() -> None:
+    """Seen from the other side wins are losses, and elo1 against elo0 is -elo0 against -elo1."""
+    counts = (3, 5, 20, 9, 8)
+    assert log_likelihood_ratio(counts[::-1], -30, 0) == pytest.approx(-log_likelihood_ratio(counts, 0, 30))
+    assert log_likelihood_ratio((0, 0, 0), 0, 30) == 0.0
+
+
+def test_the_bounds_are_those_of_wald() -> None:
+    """With errors of 5 %: +- log(19)."""
+    state = sprt((10, 80, 10), 0, 30)
+    assert state.lower == pytest.approx(-math.log(19))
+    assert state.upper == pytest.approx(math.log(19))
+    assert state.accepted is None
+    assert sprt((100, 0, 200), 0, 30).accepted is True
+    assert sprt((200, 0, 100), 0, 30).accepted is False
+
+
+@pytest.mark.parametrize(("elo", "right"), [(0, False), (60, True)])
+def test_the_sequential_test_errs_about_as_rarely_as_promised(elo: float, right: bool) -> None:
+    """400 simulated tests between players of known strength: 5 % of errors, plus three standard deviations."""
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(400):
+        counts = np.zeros(5)
+        accepted = None
+        while accepted is None:
+            points = 2 * (rng.random((10, 2)) < expected_score(elo)).sum(axis=1)
+            counts += np.bincount(points, minlength=5)
+            accepted = sprt(counts.tolist(), 0, 60).accepted
+        wrong += accepted is not right
+    assert wrong <= 400 * 0.05 + 3 * math.sqrt(400 * 0.05 * 0.95)
+
+
+def test_pairs_are_counted_by_their_points() -> None:
+    """From two losses to two wins."""
+    assert pair_counts([0, 0.5, 1, 1, 1.5, 2, 2, 2]) == (1, 1, 2, 1, 3)
+
+
+def test_the_interval_of_a_score_covers_the_truth() -> None:
+    """In about 95 of 100 matches of 50 pairs whose two games hang together, as those from one opening do."""
+    rng = np.random.default_rng(1)
+
+    def match() -> Sequence[float]:
+        opening = rng.random(50) < 0.3  # such an opening is won by whoever begins: one point each
+        return [1.0 if decided else float((rng.random(2) < 0.7).sum()) for decided in opening]
+
+    truth = 0.3 * 0.5 + 0.7 * 0.7
+    covered = sum(interval.low <= truth <= interval.high for interval in (score_interval(match()) for _ in range(500)))
+    assert 0.92 < covered / 500 < 0.98
+
+
+def test_unanimous_pairs_leave_the_interval_open() -> None:
+    """Ten wins in a row do not prove that the eleventh is certain; no games tell nothing."""
+    interval = score_interval([2.0] * 5)
+    assert interval.value == interval.high == 1.0
+    assert interval.low < 0.9
+    nothing = score_interval([])
+    assert (nothing.low, nothing.high) == (0.0, 1.0)
+
+
+def test_a_threshold_gate_accepts_at_its_score() -> None:
+    """And says in words what it saw."""
+    accepted, why = GateRule(threshold=0.55).decide([2.0, 1.0, 0.5, 0.9])
+    assert accepted is True
+    assert why.startswith("score 0.550")
+    assert "8 games" in why
+    assert GateRule(threshold=0.56).decide([2.0, 1.0, 0.5, 0.9])[0] is False
+
+
+def test_a_sequential_gate_waits_until_it_is_sure() -> None:
+    """Undecided at first, decided once the same scores have come often enough."""
+    rule = GateRule(kind="sprt", elo0=0, elo1=50)
+    scores = [1.5, 1.0, 2.0, 1.0]
+    assert rule.decide(scores)[0] is None
+    accepted, why = rule.decide(scores * 20)
+    assert accepted is True
+    assert "log-likelihood ratio" in why
+    assert rule.decide([2 - score for score in scores] * 20)[0] is False
+
+
+@pytest.mark.parametrize("options", [{"threshold": 1.0}, {"elo0": 10.0, "elo1": 10.0}, {"alpha": 0.0}, {"beta": 0.5}])
+def test_senseless_gates_are_refused(options: dict[str, float]) -> None:
+    """When they are made, not after hours of training."""
+    with pytest.raises(ValueError, match="must be"):
+        GateRule(**options)  # type: ignore[arg-type]
