@@ -13,17 +13,16 @@ from alphac4.game.rules import Geometry
 from alphac4.mcts.search import Evaluate
 from alphac4.mcts.tree import make_trees
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import (
+from alphac4.selfplay.game_arrays import (
     NEW_GAME,
     SIMULATIONS,
     Finished,
     Games,
-    advance,
     make_finished,
     make_games,
     make_rules,
-    restart_searches,
 )
+from alphac4.selfplay.games import advance, restart_searches
 from alphac4.selfplay.replay import Samples
 
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only

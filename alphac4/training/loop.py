@@ -22,7 +22,14 @@ from alphac4.selfplay.statistics import SelfPlayStatistics
 from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.learner import Learner
 from alphac4.training.monitor import Monitor
-from alphac4.training.reports import IterationReport, LearningReport, MatchReport, SelfPlayReport, selfplay_report
+from alphac4.training.reports import (
+    IterationReport,
+    LearningReport,
+    MatchReport,
+    SelfPlayReport,
+    selfplay_report,
+    summarise,
+)
 from alphac4.training.run_folder import RunFolder
 from alphac4.training.strength import elo_over_run, find_warnings, resident_memory_mb
 
@@ -147,7 +154,7 @@ class TrainingLoop:
             f"{index}.{name}": array for index, actor in enumerate(self.actors) for name, array in actor.state().items()
         }
         self.folder.commit(self.state, report)
-        logger.info(_summary(report))
+        logger.info(summarise(report))
         for warning in report.warnings:
             logger.warning("iteration %d: %s", iteration, warning)
         return report
@@ -307,15 +314,3 @@ def _time_shares(
     }
     spent["other"] = max(0.0, seconds - sum(spent.values()))
     return {name: value / seconds for name, value in spent.items()}
-
-
-def _summary(report: IterationReport) -> str:
-    gate = report.gate
-    promoted = "" if gate is None else f", gate {gate.score:.2f} {'promoted' if gate.accepted else 'kept the old one'}"
-    matches = "".join(f", {match.score:.2f} against {match.opponent}" for match in report.matches)
-    return (
-        f"iteration {report.iteration} after {report.seconds_total / 60:.1f} min: "
-        f"{report.selfplay.evaluations_per_second:,.0f} evaluations/s, "
-        f"loss {report.learning.policy_loss:.3f} + {report.learning.value_loss:.3f}{promoted}, "
-        f"Elo {report.elo:+.0f} ± {report.elo_error:.0f}{matches}"
-    )

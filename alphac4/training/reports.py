@@ -151,3 +151,16 @@ def selfplay_report(statistics: SelfPlayStatistics, actors: int, evaluator: str)
         evaluator=evaluator,
         sample_games=[GameRecord(**dataclasses.asdict(example)) for example in statistics.examples],
     )
+
+
+def summarise(report: IterationReport) -> str:
+    """An iteration in one line."""
+    gate = report.gate
+    promoted = "" if gate is None else f", gate {gate.score:.2f} {'promoted' if gate.accepted else 'kept the old one'}"
+    matches = "".join(f", {match.score:.2f} against {match.opponent}" for match in report.matches)
+    return (
+        f"iteration {report.iteration} after {report.seconds_total / 60:.1f} min: "
+        f"{report.selfplay.evaluations_per_second:,.0f} evaluations/s, "
+        f"loss {report.learning.policy_loss:.3f} + {report.learning.value_loss:.3f}{promoted}, "
+        f"Elo {report.elo:+.0f} ± {report.elo_error:.0f}{matches}"
+    )
