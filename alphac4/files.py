@@ -18,8 +18,10 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # writes to a full disk do not say which file they were for
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 

@@ -139,10 +139,10 @@ def test_the_bounds_are_those_of_wald() -> None:
 
 @pytest.mark.parametrize(("elo", "right"), [(0, False), (60, True)])
 def test_the_sequential_test_errs_about_as_rarely_as_promised(elo: float, right: bool) -> None:
-    """400 simulated tests between players of known strength: 5 % of errors, plus three standard deviations."""
+    """200 simulated tests between players of known strength: 5 % of errors, plus three standard deviations."""
     rng = np.random.default_rng(0)
     wrong = 0
-    for _ in range(400):
+    for _ in range(200):
         counts = np.zeros(5)
         accepted = None
         while accepted is None:
@@ -150,7 +150,7 @@ def test_the_sequential_test_errs_about_as_rarely_as_promised(elo: float, right:
             counts += np.bincount(points, minlength=5)
             accepted = sprt(counts.tolist(), 0, 60).accepted
         wrong += accepted is not right
-    assert wrong <= 400 * 0.05 + 3 * math.sqrt(400 * 0.05 * 0.95)
+    assert wrong <= 200 * 0.05 + 3 * math.sqrt(200 * 0.05 * 0.95)
 
 
 def test_pairs_are_counted_by_their_points() -> None:
