@@ -206,44 +206,41 @@ def test_a_full_disk_ends_the_run_and_leaves_it_intact(
 def test_a_run_killed_again_and_again_loses_nothing_recorded(tmp_path: Path) -> None:
     """Kill -9 at random moments: shards, reports and counters only grow, and the run reaches its end."""
     settings = tmp_path / "settings.json"
-    settings.write_text(json.dumps(TINY | {"iterations": 5, "samples": 1500}))
+    settings.write_text(json.dumps(TINY | {"samples": 1500}))
     run = tmp_path / "run"
     command = [sys.executable, "-m", "alphac4.cli", "train", "--run", str(run), "--settings", str(settings)]
     rng = random.Random(2)
-    reports_before: list[str] = []
-    kills = 0
+    reports: list[str] = []
     for _ in range(6):
         shards_before = {path.name: path.read_bytes() for path in (run / "replay").glob("*.safetensors")}
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        reports_before = reports
+        process = subprocess.Popen(
+            [*command, "--iterations", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         deadline = time.monotonic() + 60
-        lines = len(reports_before)
-        # Wait until it has got going, then kill it at a random moment of the next few seconds.
-        while time.monotonic() < deadline and process.poll() is None:
-            if len(list((run / "replay").glob("*.safetensors"))) > len(shards_before):
-                break
+        # Wait until it has got going, then kill it at a random moment of the next seconds.
+        while time.monotonic() < deadline and len(list((run / "replay").glob("*.safetensors"))) <= len(shards_before):
             time.sleep(0.01)
         time.sleep(rng.uniform(0, 1.5))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            kills += 1
+        assert process.poll() is None, "it must be killed, not end by itself"
+        process.send_signal(signal.SIGKILL)
         process.wait()
         for name, content in shards_before.items():
             assert (run / "replay" / name).read_bytes() == content
         reports = (run / "reports.jsonl").read_text().splitlines() if (run / "reports.jsonl").exists() else []
-        assert reports[:lines] == reports_before[:lines]
-        reports_before = reports
+        assert reports[: len(reports_before)] == reports_before
         for path in (run / "replay").glob("*.safetensors"):
             load_shard(path)
-    assert kills >= 3
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    last = IterationReport.from_json(reports[-1]).iteration if reports else 0
+    finished = subprocess.run(
+        [*command, "--iterations", str(last + 2)], capture_output=True, text=True, timeout=120, check=False
+    )
     assert finished.returncode == 0, finished.stderr
-    iterations = [
-        IterationReport.from_json(line).iteration for line in (run / "reports.jsonl").read_text().splitlines()
-    ]
-    assert sorted(set(iterations)) == [1, 2, 3, 4, 5]
+    lines = (run / "reports.jsonl").read_text().splitlines()
+    assert sorted({IterationReport.from_json(line).iteration for line in lines}) == list(range(1, last + 3))
     replay = Replay(run / "replay")
     replay.load()
-    assert all(replay.recorded(iteration)[1] >= 1500 for iteration in (4, 5))
+    assert replay.recorded(last + 2)[1] >= 1500
 
 
 @pytest.mark.slow
