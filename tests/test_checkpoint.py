@@ -5,8 +5,18 @@ import pytest
 import safetensors.numpy
 import torch
 
-from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from alphac4.checkpoint import (
+    FORMAT,
+    SCHEMA_VERSION,
+    Checkpoint,
+    CheckpointError,
+    load_checkpoint,
+    pack_tensors,
+    save_checkpoint,
+    unpack_tensors,
+)
 from alphac4.files import append_line, write_atomically
+from alphac4.game.rules import make_geometry
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
 
 
@@ -97,3 +107,47 @@ def test_a_line_cut_short_is_ended_before_the_next(tmp_path: Path) -> None:
         file.write(b"tw")
     append_line(path, "three")
     assert path.read_text().splitlines() == ["one", "tw", "three"]
+
+
+def repacked(path: Path, *, header: dict[str, object] | None = None, **tensors: torch.Tensor | None) -> None:
+    """Change a good checkpoint and sign it anew: only its meaning is wrong, not its digest."""
+    old_header, old_tensors = unpack_tensors(path, FORMAT, SCHEMA_VERSION)
+    changed = {**old_tensors, **{name.replace("__", "."): tensor for name, tensor in tensors.items()}}
+    kept = {name: tensor.clone() for name, tensor in changed.items() if tensor is not None}
+    path.write_bytes(pack_tensors(kept, {**old_header, **(header or {})}))
+
+
+def test_a_missing_a_foreign_and_a_misshapen_tensor_are_refused(saved: Path) -> None:
+    """Even when the digest matches."""
+    content = saved.read_bytes()
+    for change in ({"policy__weight": None}, {"stranger": torch.zeros(1)}, {"policy__bias": torch.zeros(6)}):
+        saved.write_bytes(content)
+        repacked(saved, **change)
+        with pytest.raises(CheckpointError, match=r"good\.safetensors: the weights do not fit the header") as caught:
+            load_checkpoint(saved)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ({"schema_version": SCHEMA_VERSION + 1}, "schema version"),
+        ({"format": "another"}, "holds 'another'"),
+        ({"geometry": {"rows": 60, "columns": 7, "run_length": 4, "diagonals": True}}, "64 bits"),
+        ({"geometry": {"rows": 5, "columns": 7, "run_length": 4, "diagonals": True}}, "another board"),
+        ({"architecture": {"unheard_of": 3}}, "unheard_of"),
+    ],
+)
+def test_a_header_that_does_not_fit_is_refused(saved: Path, header: dict[str, object], message: str) -> None:
+    """A newer schema, another format, an impossible board, a setting that this program does not know."""
+    repacked(saved, header=header)
+    with pytest.raises(CheckpointError, match=message):
+        load_checkpoint(saved)
+
+
+def test_another_board_comes_back_with_its_rules(tmp_path: Path) -> None:
+    """Connect 3 without diagonals on 5 x 6."""
+    geometry = make_geometry(5, 6, 3, diagonals=False)
+    network = PolicyValueNetwork(NetworkConfig(rows=5, columns=6, channels=4, blocks=1))
+    save_checkpoint(tmp_path / "small", Checkpoint(network=network, geometry=geometry))
+    assert load_checkpoint(tmp_path / "small").geometry == geometry

@@ -1,5 +1,6 @@
 """The policy/value network: a small residual CNN."""
 
+import copy
 from dataclasses import dataclass
 from typing import cast
 
@@ -89,10 +90,9 @@ class PolicyValueNetwork(nn.Module):
 
 
 def fold_batch_norm(network: PolicyValueNetwork) -> PolicyValueNetwork:
-    """A copy for inference with every batch norm folded into its convolution."""
-    folded = PolicyValueNetwork(network.config)
-    folded.load_state_dict(network.state_dict())
-    folded.eval()
+    """A copy for inference, float32 on the CPU, with every batch norm folded into its convolution."""
+    # Copied, not built anew: initialising weights would draw from the caller's global random numbers.
+    folded = copy.deepcopy(network).to("cpu", torch.float32).eval()
     folded.stem = cast(ConvNorm, folded.stem).folded()
     for block in folded.tower:
         block = cast(ResidualBlock, block)

@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+import torch
+
+from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, UniformEvaluator
+from alphac4.nn.backends import Array, TorchBackend, available_backends
+from alphac4.nn.evaluator import measure_backends
+from alphac4.nn.network import fold_batch_norm
+
+
+class BrokenBackend:
+    """Correct answers, spoilt: ``scale`` 0 answers zeros, NaN spoils the value alone."""
+
+    def __init__(self, network: PolicyValueNetwork, policy_scale: float, value_scale: float) -> None:
+        self._run = TorchBackend(network, "cpu", torch.float32, 1)
+        self._scales = policy_scale, value_scale
+
+    def __call__(self, planes: Array) -> tuple[Array, Array]:
+        """See `Backend`."""
+        policy, value = self._run(planes)
+        return policy * np.float32(self._scales[0]), value * np.float32(self._scales[1])
+
+
+def fresh_network() -> PolicyValueNetwork:
+    """An untrained network, whose probabilities are near uniform whatever its tower computes."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return PolicyValueNetwork(NetworkConfig(channels=16, blocks=2)).eval()
+
+
+@pytest.mark.parametrize("scales", [(0.0, 1.0), (1.0, 0.0), (1.0, float("nan")), (float("nan"), 1.0), (1.5, 1.0)])
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_backend_that_answers_otherwise_is_never_chosen(
+    network: PolicyValueNetwork, scales: tuple[float, float], trained: bool
+) -> None:
+    """Also for a new network, where wrong and right answers are both near uniform, and for a NaN in one output."""
+    rates = measure_backends(
+        network if trained else fresh_network(),
+        {
+            "right": lambda network: TorchBackend(network, "cpu", torch.float32, 1),
+            "broken": lambda network: BrokenBackend(network, *scales),
+        },
+        batch_size=16,
+        streams=1,
+        seconds=0.01,
+        rounds=1,
+    )
+    assert list(rates) == ["right"]
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, trained: bool) -> None:
+    """The tolerance leaves room for bf16."""
+    available = available_backends("cpu", 32, 1, 1)
+    chosen_from = measure_backends(network if trained else fresh_network(), available, 32, 1, 0.01, 1)
+    assert set(chosen_from) == set(available)
+
+
+def test_a_backend_that_cannot_start_is_passed_over(network: PolicyValueNetwork) -> None:
+    """An optional library that fails must not end the program."""
+
+    def fail(_network: PolicyValueNetwork) -> TorchBackend:
+        raise OSError("cannot load shared object")
+
+    working = {"good": lambda network: TorchBackend(network, "cpu", torch.float32, 1), "bad": fail}
+    assert list(measure_backends(network, working, 8, 1, 0.01, 1)) == ["good"]
+    with pytest.raises(RuntimeError, match="no inference backend"):
+        measure_backends(network, {"bad": fail}, 8, 1, 0.01, 1)
+
+
+def test_the_automatic_choice_is_the_fastest_measured(network: PolicyValueNetwork) -> None:
+    """With a rate for every backend that was tried."""
+    evaluator = Evaluator(network, batch_size=8, device="cpu", threads=1)
+    assert evaluator.backend == max(evaluator.rates, key=lambda name: evaluator.rates[name])
+
+
+@pytest.mark.parametrize("name", list(available_backends("cpu", 16, 1, 1)))
+def test_an_update_changes_the_answers_of_threads_that_have_called_before(
+    network: PolicyValueNetwork, name: str
+) -> None:
+    """A backend that keeps compiled requests a thread must not answer for the old weights."""
+    planes = np.random.default_rng(2).integers(0, 2, (16, 2, 6, 7)).astype(np.float32)
+    evaluator = Evaluator(fresh_network(), batch_size=16, backend=name)
+    before = evaluator.evaluate(planes)[0]
+    evaluator.update(network)
+    after = evaluator.evaluate(planes)[0]
+    with torch.inference_mode():
+        expected = network(torch.from_numpy(planes))[0].numpy()
+    assert np.abs(after - expected).max() < 0.05 * np.abs(expected).max()
+    assert np.abs(after - before).max() > 0.5 * np.abs(expected).max()
+
+
+def test_folding_leaves_the_callers_random_numbers_and_network_alone(network: PolicyValueNetwork) -> None:
+    """Loading weights in the middle of a run must not change what is drawn afterwards."""
+    network.train()
+    state = torch.random.get_rng_state()
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    fold_batch_norm(network)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert network.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+
+
+@pytest.mark.parametrize("argument", ["batch_size", "streams", "threads"])
+def test_an_impossible_size_is_refused_by_name(network: PolicyValueNetwork, argument: str) -> None:
+    """Not by a division by zero at the first call."""
+    with pytest.raises(ValueError, match=f"{argument} must be at least 1"):
+        Evaluator(network, backend="torch-fp32", device="cpu", **{argument: 0})
+
+
+def test_an_unknown_device_is_refused_by_name(network: PolicyValueNetwork) -> None:
+    """It must not silently run on the CPU."""
+    with pytest.raises(ValueError, match="no device 'tpu'"):
+        Evaluator(network, device="tpu")
+
+
+def test_the_uniform_evaluator_has_no_opinion() -> None:
+    """Equal shares of every move and every outcome, which add up to one."""
+    policy, wdl = UniformEvaluator().evaluate(np.zeros((3, 2, 5, 6), np.float32))
+    np.testing.assert_array_equal(policy, np.zeros((3, 6)))
+    np.testing.assert_allclose(wdl, 1 / 3)
