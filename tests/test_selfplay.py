@@ -3,12 +3,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from alphac4.game import Outcome, Position
 from alphac4.game.rules import STANDARD
 from alphac4.nn import UniformEvaluator
+from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, Block, play_together
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.game_arrays import Finished, make_finished
 from alphac4.selfplay.replay import (
     Replay,
     Samples,
@@ -20,6 +24,7 @@ from alphac4.selfplay.replay import (
     value_targets,
     window_size,
 )
+from alphac4.selfplay.returns import lambda_returns
 from alphac4.selfplay.statistics import move_string
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
@@ -148,6 +153,7 @@ def some_samples(count: int, start: int = 0) -> Samples:
         outcome=np.ones(count, np.int8),
         value=np.full(count, 0.5, np.float32),
         draw=np.full(count, 0.2, np.float32),
+        returns=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
         plies_left=np.arange(start, start + count).astype(np.uint8),
     )
 
@@ -187,10 +193,56 @@ def test_the_window_grows_by_the_published_formula() -> None:
     assert window_size(1_000_000, 250_000, 0.75, 0.4) == pytest.approx(expected, abs=1)
 
 
-def test_value_targets_mix_outcome_and_root_value() -> None:
-    """By hand: root value 0.5 with a draw chance of 0.2 is 0.65 / 0.2 / 0.15; the game was won."""
-    targets = value_targets(some_samples(1), outcome_share=0.5)
+def test_value_targets_mix_the_return_and_the_root_value() -> None:
+    """By hand: root value 0.5 with a draw chance of 0.2 is 0.65 / 0.2 / 0.15; the return is a sure win."""
+    targets = value_targets(some_samples(1), return_share=0.5)
     np.testing.assert_allclose(targets, [[0.5 + 0.325, 0.1, 0.075]], atol=1e-6)
+
+
+def finished_game(values: list[float], draws: list[float], regrets: list[float], outcome: int) -> Finished:
+    """One finished game of ``len(values)`` plies."""
+    game = make_finished(1, STANDARD)
+    plies = len(values)
+    game.plies[0], game.outcome[0] = plies, outcome
+    game.value[0, :plies], game.draw[0, :plies], game.regret[0, :plies] = values, draws, regrets
+    return game
+
+
+def test_returns_without_cuts_are_the_outcome() -> None:
+    """Decay 1 and an endless tolerance leave AlphaZero's target, seen by each side to move."""
+    game = finished_game([0.3, -0.1, 0.5], [0.1, 0.1, 0.1], [2.0, 2.0, 2.0], outcome=1)
+    np.testing.assert_allclose(lambda_returns(game, 1.0, 2.0)[0, :3], [[1, 0, 0], [0, 0, 1], [1, 0, 0]])
+
+
+def test_returns_by_hand() -> None:
+    """Three plies, the first player wins with the last one; decay 1/2; values without draws.
+
+    The last position returns the win. The second: half its own value -0.2, i.e. (0.4, 0, 0.6), half the loss that
+    follows: (0.2, 0, 0.8). The first: half of 0.6, (0.8, 0, 0.2), half of the second's seen from here, (0.8, 0, 0.2).
+    """
+    game = finished_game([0.6, -0.2, 0.0], [0, 0, 0], [0.0, 0.0, 0.0], outcome=1)
+    np.testing.assert_allclose(lambda_returns(game, 0.5, 0.1)[0, :3], [[0.8, 0, 0.2], [0.2, 0, 0.8], [1, 0, 0]])
+
+
+def test_a_move_made_to_explore_cuts_the_return() -> None:
+    """The second move threw half a point away: the positions before it keep what their searches said."""
+    game = finished_game([0.6, -0.2, 0.0], [0, 0, 0], [0.0, 0.5, 0.0], outcome=1)
+    np.testing.assert_allclose(lambda_returns(game, 1.0, 0.1)[0, :3], [[0.6, 0, 0.4], [0.4, 0, 0.6], [1, 0, 0]])
+
+
+def test_returns_of_games_are_probabilities_and_regret_marks_exploration(rng: np.random.Generator) -> None:
+    """In real games: win/draw/loss add up to 1, and with temperature some moves are regretted, never by over 2."""
+    config = SelfPlayConfig(games=8, full_simulations=16, fast_simulations=8)
+    network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=0))
+    torch.nn.init.normal_(network.value.weight)  # strong opinions: without differences there is no regret
+    actor = Actor(STANDARD, config, Evaluator(network, batch_size=8, backend="torch-fp32", threads=1), 8, rng)
+    blocks = list(actor.play(400, lambda: False))
+    returns = np.concatenate([block.samples.returns for block in blocks]).astype(np.float64)
+    np.testing.assert_allclose(returns.sum(axis=1), 1, atol=2e-3)
+    regrets = np.concatenate([block.games.regret.ravel() for block in blocks])
+    assert (regrets > 0).any()
+    assert (regrets >= 0).all()
+    assert (regrets <= 2).all()
 
 
 def test_mirrored_training_positions_have_mirrored_policies(rng: np.random.Generator) -> None:

@@ -24,6 +24,7 @@ from alphac4.selfplay.game_arrays import (
 )
 from alphac4.selfplay.games import advance, restart_searches
 from alphac4.selfplay.replay import Samples
+from alphac4.selfplay.returns import lambda_returns
 
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
 
@@ -113,6 +114,7 @@ class Actor:
         self._games.counters[SIMULATIONS] = 0
         ply = np.broadcast_to(np.arange(self.geometry.cells), mask.shape)
         to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
+        returns = lambda_returns(games, self.config.trace_decay, self.config.trace_tolerance)
         samples = Samples(
             own=games.own[mask],
             occupied=games.occupied[mask],
@@ -121,6 +123,7 @@ class Actor:
             outcome=(games.outcome[:, None] * to_move)[mask].astype(np.int8),
             value=games.value[mask],
             draw=games.draw[mask],
+            returns=returns[mask].astype(np.float16),
             plies_left=(games.plies[:, None] - ply)[mask].astype(np.uint8),
         )
         return Block(samples=samples, games=games, work=work)

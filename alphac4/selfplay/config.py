@@ -44,6 +44,12 @@ class SelfPlayConfig:
     """The same late in the game (AlphaZero: 0)."""
     temperature_halflife: float = 10.0
     """Plies in which the temperature falls half-way to its end (KataGo: the board's width)."""
+    trace_decay: float = 0.95
+    """Weight a ply of what follows in the game against a position's own search, in the value target: TD(lambda)'s
+    lambda (AlphaZero: 1, the outcome)."""
+    trace_tolerance: float = 0.1
+    """A move that looked worse than the best by more than this value was made to explore: what follows it does not
+    count for the positions before it (AlphaZero: everything counts, 2)."""
     puct: PuctConfig = field(default_factory=PuctConfig)
     """Exploration in the tree."""
 
@@ -52,7 +58,7 @@ class SelfPlayConfig:
         for name in positive:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("full_share", "noise_fraction", "opening_share"):
+        for name in ("full_share", "noise_fraction", "opening_share", "trace_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
         if self.full_share == 0:

@@ -35,6 +35,7 @@ class Games(NamedTuple):
     surprise: npt.NDArray[np.float32]  # [T, C] KL(policy target || network's policy), nats
     value: npt.NDArray[np.float32]  # [T, C] the root value to the side to move
     draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
+    regret: npt.NDArray[np.float32]  # [T, C] how much better than the move played the best one looked
     deep: npt.NDArray[np.bool_]  # [T, C] whether the search was a full one
     counters: npt.NDArray[np.int64]  # [1]
 
@@ -53,6 +54,7 @@ class Finished(NamedTuple):
     surprise: npt.NDArray[np.float32]  # [G, C]
     value: npt.NDArray[np.float32]  # [G, C]
     draw: npt.NDArray[np.float32]  # [G, C]
+    regret: npt.NDArray[np.float32]  # [G, C]
     deep: npt.NDArray[np.bool_]  # [G, C]
 
 
@@ -108,6 +110,7 @@ def _rows(count: int, geometry: Geometry) -> dict[str, npt.NDArray[np.generic]]:
         "surprise": np.zeros((count, cells), np.float32),
         "value": np.zeros((count, cells), np.float32),
         "draw": np.zeros((count, cells), np.float32),
+        "regret": np.zeros((count, cells), np.float32),
         "deep": np.zeros((count, cells), np.bool_),
     }
 

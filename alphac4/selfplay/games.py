@@ -10,7 +10,7 @@ import numpy.typing as npt
 from alphac4.compiled import compiled
 from alphac4.game.rules import U64_0, Geometry, column_cells, has_run, legal_cells, play
 from alphac4.mcts import random_state
-from alphac4.mcts.improvement import gumbel_action, improved_policy, visit_policy
+from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
 from alphac4.mcts.puct import add_root_noise, expand, write_planes
 from alphac4.mcts.selection import Selection
 from alphac4.mcts.simulation import simulate
@@ -143,6 +143,16 @@ def choose_move(trees: Trees, games: Games, t: int, rules: Rules) -> int:
 
 
 @compiled
+def regret(trees: Trees, t: int, column: int) -> float:
+    """How much better the best root move looks than ``column``: a difference of values in [0, 2]."""
+    best = best_action(trees, t)
+    if best == column or node_proof(trees, t, ROOT) != UNPROVEN:
+        return 0.0
+    unvisited = float(trees.value[t, ROOT])
+    return max(0.0, completed_value(trees, t, best, unvisited) - completed_value(trees, t, column, unvisited))
+
+
+@compiled
 def record_search(trees: Trees, games: Games, t: int, rules: Rules) -> None:
     """Write down the position and what the search says of it."""
     ply = games.plies[t]
@@ -173,6 +183,7 @@ def play_move(geometry: Geometry, trees: Trees, games: Games, finished: Finished
     record_search(trees, games, t, rules)
     column = choose_move(trees, games, t, rules)
     ply = games.plies[t]
+    games.regret[t, ply] = regret(trees, t, column)
     games.moves[t, ply] = column
     games.plies[t] = ply + 1
     own, occupied = play(geometry, trees.own[t], trees.occupied[t], column)
@@ -193,6 +204,7 @@ def play_move(geometry: Geometry, trees: Trees, games: Games, finished: Finished
     finished.surprise[row] = games.surprise[t]
     finished.value[row] = games.value[t]
     finished.draw[row] = games.draw[t]
+    finished.regret[row] = games.regret[t]
     finished.deep[row] = games.deep[t]
     games.stage[t] = NEW_GAME
 

@@ -15,6 +15,7 @@ import safetensors.numpy
 
 from alphac4.files import write_atomically
 from alphac4.game.rules import Geometry
+from alphac4.selfplay.returns import root_wdl
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class Samples:
     outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
     value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
     draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
+    returns: npt.NDArray[np.float16]  # [S, 3] win/draw/loss as the rest of the game corrects the search's value
     plies_left: npt.NDArray[np.uint8]  # [S] moves to the end of the game
 
     def __len__(self) -> int:
@@ -54,7 +56,7 @@ def concatenate(parts: Sequence[Samples]) -> Samples:
 def save_shard(path: Path, samples: Samples, iteration: int) -> None:
     """Write a shard atomically."""
     fields = {name: np.ascontiguousarray(array) for name, array in samples.arrays().items()}
-    write_atomically(path, safetensors.numpy.save(fields, {"format": "alphac4-replay-1", "iteration": str(iteration)}))
+    write_atomically(path, safetensors.numpy.save(fields, {"format": "alphac4-replay-2", "iteration": str(iteration)}))
 
 
 def load_shard(path: Path) -> Samples:
@@ -65,7 +67,7 @@ def load_shard(path: Path) -> Samples:
     """
     try:
         with safetensors.safe_open(path, framework="np") as file:
-            if (file.metadata() or {}).get("format") != "alphac4-replay-1":
+            if (file.metadata() or {}).get("format") != "alphac4-replay-2":
                 raise ValueError(f"{path}: not a shard of samples")
             samples = Samples(**{item.name: file.get_tensor(item.name) for item in dataclasses.fields(Samples)})
     except (safetensors.SafetensorError, OSError) as error:
@@ -158,15 +160,10 @@ def make_planes(geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.N
     return ((sides >> bits) & np.uint64(1)).astype(np.float32)
 
 
-def value_targets(samples: Samples, outcome_share: float) -> npt.NDArray[np.float32]:
-    """Win/draw/loss targets [S, 3]: the game's outcome mixed with the search's root value.
-
-    ``outcome_share`` 1 learns from outcomes alone (AlphaZero), 0 from root values alone; half is a common choice.
-    """
-    outcome = np.stack([samples.outcome == 1, samples.outcome == 0, samples.outcome == -1], axis=1)
-    draw = np.clip(samples.draw, 0.0, 1.0 - np.abs(samples.value))
-    root = np.stack([(1 - draw + samples.value) / 2, draw, (1 - draw - samples.value) / 2], axis=1)
-    return (outcome_share * outcome + (1 - outcome_share) * root).astype(np.float32)
+def value_targets(samples: Samples, return_share: float) -> npt.NDArray[np.float32]:
+    """Win/draw/loss targets [S, 3]: what followed in the game, mixed with the search's own root value."""
+    root = root_wdl(samples.value, samples.draw)
+    return (return_share * samples.returns.astype(np.float32) + (1 - return_share) * root).astype(np.float32)
 
 
 class Batch(NamedTuple):
@@ -179,7 +176,7 @@ class Batch(NamedTuple):
 
 
 def batches(
-    samples: Samples, geometry: Geometry, size: int, count: int, outcome_share: float, rng: np.random.Generator
+    samples: Samples, geometry: Geometry, size: int, count: int, return_share: float, rng: np.random.Generator
 ) -> Iterator[Batch]:
     """``count`` batches: shuffled passes over the samples, half of the positions mirrored left to right."""
     order = np.empty(0, np.int64)
@@ -192,4 +189,4 @@ def batches(
         flip = rng.random(size) < 0.5
         planes[flip] = planes[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]
-        yield Batch(planes, policy, chosen.full.astype(np.float32), value_targets(chosen, outcome_share))
+        yield Batch(planes, policy, chosen.full.astype(np.float32), value_targets(chosen, return_share))

@@ -65,8 +65,9 @@ class LearningConfig:
     """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4)."""
     value_weight: float = 1.0
     """Weight of the value loss (AlphaZero: 1)."""
-    outcome_share: float = 0.5
-    """Share of the game's outcome in the value target, the rest being the search's root value (AlphaZero: 1)."""
+    return_share: float = 1.0
+    """Share of what followed in the game in the value target (see `trace_decay`), the rest being the search's own
+    root value (AlphaZero: 1)."""
     average_decay: float = 0.99
     """Decay a step of the averaged weights, which are the ones that play (KataGo: stochastic weight averaging)."""
     gradient_clip: float = 1.0
@@ -82,7 +83,7 @@ class LearningConfig:
         for name in ("batch_size", "passes", "learning_rate", "window_minimum", "gradient_clip"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("outcome_share", "average_decay"):
+        for name in ("return_share", "average_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
 

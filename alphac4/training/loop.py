@@ -197,7 +197,7 @@ class TrainingLoop:
         samples = replay.window(size)
         steps = max(1, round(self.config.samples * config.passes / config.batch_size))
         rng = self._rng(iteration, "learning", 0)
-        stream = batches(samples, self.geometry, config.batch_size, steps, config.outcome_share, rng)
+        stream = batches(samples, self.geometry, config.batch_size, steps, config.return_share, rng)
 
         def watched() -> Iterator[Batch]:
             with tqdm(

@@ -1,0 +1,37 @@
+"""What a game's later course says about the value of its earlier positions."""
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.selfplay.game_arrays import Finished
+
+
+def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Win/draw/loss [..., 3] with this value in [-1, 1] and probability of a draw, both [...]."""
+    value = np.asarray(value, np.float64)
+    draw = np.clip(draw, 0.0, 1.0 - np.abs(value))
+    return np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1)
+
+
+def lambda_returns(games: Finished, decay: float, tolerance: float) -> npt.NDArray[np.float64]:
+    """Win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined beyond their ends.
+
+    TD(lambda) backwards from the result (Sutton 1988): the return of a position is its search's value, moved by
+    ``decay`` towards the next position's return seen from this side. The trace is cut where the move played looked
+    worse than the best by more than ``tolerance``: what follows a move made to explore says little about the
+    position before it, and would teach that sound positions are lost (off-policy targets as in Willemsen et al.
+    2020, "Value targets in off-policy AlphaZero"). ``decay`` 1 with an endless tolerance is the game's outcome.
+    """
+    count, cells = games.value.shape
+    returns = root_wdl(games.value, games.draw)
+    to_move = np.where(games.plies % 2 == 0, 1, -1)  # +1: the first player would move after the last ply
+    following = np.stack([games.outcome == to_move, games.outcome == 0, games.outcome == -to_move], axis=-1) * 1.0
+    for ply in range(cells - 1, -1, -1):
+        inside = ply < games.plies
+        last = ply == games.plies - 1
+        weight = np.where(last, 1.0, np.where(games.regret[:, ply] > tolerance, 0.0, decay))[:, None]
+        mixed = (1 - weight) * returns[:, ply] + weight * following[:, ::-1]
+        returns[:, ply] = mixed
+        following = np.where(inside[:, None], mixed, following)
+    assert returns.shape == (count, cells, 3)
+    return returns
