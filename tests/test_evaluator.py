@@ -2,10 +2,14 @@ import numpy as np
 import pytest
 import torch
 
+from alphac4.game import Position
+from alphac4.game.rules import STANDARD
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, UniformEvaluator
 from alphac4.nn.backends import Array, TorchBackend, available_backends
-from alphac4.nn.evaluator import measure_backends
+from alphac4.nn.evaluator import measure_backends, softmax
 from alphac4.nn.network import fold_batch_norm
+from alphac4.nn.quantization import input_ranges, random_boards
+from alphac4.selfplay.replay import make_planes
 
 
 class BrokenBackend:
@@ -50,7 +54,7 @@ def test_a_backend_that_answers_otherwise_is_never_chosen(
 
 @pytest.mark.parametrize("trained", [False, True])
 def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, trained: bool) -> None:
-    """The tolerance leaves room for bf16."""
+    """The tolerance leaves room for bf16, and for 8 bits."""
     available = available_backends("cpu", 32, 1, 1)
     chosen_from = measure_backends(network if trained else fresh_network(), available, 32, 1, 0.01, 1)
     assert set(chosen_from) == set(available)
@@ -119,3 +123,59 @@ def test_the_uniform_evaluator_has_no_opinion() -> None:
     policy, wdl = UniformEvaluator().evaluate(np.zeros((3, 2, 5, 6), np.float32))
     np.testing.assert_array_equal(policy, np.zeros((3, 6)))
     np.testing.assert_allclose(wdl, 1 / 3)
+
+
+@pytest.mark.skipif("openvino-int8" not in available_backends("cpu", 8, 1, 1), reason="needs openvino")
+def test_eight_bits_are_taken_only_where_they_are_allowed(network: PolicyValueNetwork) -> None:
+    """Strength is measured without rounding; self-play may choose the faster one."""
+    assert "openvino-int8" not in Evaluator(network, batch_size=8, threads=1).rates
+    assert "openvino-int8" in Evaluator(network, batch_size=8, threads=1, int8=True).rates
+
+
+@pytest.mark.skipif("openvino-int8" not in available_backends("cpu", 8, 1, 1), reason="needs openvino")
+def test_eight_bits_answer_nearly_as_fp32(network: PolicyValueNetwork) -> None:
+    """On real positions of random games, and not exactly the same, or nothing would have been quantised."""
+    rng = np.random.default_rng(3)
+    positions = [random_position(rng) for _ in range(128)]
+    own = np.array([position.own for position in positions], np.uint64)
+    occupied = np.array([position.occupied for position in positions], np.uint64)
+    planes = make_planes(STANDARD, own, occupied)
+    exact = Evaluator(network, batch_size=128, backend="torch-fp32", threads=1).evaluate(planes)
+    rounded = Evaluator(network, batch_size=128, backend="openvino-int8", threads=1).evaluate(planes)
+    off = np.abs(softmax(rounded[0]) - softmax(exact[0]))
+    assert 0 < off.mean() < 0.01
+    assert 0 < np.abs(rounded[1] - exact[1]).mean() < 0.01
+
+
+def random_position(rng: np.random.Generator) -> Position:
+    """After up to 30 random moves, unfinished."""
+    while True:
+        position = Position()
+        for _ in range(int(rng.integers(0, 31))):
+            position = position.play(int(rng.choice(position.legal_columns())))
+            if position.outcome() is not None:
+                break
+        if position.outcome() is None:
+            return position
+
+
+def test_random_boards_obey_gravity_and_alternate(rng: np.random.Generator) -> None:
+    """No stone hangs or shares its cell, and the side to move has as many stones as the other or one less."""
+    planes = random_boards(6, 7, 200, rng)
+    stones = planes.sum(axis=1)
+    assert stones.max() == 1
+    assert (np.diff(stones, axis=1) <= 0).all()
+    own, other = planes.sum(axis=(2, 3)).T
+    assert set(np.unique(other - own)) == {0.0, 1.0}
+    assert stones.sum(axis=(1, 2)).max() > 35
+
+
+def test_input_ranges_are_the_largest_inputs(network: PolicyValueNetwork, rng: np.random.Generator) -> None:
+    """Of the stem the planes' 1; of the first block what the stem leaves, computed by hand."""
+    folded = fold_batch_norm(network)
+    planes = random_boards(6, 7, 32, rng)
+    ranges = input_ranges(folded, planes)
+    assert ranges["stem"] == 1.0
+    with torch.inference_mode():
+        stem = torch.relu(folded.stem(torch.from_numpy(planes)))
+    assert ranges["tower.0.first"] == pytest.approx(float(stem.max()))

@@ -61,7 +61,9 @@ def run(options: SelfPlayOptions) -> int:
         network, geometry = PolicyValueNetwork(NetworkConfig()).eval(), STANDARD
     actors = cores()
     slots = -(-options.config.games // actors)
-    evaluator = Evaluator(network, batch_size=slots, streams=actors, device=options.device, backend=options.backend)
+    evaluator = Evaluator(
+        network, batch_size=slots, streams=actors, device=options.device, backend=options.backend, int8=True
+    )
     replay = Replay(options.output / "replay")
     first, _ = replay.recorded(0)
     players = [

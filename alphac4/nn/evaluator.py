@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from alphac4.nn.backends import Array, Backend, available_backends
+from alphac4.nn.backends import INT8, Array, Backend, available_backends
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 
 logger = logging.getLogger(__name__)
 
 TOLERANCE = 0.05  # largest deviation from fp32 in a probability; bf16 keeps 8 bits
+INT8_TOLERANCE = 0.2  # the same for 8-bit inference: on average it is off by some thousandths
 LOGIT_TOLERANCE = 0.1  # the same in a logit, as a share of the largest; bf16 stays under 0.03 on towers of 10 blocks
 
 
@@ -29,6 +30,8 @@ class Evaluator:
             cores, which has to wait for the slowest core after every layer.
         device: "cpu", "cuda", or "auto" for CUDA where there is one.
         backend: a backend's name, or "auto" to measure all for a moment and take the fastest.
+        int8: let "auto" consider 8-bit inference, whose probabilities are off by some thousandths: right for
+            self-play, where speed counts for more, and wrong where strength is measured.
         threads: cores to use in all; by default those this process may use.
 
     Raises:
@@ -44,6 +47,7 @@ class Evaluator:
         streams: int = 1,
         device: str = "auto",
         backend: str = "auto",
+        int8: bool = False,
         threads: int | None = None,
     ) -> None:
         for name, number in (("batch_size", batch_size), ("streams", streams), ("threads", threads)):
@@ -58,7 +62,8 @@ class Evaluator:
         self._available = available_backends(device, batch_size, streams, threads or cores())
         self.rates: dict[str, float] = {}  # evaluations/s by backend, where measured
         if backend == "auto":
-            self.rates = measure_backends(network, self._available, batch_size, streams)
+            candidates = {name: make for name, make in self._available.items() if int8 or name != INT8}
+            self.rates = measure_backends(network, candidates, batch_size, streams)
             backend = max(self.rates, key=lambda name: self.rates[name])
             shown = ", ".join(f"{name} {rate:,.0f}" for name, rate in sorted(self.rates.items(), key=lambda r: -r[1]))
             logger.info("inference by %s; measured evaluations/s: %s", backend, shown)
@@ -126,7 +131,7 @@ def measure_backends(
         except Exception as error:  # a backend that cannot run here must not end the program
             logger.warning("backend %s does not work here: %s", name, str(error).splitlines()[0])
             continue
-        if not agrees(got, expected):
+        if not agrees(got, expected, INT8_TOLERANCE if name == INT8 else TOLERANCE):
             logger.warning("backend %s deviates from fp32 and is not used", name)
             continue
         working[name] = run
@@ -139,14 +144,14 @@ def measure_backends(
     return rates
 
 
-def agrees(got: Sequence[Array], expected: Sequence[Array]) -> bool:
-    """Whether a backend's policy and value logits are close enough to the fp32 ones."""
+def agrees(got: Sequence[Array], expected: Sequence[Array], tolerance: float = TOLERANCE) -> bool:
+    """Whether a backend's policy and value logits are close enough to the fp32 ones, probabilities to ``tolerance``."""
     for logits, reference in zip(got, expected, strict=True):
         # Probabilities alone would let anything pass for a new network, which gives near-uniform ones.
         scale = max(float(np.abs(reference).max()), 1e-6)
         off = float(np.abs(softmax(logits) - softmax(reference)).max())
         logit_off = float(np.abs(logits - reference).max()) / scale
-        if not (off < TOLERANCE and logit_off < LOGIT_TOLERANCE):  # so that NaN fails as well
+        if not (off < tolerance and logit_off < LOGIT_TOLERANCE):  # so that NaN fails as well
             return False
     return True
 

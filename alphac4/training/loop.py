@@ -61,7 +61,9 @@ class TrainingLoop:
         backend = self.state.backend or config.backend
         actors = cores()
         slots = -(-config.selfplay.games // actors)
-        self.evaluator = Evaluator(self.best, batch_size=slots, streams=actors, device=config.device, backend=backend)
+        self.evaluator = Evaluator(
+            self.best, batch_size=slots, streams=actors, device=config.device, backend=backend, int8=True
+        )
         self.state.backend = self.evaluator.backend
         # Matches call from one thread with all cores. Two evaluators for the whole run: new ones each time would
         # cost memory that the libraries behind them never quite give back.

@@ -1,0 +1,229 @@
+"""How fast other programs for the same game are on this machine, where they are installed."""
+
+import importlib.util
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from alphac4.arena.match import play_match
+from alphac4.arena.openings import balanced_openings
+from alphac4.arena.players import OpenSpielPlayer, UctPlayer
+from alphac4.game import Position
+from alphac4.game.rules import STANDARD
+from alphac4.mcts.search import Budget, UctSearch
+from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.selfplay.actor import Actor, play_together
+from alphac4.selfplay.config import SelfPlayConfig
+
+PEERS = {"openspiel": ("pyspiel",), "pgx + mctx": ("jax", "pgx", "mctx")}  # the packages that each needs
+
+
+def missing_packages(peer: str) -> list[str]:
+    """Which of a peer's packages are not installed."""
+    return [package for package in PEERS[peer] if importlib.util.find_spec(package) is None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One figure of ours beside a peer's, measured right after one another."""
+
+    name: str
+    unit: str
+    ours: float
+    theirs: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times the peer's figure ours is."""
+        return self.ours / self.theirs
+
+
+def compare_openspiel(simulations: int, seconds: float) -> Comparison:
+    """Classic MCTS, simulations/s of one tree from the empty board on one core."""
+    search = UctSearch(rng=np.random.default_rng(0))
+    search.search([Position()], Budget(simulations=simulations))
+    done, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        done += int(search.search([Position()], Budget(simulations=simulations)).simulations[0])
+    ours = done / (time.perf_counter() - started)
+    name = f"classic MCTS against OpenSpiel, {simulations:,} simulations a move, one core"
+    return Comparison(name=name, unit="simulations/s", ours=ours, theirs=openspiel_rate(simulations, seconds))
+
+
+def play_openspiel(pairs: int, seconds_a_move: float) -> tuple[str, str]:
+    """Our classic MCTS against OpenSpiel's at equal time a move: the players, the result.
+
+    Its bot has no clock: it gets the simulations that it makes in that time here.
+    """
+    simulations = max(1, int(openspiel_rate(10_000, 1.0) * seconds_a_move))
+    rng = np.random.default_rng(0)
+    ours = UctPlayer(Budget(seconds=seconds_a_move), rng)
+    theirs = OpenSpielPlayer(simulations, rng)
+    result = play_match(ours, theirs, balanced_openings(pairs, rng), progress=False)
+    low, high = result.interval.low, result.interval.high
+    score = f"{result.wins} won, {result.draws} drawn, {result.losses} lost: {result.score:.0%} [{low:.0%}, {high:.0%}]"
+    return f"{ours.name} v. {theirs.name}", score
+
+
+def compare_pgx(
+    *, channels: int, blocks: int, seconds: float, games: int = 256, simulations: int = 64
+) -> list[Comparison]:
+    """Self-play with a network of the same size on all cores, and the network alone."""
+    evaluator = Evaluator(
+        PolicyValueNetwork(NetworkConfig(channels=channels, blocks=blocks)).eval(),
+        batch_size=-(-games // cores()),
+        streams=cores(),
+        int8=True,
+    )
+    config = SelfPlayConfig(games=games, full_simulations=simulations, fast_simulations=simulations, full_share=1.0)
+    actors = [
+        Actor(STANDARD, config, evaluator, -(-games // cores()), np.random.default_rng(i)) for i in range(cores())
+    ]
+    play_together(actors, 1_000, threading.Event(), lambda _index, _block: None)
+    searched, evaluated, spent = 0, 0, 0.0
+    while spent < seconds:
+        blocks_done = []
+        started = time.perf_counter()
+        play_together(actors, 4_000, threading.Event(), lambda _index, block: blocks_done.append(block))  # noqa: B023
+        spent += time.perf_counter() - started
+        searched += sum(block.work.simulations for block in blocks_done)
+        evaluated += sum(block.work.evaluations for block in blocks_done)
+    theirs, network_alone = pgx_mctx_rate(
+        channels=channels, blocks=blocks, games=games, simulations=simulations, seconds=seconds
+    )
+    setting = f"{channels} x {blocks} network, {games} games, {simulations} simulations a move, all cores"
+    return [
+        Comparison(
+            name=f"self-play against pgx + mctx, {setting}",
+            unit="simulations/s",
+            ours=searched / spent,
+            theirs=theirs,
+        ),
+        Comparison(
+            name=f"its network calls ({evaluator.backend}) against JAX's network alone",
+            unit="evaluations/s",
+            ours=evaluated / spent,
+            theirs=network_alone,
+        ),
+    ]
+
+
+def openspiel_rate(simulations: int, seconds: float) -> float:
+    """Simulations/s of OpenSpiel's C++ `MCTSBot` with random rollouts from the empty board, on one core."""
+    import pyspiel
+
+    game = pyspiel.load_game("connect_four")
+    evaluator = pyspiel.RandomRolloutEvaluator(1, 0)
+    # exploration, simulations, memory in MB, solve, seed, verbose: as its own examples have them
+    bot = pyspiel.MCTSBot(game, evaluator, 2.0, simulations, 1000, False, 0, False)
+    state = game.new_initial_state()
+    bot.step(state)
+    done, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        bot.step(state)
+        done += simulations
+    return done / (time.perf_counter() - started)
+
+
+def pgx_mctx_rate(
+    *, channels: int, blocks: int, games: int, simulations: int, seconds: float, gumbel: bool = True
+) -> tuple[float, float]:
+    """``(simulations/s, evaluations/s of the network alone)`` of self-play by pgx and mctx in JAX, on all its devices.
+
+    The network has the architecture of ours (a stem, residual blocks of two 3 x 3 convolutions, both heads) with the
+    norms folded away, as for inference. As in their examples, a finished game starts anew, and one jitted call plays
+    a move in all games.
+    """
+    import jax
+    import jax.numpy as jnp
+    import mctx
+    import pgx
+    from pgx.experimental import auto_reset
+
+    ready: Any = jax.block_until_ready
+    environment = pgx.make("connect_four")
+    advance = jax.vmap(auto_reset(environment.step, environment.init))
+    step = jax.vmap(environment.step)
+    parameters = _jax_network(jax, jnp, channels, blocks)
+
+    def forward(parameters: Any, observation: Any) -> tuple[Any, Any]:
+        def convolve(x: Any, weights: Any) -> Any:
+            kernel, bias = weights
+            layout = ("NHWC", "HWIO", "NHWC")
+            return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=layout) + bias
+
+        x = jax.nn.relu(convolve(observation.astype(jnp.float32), parameters["stem"]))
+        for first, second in parameters["tower"]:
+            x = jax.nn.relu(x + convolve(jax.nn.relu(convolve(x, first)), second))
+        x = jax.nn.relu(convolve(x, parameters["heads"]))
+        policy, value = jnp.split(x, 2, axis=-1)
+        logits = policy.reshape(len(x), -1) @ parameters["policy"]
+        hidden = jax.nn.relu(value.reshape(len(x), -1) @ parameters["hidden"])
+        return logits, jnp.tanh(hidden @ parameters["value"])[:, 0]
+
+    def recurrent(parameters: Any, _key: Any, action: Any, state: Any) -> tuple[Any, Any]:
+        mover = state.current_player
+        state = step(state, action)
+        logits, value = forward(parameters, state.observation)
+        logits = jnp.where(state.legal_action_mask, logits - logits.max(axis=-1, keepdims=True), -1e9)
+        reward = state.rewards[jnp.arange(games), mover]
+        output = mctx.RecurrentFnOutput(
+            reward=reward,
+            discount=jnp.where(state.terminated, 0.0, -1.0),
+            prior_logits=logits,
+            value=jnp.where(state.terminated, 0.0, value),
+        )
+        return output, state
+
+    @jax.jit
+    def play(parameters: Any, state: Any, key: Any) -> Any:
+        search_key, step_key = jax.random.split(key)
+        logits, value = forward(parameters, state.observation)
+        root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
+        policy = mctx.gumbel_muzero_policy if gumbel else mctx.muzero_policy
+        result = policy(
+            parameters, search_key, root, recurrent, simulations, invalid_actions=~state.legal_action_mask, max_depth=42
+        )
+        return advance(state, result.action, jax.random.split(step_key, games))
+
+    key = jax.random.PRNGKey(0)
+    state = jax.vmap(environment.init)(jax.random.split(key, games))
+    evaluate = jax.jit(forward)
+    state = ready(play(parameters, state, key))  # compiles
+    ready(evaluate(parameters, state.observation))
+    moves, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        key, subkey = jax.random.split(key)
+        state = ready(play(parameters, state, subkey))
+        moves += games
+    searched = moves * simulations / (time.perf_counter() - started)
+    evaluations, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds / 2:
+        ready(evaluate(parameters, state.observation))
+        evaluations += games
+    return searched, evaluations / (time.perf_counter() - started)
+
+
+def _jax_network(jax: Any, jnp: Any, channels: int, blocks: int, head_channels: int = 8, hidden: int = 64) -> Any:
+    """Random weights in the shapes of our network."""
+    keys = iter(jax.random.split(jax.random.PRNGKey(1), 2 * blocks + 8))
+
+    def convolution(inputs: int, outputs: int, size: int) -> tuple[Any, Any]:
+        scale = (2.0 / (inputs * size * size)) ** 0.5
+        return scale * jax.random.normal(next(keys), (size, size, inputs, outputs)), jnp.zeros(outputs)
+
+    def dense(inputs: int, outputs: int) -> Any:
+        return jax.random.normal(next(keys), (inputs, outputs)) / inputs**0.5
+
+    return {
+        "stem": convolution(2, channels, 3),
+        "tower": [(convolution(channels, channels, 3), convolution(channels, channels, 3)) for _ in range(blocks)],
+        "heads": convolution(channels, 2 * head_channels, 1),
+        "policy": dense(42 * head_channels, 7),
+        "hidden": dense(42 * head_channels, hidden),
+        "value": dense(hidden, 1),
+    }
