@@ -154,6 +154,8 @@ def some_samples(count: int, start: int = 0) -> Samples:
         value=np.full(count, 0.5, np.float32),
         draw=np.full(count, 0.2, np.float32),
         returns=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
+        final_own=np.full(count, position.own, np.uint64),
+        final_occupied=np.full(count, position.occupied, np.uint64),
         plies_left=np.arange(start, start + count).astype(np.uint8),
     )
 
@@ -243,6 +245,21 @@ def test_returns_of_games_are_probabilities_and_regret_marks_exploration(rng: np
     assert (regrets > 0).any()
     assert (regrets >= 0).all()
     assert (regrets <= 2).all()
+
+
+def test_final_stones_are_the_end_of_the_game_replayed() -> None:
+    """Each sample's final board is its game played out move by move, seen by the sample's side to move."""
+    for block in play_blocks(SMALL)[0]:
+        index = 0
+        for game in range(len(block.games.plies)):
+            plies, opening = int(block.games.plies[game]), int(block.games.opening[game])
+            end = Position.from_moves(move_string(block.games, game))
+            for ply in range(opening, plies):
+                own = end.own if (plies - ply) % 2 == 0 else end.own ^ end.occupied
+                assert int(block.samples.final_own[index]) == own
+                assert int(block.samples.final_occupied[index]) == end.occupied
+                index += 1
+        assert index == len(block.samples)
 
 
 def test_mirrored_training_positions_have_mirrored_policies(rng: np.random.Generator) -> None:

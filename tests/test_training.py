@@ -19,7 +19,7 @@ from alphac4.cli import main
 from alphac4.nn import NetworkConfig
 from alphac4.selfplay.replay import Batch, Replay, load_shard
 from alphac4.training.config import PRESETS, LearningConfig, TrainConfig, from_dict, load_config, to_dict
-from alphac4.training.learner import Learner, learning_rate, policy_loss, value_loss
+from alphac4.training.learner import Learner, learning_rate, ownership_loss, policy_loss, value_loss
 from alphac4.training.loop import Stopped, TrainingLoop
 from alphac4.training.monitor import scalars
 from alphac4.training.reports import IterationReport
@@ -61,6 +61,18 @@ def test_the_learning_rate_warms_up_and_falls_to_its_end() -> None:
     assert learning_rate(config, 1000, 1000) == pytest.approx(0.1)
 
 
+def test_ownership_loss_by_hand() -> None:
+    """One empty cell of two: it ends as the opponent's, foreseen with probability 1/2; the occupied cell is ignored."""
+    planes = torch.zeros(1, 2, 1, 2)
+    planes[0, 0, 0, 1] = 1
+    final = planes.clone()
+    final[0, 1, 0, 0] = 1
+    logits = torch.zeros(1, 3, 1, 2)
+    logits[0, :, 0, 0] = torch.log(torch.tensor([0.25, 0.5, 0.25]))
+    logits[0, :, 0, 1] = torch.tensor([-50.0, 50.0, 0.0])
+    assert float(ownership_loss(logits, final, planes)) == pytest.approx(math.log(2))
+
+
 def memorable_batches(count: int) -> list[Batch]:
     """The same 64 random positions again and again, each with one right move and a sure outcome."""
     rng = np.random.default_rng(0)
@@ -68,7 +80,7 @@ def memorable_batches(count: int) -> list[Batch]:
     planes = np.stack([stones == 1, stones == 2], axis=1).astype(np.float32)
     policy = np.eye(7, dtype=np.float32)[rng.integers(0, 7, 64)]
     wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 64)]
-    return [Batch(planes, policy, np.ones(64, np.float32), wdl)] * count
+    return [Batch(planes, policy, np.ones(64, np.float32), wdl, planes)] * count
 
 
 def test_the_learner_memorises_a_few_positions() -> None:
@@ -198,7 +210,7 @@ def test_a_full_disk_ends_the_run_and_leaves_it_intact(
     assert main(arguments) == 2
     assert "No space left on device" in capsys.readouterr().err
     monkeypatch.setattr("os.fsync", real)
-    assert main(arguments) == 0
+    assert main(["train", "--run", str(tmp_path / "run")]) == 0  # a run goes on with its own settings
     assert len((tmp_path / "run" / "reports.jsonl").read_text().splitlines()) == 2
 
 

@@ -26,7 +26,7 @@ class TrainOptions:
     """
 
     run: Path = Path("runs/latest")
-    """The run's folder; if it holds a run already, that run goes on."""
+    """The run's folder; if it holds a run already, that run goes on, with its own settings if no others are named."""
     preset: Literal["quick", "standard", "strong"] = "standard"
     """quick: about 10 minutes on two cores; standard: about 2 hours; strong: for a large machine."""
     settings: Path | None = None
@@ -41,15 +41,20 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parse(arguments: Sequence[str]) -> TrainOptions:
-    """The options, with the preset's and the file's settings as defaults of the others."""
+    """The options, with the preset's and the file's settings, or the run's own, as defaults of the others."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--preset", default="standard", choices=list(PRESETS))
+    first.add_argument("--run", type=Path, default=TrainOptions.run)
+    first.add_argument("--preset", choices=list(PRESETS))
     first.add_argument("--settings", type=Path)
     chosen, _ = first.parse_known_args(arguments)
-    config = PRESETS[chosen.preset]
+    preset = chosen.preset or TrainOptions.preset
+    config = PRESETS[preset]
+    own = chosen.run / "config.json"
     if chosen.settings is not None:
         config = load_config(chosen.settings, config)
-    default = TrainOptions(preset=chosen.preset, settings=chosen.settings, config=config)
+    elif chosen.preset is None and own.exists():
+        config = load_config(own, config)
+    default = TrainOptions(preset=preset, settings=chosen.settings, config=config)
     return tyro.cli(TrainOptions, default=default, args=arguments, prog="alphac4 train")
 
 

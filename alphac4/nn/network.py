@@ -25,6 +25,8 @@ class NetworkConfig:
     """Channels of the 1 x 1 convolution before each head (AlphaZero: 2 for the policy, 1 for the value)."""
     value_hidden: int = 64
     """Units of the value head's hidden layer (AlphaZero: 256)."""
+    ownership: bool = False
+    """Whether it also learns to foresee whose stone ends up in each cell (KataGo's ownership target)."""
 
     def __post_init__(self) -> None:
         for name in ("rows", "columns", "channels", "head_channels", "value_hidden"):
@@ -77,14 +79,23 @@ class PolicyValueNetwork(nn.Module):
         self.policy = nn.Linear(config.head_channels * cells, config.columns)
         self.value_hidden = nn.Linear(config.head_channels * cells, config.value_hidden)
         self.value = nn.Linear(config.value_hidden, 3)
+        self.ownership = nn.Conv2d(config.channels, 3, 1) if config.ownership else None
         for output in (self.policy, self.value):  # near-uniform opinions before any training
             nn.init.normal_(output.weight, std=0.01)
             nn.init.zeros_(output.bias)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
         """Policy logits [B, C] and win/draw/loss logits [B, 3], seen by the side to move."""
-        x = torch.relu(self.heads(self.tower(torch.relu(self.stem(planes)))))
-        policy, value = x.chunk(2, dim=1)
+        return self._answers(self.tower(torch.relu(self.stem(planes))))
+
+    def forward_all(self, planes: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """`forward`, and for learning the logits [B, 3, R, C] of each cell's end: own stone, opponent's, or empty."""
+        features = self.tower(torch.relu(self.stem(planes)))
+        policy, value = self._answers(features)
+        return policy, value, None if self.ownership is None else self.ownership(features)
+
+    def _answers(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        policy, value = torch.relu(self.heads(features)).chunk(2, dim=1)
         hidden = torch.relu(self.value_hidden(value.flatten(1)))
         return self.policy(policy.flatten(1)), self.value(hidden)
 
@@ -97,5 +108,6 @@ def fold_batch_norm(network: PolicyValueNetwork) -> PolicyValueNetwork:
     for block in folded.tower:
         block = cast(ResidualBlock, block)
         block.first, block.second = cast(ConvNorm, block.first).folded(), cast(ConvNorm, block.second).folded()
+    folded.ownership = None  # for learning only
     folded.heads = cast(ConvNorm, folded.heads).folded()
     return folded.requires_grad_(False)

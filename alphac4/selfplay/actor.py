@@ -24,7 +24,7 @@ from alphac4.selfplay.game_arrays import (
 )
 from alphac4.selfplay.games import advance, restart_searches
 from alphac4.selfplay.replay import Samples
-from alphac4.selfplay.returns import lambda_returns
+from alphac4.selfplay.returns import final_stones, lambda_returns
 
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
 
@@ -114,6 +114,7 @@ class Actor:
         self._games.counters[SIMULATIONS] = 0
         ply = np.broadcast_to(np.arange(self.geometry.cells), mask.shape)
         to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
+        final_own, final_occupied = final_stones(self.geometry, games)
         returns = lambda_returns(games, self.config.trace_decay, self.config.trace_tolerance)
         samples = Samples(
             own=games.own[mask],
@@ -124,6 +125,8 @@ class Actor:
             value=games.value[mask],
             draw=games.draw[mask],
             returns=returns[mask].astype(np.float16),
+            final_own=final_own[mask],
+            final_occupied=final_occupied[mask],
             plies_left=(games.plies[:, None] - ply)[mask].astype(np.uint8),
         )
         return Block(samples=samples, games=games, work=work)

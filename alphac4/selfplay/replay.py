@@ -34,6 +34,8 @@ class Samples:
     value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
     draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
     returns: npt.NDArray[np.float16]  # [S, 3] win/draw/loss as the rest of the game corrects the search's value
+    final_own: npt.NDArray[np.uint64]  # [S] own stones when the game was over
+    final_occupied: npt.NDArray[np.uint64]  # [S] all stones then
     plies_left: npt.NDArray[np.uint8]  # [S] moves to the end of the game
 
     def __len__(self) -> int:
@@ -56,7 +58,7 @@ def concatenate(parts: Sequence[Samples]) -> Samples:
 def save_shard(path: Path, samples: Samples, iteration: int) -> None:
     """Write a shard atomically."""
     fields = {name: np.ascontiguousarray(array) for name, array in samples.arrays().items()}
-    write_atomically(path, safetensors.numpy.save(fields, {"format": "alphac4-replay-2", "iteration": str(iteration)}))
+    write_atomically(path, safetensors.numpy.save(fields, {"format": "alphac4-replay-3", "iteration": str(iteration)}))
 
 
 def load_shard(path: Path) -> Samples:
@@ -67,7 +69,7 @@ def load_shard(path: Path) -> Samples:
     """
     try:
         with safetensors.safe_open(path, framework="np") as file:
-            if (file.metadata() or {}).get("format") != "alphac4-replay-2":
+            if (file.metadata() or {}).get("format") != "alphac4-replay-3":
                 raise ValueError(f"{path}: not a shard of samples")
             samples = Samples(**{item.name: file.get_tensor(item.name) for item in dataclasses.fields(Samples)})
     except (safetensors.SafetensorError, OSError) as error:
@@ -173,6 +175,7 @@ class Batch(NamedTuple):
     policy: npt.NDArray[np.float32]  # [B, A]
     policy_weight: npt.NDArray[np.float32]  # [B] 1 where the policy may be learned, else 0
     wdl: npt.NDArray[np.float32]  # [B, 3]
+    final: npt.NDArray[np.float32]  # [B, 2, R, C] own stones and the opponent's when the game was over
 
 
 def batches(
@@ -185,8 +188,10 @@ def batches(
             order = np.concatenate([order, rng.permutation(len(samples))])
         chosen, order = samples.take(order[:size]), order[size:]
         planes = make_planes(geometry, chosen.own, chosen.occupied)
+        final = make_planes(geometry, chosen.final_own, chosen.final_occupied)
         policy = chosen.policy.astype(np.float32)
         flip = rng.random(size) < 0.5
         planes[flip] = planes[flip][..., ::-1]
+        final[flip] = final[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]
-        yield Batch(planes, policy, chosen.full.astype(np.float32), value_targets(chosen, return_share))
+        yield Batch(planes, policy, chosen.full.astype(np.float32), value_targets(chosen, return_share), final)

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from alphac4.game.rules import Geometry
 from alphac4.selfplay.game_arrays import Finished
 
 
@@ -35,3 +36,17 @@ def lambda_returns(games: Finished, decay: float, tolerance: float) -> npt.NDArr
         following = np.where(inside[:, None], mixed, following)
     assert returns.shape == (count, cells, 3)
     return returns
+
+
+def final_stones(geometry: Geometry, games: Finished) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """``(own, occupied)`` uint64 [G, C] at the end of each of G games, own being those of the side to move at a ply."""
+    row, last = np.arange(len(games.plies)), games.plies - 1
+    own, occupied = games.own[row, last], games.occupied[row, last]
+    bottom = np.uint64(1) << (games.moves[row, last].astype(np.uint64) * np.uint64(geometry.height))
+    column = (bottom << np.uint64(geometry.rows)) - bottom
+    own |= (occupied + bottom) & column & ~occupied  # adding at the bottom carries to the first empty cell
+    occupied |= own
+    ply = np.arange(games.own.shape[1])
+    same_side = (last[:, None] - ply) % 2 == 0
+    everything = np.broadcast_to(occupied[:, None], same_side.shape)
+    return np.where(same_side, own[:, None], (own ^ occupied)[:, None]), everything

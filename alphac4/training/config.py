@@ -65,6 +65,9 @@ class LearningConfig:
     """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4)."""
     value_weight: float = 1.0
     """Weight of the value loss (AlphaZero: 1)."""
+    ownership_weight: float = 0.5
+    """Weight of the loss of foreseeing whose stone ends up in each empty cell, a target that tells more of a game
+    than its outcome (KataGo's ownership); 0 learns without."""
     return_share: float = 1.0
     """Share of what followed in the game in the value target (see `trace_decay`), the rest being the search's own
     root value (AlphaZero: 1)."""
@@ -146,7 +149,12 @@ class TrainConfig:
 
     def network_config(self) -> NetworkConfig:
         """The network for the board."""
-        return NetworkConfig(rows=self.board.rows, columns=self.board.columns, **dataclasses.asdict(self.network))
+        return NetworkConfig(
+            rows=self.board.rows,
+            columns=self.board.columns,
+            ownership=self.learning.ownership_weight > 0,
+            **dataclasses.asdict(self.network),
+        )
 
 
 PRESETS: dict[str, TrainConfig] = {

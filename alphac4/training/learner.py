@@ -30,6 +30,18 @@ def value_loss(logits: Tensor, target: Tensor) -> Tensor:
     return -(target * F.log_softmax(logits, dim=1)).sum(dim=1).mean()
 
 
+def ownership_loss(logits: Tensor, final: Tensor, planes: Tensor) -> Tensor:
+    """Cross-entropy in nats of whose stone ends up in each cell, averaged over the cells that are empty now.
+
+    logits [B, 3, R, C]: own, opponent's, empty; final [B, 2, R, C]: own and opponent's stones at the game's end;
+    planes [B, 2, R, C]: those of the position.
+    """
+    target = torch.cat([final, 1.0 - final.sum(dim=1, keepdim=True)], dim=1)
+    empty = 1.0 - planes.sum(dim=1)
+    each = -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
+    return (each * empty).sum() / empty.sum().clamp(min=1.0)
+
+
 def learning_rate(config: LearningConfig, step: int, total_steps: int) -> float:
     """Linear warm-up, then a cosine from the peak to the final rate (Loshchilov and Hutter 2017)."""
     progress = min(1.0, step / max(total_steps, 1))
@@ -82,7 +94,7 @@ class Learner:
         self._use_one_thread()
         for replica in self._replicas:
             replica.train()
-        sums, count, rate = np.zeros(4), 0, 0.0
+        sums, count, rate = np.zeros(5), 0, 0.0
         with ThreadPoolExecutor(len(self._replicas)) as pool:
             for batch in batches:
                 rate = learning_rate(self.config, self.steps, total_steps)
@@ -97,14 +109,15 @@ class Learner:
             policy_loss=float(means[0]),
             value_loss=float(means[1]),
             policy_entropy=float(means[2]),
-            gradient_norm=float(means[3]),
+            ownership_loss=float(means[3]),
+            gradient_norm=float(means[4]),
             learning_rate=rate,
             window=window,
             seconds=time.perf_counter() - started,
         )
 
     def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> np.ndarray:
-        """Gradients of every replica's part of the batch, their mean, one step; returns the reported means [4]."""
+        """Gradients of every replica's part of the batch, their mean, one step; returns the reported means [5]."""
         parts = [Batch(*part) for part in zip(*(np.array_split(a, len(self._replicas)) for a in batch), strict=True)]
         shares = [len(part.planes) / len(batch.planes) for part in parts]
         means = list(pool.map(self._accumulate, self._replicas, parts, shares))
@@ -123,21 +136,28 @@ class Learner:
             torch.set_num_threads(1)
 
     def _accumulate(self, replica: PolicyValueNetwork, part: Batch, share: float) -> np.ndarray:
-        """Set the replica's gradients to those of its part, times its share; returns losses and entropy [3]."""
+        """Set the replica's gradients to those of its part, times its share; returns losses and entropy [4]."""
         self._use_one_thread()
-        planes, policy, weight, wdl = (torch.from_numpy(array).to(self.device) for array in part)
+        planes, policy, weight, wdl, final = (torch.from_numpy(array).to(self.device) for array in part)
         planes = planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16):
-            policy_logits, value_logits = replica(planes)
+            policy_logits, value_logits, ownership_logits = replica.forward_all(planes)
         policy_logits, value_logits = policy_logits.float(), value_logits.float()
         loss_policy = policy_loss(policy_logits, policy, weight)
         loss_value = value_loss(value_logits, wdl)
+        loss = loss_policy + self.config.value_weight * loss_value
+        loss_ownership = torch.zeros(())
+        if ownership_logits is not None:
+            loss_ownership = ownership_loss(ownership_logits.float(), final, planes)
+            loss = loss + self.config.ownership_weight * loss_ownership
         replica.zero_grad(set_to_none=True)
-        (share * (loss_policy + self.config.value_weight * loss_value)).backward()  # type: ignore[no-untyped-call]
+        (share * loss).backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
             log_policy = F.log_softmax(policy_logits, dim=1)
             entropy = -(log_policy.exp() * log_policy).sum(dim=1).mean()
-            return np.asarray(torch.stack([loss_policy, loss_value, entropy]).double().cpu())
+            return np.asarray(
+                torch.stack([loss_policy, loss_value, entropy, loss_ownership.to(entropy)]).double().cpu()
+            )
 
     @torch.no_grad()
     def _update_average(self) -> None:

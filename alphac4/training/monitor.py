@@ -116,6 +116,7 @@ def scalars(report: IterationReport) -> dict[str, float]:
         "loss/policy": learning.policy_loss,
         "loss/value": learning.value_loss,
         "learning/rate": learning.learning_rate,
+        "loss/ownership": learning.ownership_loss,
         "learning/gradient norm": learning.gradient_norm,
         "learning/window": learning.window,
         "policy/target entropy": selfplay.policy_entropy,

@@ -66,6 +66,7 @@ class LearningReport:
     learning_rate: float
     window: int  # positions in the replay window
     seconds: float
+    ownership_loss: float = 0.0  # cross-entropy of each empty cell's end, nats
 
 
 @dataclass(frozen=True, kw_only=True)
