@@ -166,7 +166,16 @@ PRESETS: dict[str, TrainConfig] = {
         learning=LearningConfig(passes=3.0, window_minimum=80_000),
         gate=GateConfig(pairs=40, classic_every=6),
     ),
-    "standard": TrainConfig(),
+    "standard": TrainConfig(
+        iterations=45,
+        samples=80_000,
+        network=SizeConfig(channels=64, blocks=5, head_channels=16, value_hidden=128),
+        selfplay=SelfPlayConfig(
+            full_simulations=96, fast_simulations=24, full_share=0.33, opening_plies=10, opening_share=0.6
+        ),
+        learning=LearningConfig(final_learning_rate=1e-4, average_decay=0.995, window_minimum=200_000),
+        gate=GateConfig(pairs=30, simulations=32, classic_every=9, classic_pairs=10),
+    ),
     "strong": TrainConfig(
         iterations=200,
         samples=100_000,
