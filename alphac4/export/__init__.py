@@ -1,0 +1,1 @@
+"""Networks in forms that run without this package."""

@@ -1,0 +1,1 @@
+"""Adapters that let our players play where Connect Four agents already live."""

@@ -1,0 +1,151 @@
+"""An agent for Kaggle's ConnectX around any of our players.
+
+Play a game in the real environment::
+
+    from kaggle_environments import make
+    from alphac4.integrations.kaggle import make_agent
+
+    make("connectx").run([make_agent("checkpoints/quick.safetensors"), "negamax"])
+
+Kaggle's board is a flat list, row-major from the top left: 0 is empty, 1 and 2 are the players' marks. Our bitboards
+and planes begin with the bottom row; `Position.from_kaggle` turns one into the other. A submission to Kaggle itself
+has to do without this package: `alphac4 export --kaggle` writes one.
+"""
+
+import dataclasses
+import functools
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SolverPlayer, UctPlayer
+from alphac4.arena.specifications import common_geometry, parse_player, split_checkpoint
+from alphac4.export.submission import SHARE_OF_TIME, Board, Rollouts
+from alphac4.export.submission import Player as PlayerOnAnyBoard
+from alphac4.game import Geometry, Position, make_geometry
+from alphac4.mcts.search import Budget
+
+Agent = Callable[[Any, Any], int]  # Kaggle's observation and configuration to a 0-based column
+
+SHIPPED = Path(__file__).parents[2] / "checkpoints" / "quick.safetensors"
+AS_LONG_AS_ALLOWED = 1e6  # seconds
+LEAST_SECONDS = 0.01
+MOST_SIMULATIONS = 1_000_000  # of about 130 bytes each
+
+
+def make_agent(
+    player: str | Path | None = None, *, seed: int | None = None, threads: int = 1, backend: str = "auto"
+) -> Agent:
+    """An agent that plays as ``player`` does, within the act timeout, on any board.
+
+    Where the player cannot play, as a network on a board that is not its own, classic MCTS plays instead. Everything
+    is loaded and compiled before this returns, so that the game's clock does not pay for it.
+
+    Args:
+        player: a specification such as "FILE.safetensors@600" or "uct:1000". A checkpoint without a number of
+            simulations, and the default, use the act timeout; any other tree search at most that.
+        seed: of its random choices.
+        threads: cores to use; a batch of one position gains little from a second and stalls on a busy one.
+        backend: of the network's inference; see `alphac4.nn.evaluator.Evaluator`.
+
+    Raises:
+        PlayerError: for an unknown player, a checkpoint that cannot be used, or a player that needs to know the moves
+            so far, which Kaggle does not tell.
+    """
+    specification = str(player) if player is not None else _default_player()
+    if specification == str(split_checkpoint(specification)[0]):
+        specification += f"@{AS_LONG_AS_ALLOWED}s"
+    rng = np.random.default_rng(seed)
+    parse = functools.partial(parse_player, specification, rng=rng, threads=threads, backend=backend, batch_size=1)
+    return _KaggleAgent(parse, common_geometry((specification,)), rng)
+
+
+def agent(obs: Any, config: Any) -> int:
+    """The agent with the default player: a shipped network, or classic MCTS where there is none."""
+    return _default_agent()(obs, config)
+
+
+@functools.cache
+def _default_agent() -> Agent:
+    return make_agent()
+
+
+def _default_player() -> str:
+    return str(SHIPPED) if SHIPPED.exists() else f"uct:{MOST_SIMULATIONS}"
+
+
+class _KaggleAgent:
+    """Keeps a player for each board that it has been asked about."""
+
+    def __init__(self, parse: Callable[..., Player], geometry: Geometry, rng: np.random.Generator) -> None:
+        self._parse = parse
+        self._rng = rng
+        home = _TimedPlayer(parse(geometry=geometry), geometry)
+        home.warm_up()
+        self._players: dict[tuple[int, int, int], _TimedPlayer | _AnyBoardPlayer] = {
+            (geometry.rows, geometry.columns, geometry.run_length): home
+        }
+
+    def __call__(self, obs: Any, config: Any) -> int:
+        """The 0-based column to play; the clock starts once the board's player is there."""
+        shape = config.rows, config.columns, config.inarow
+        if shape not in self._players:
+            self._players[shape] = self._make(*shape)
+        seconds = max(SHARE_OF_TIME * getattr(config, "actTimeout", 2.0), LEAST_SECONDS)
+        return self._players[shape].choose(obs.board, obs.mark, seconds)
+
+    def _make(self, rows: int, columns: int, run_length: int) -> "_TimedPlayer | _AnyBoardPlayer":
+        try:
+            geometry = make_geometry(rows, columns, run_length)
+        except ValueError:  # too large for compiled bitboards, or a run that does not fit the board
+            board = Board(rows, columns, run_length)
+            return _AnyBoardPlayer(board, random.Random(int(self._rng.integers(2**63))))
+        try:
+            return _TimedPlayer(self._parse(geometry=geometry), geometry)
+        except PlayerError:
+            return _TimedPlayer(UctPlayer(Budget(simulations=MOST_SIMULATIONS), self._rng, geometry), geometry)
+
+
+class _TimedPlayer:
+    """A player on one board whose tree search, if it has one, stops in time."""
+
+    def __init__(self, player: Player, geometry: Geometry) -> None:
+        self._player = player
+        self._geometry = geometry
+        self._budget = player.budget if isinstance(player, NetworkPlayer | UctPlayer) else None
+
+    def warm_up(self) -> None:
+        """Compile all that a move needs; a player that cannot do without the moves so far says so now."""
+        if isinstance(self._player, SolverPlayer):  # may need minutes so early in the game
+            return
+        self._limit(LEAST_SECONDS)
+        self._player.choose([dataclasses.replace(Position(geometry=self._geometry).play(0), moves=None)])
+
+    def choose(self, board: list[int], mark: int, seconds: float) -> int:
+        """The column to play on Kaggle's board."""
+        self._limit(seconds)
+        return int(self._player.choose([Position.from_kaggle(board, mark, self._geometry)])[0])
+
+    def _limit(self, seconds: float) -> None:
+        if isinstance(self._player, NetworkPlayer | UctPlayer) and self._budget is not None:
+            simulations, most_seconds = self._budget.simulations, self._budget.seconds
+            self._player.budget = Budget(
+                simulations=simulations or MOST_SIMULATIONS, seconds=min(seconds, most_seconds or seconds)
+            )
+
+
+class _AnyBoardPlayer:
+    """Classic MCTS where our compiled bitboards end."""
+
+    def __init__(self, board: Board, rng: random.Random) -> None:
+        self._board = board
+        self._player = PlayerOnAnyBoard(board, Rollouts(board, rng))
+
+    def choose(self, board: list[int], mark: int, seconds: float) -> int:
+        """The column to play on Kaggle's board."""
+        deadline = time.perf_counter() + seconds
+        return self._player.choose(*self._board.read(board, mark), deadline)

@@ -1,0 +1,88 @@
+"""A bot for OpenSpiel's ``connect_four`` around any of our players.
+
+Play a game against OpenSpiel's own bots::
+
+    game = pyspiel.load_game("connect_four")
+    ours = OpenSpielBot(parse_player("checkpoints/quick.safetensors@100", rng=np.random.default_rng(0)), player_id=0)
+    pyspiel.evaluate_bots(game.new_initial_state(), [ours, pyspiel.make_uniform_random_bot(1, 0)], 0)
+
+OpenSpiel's actions are our 0-based columns. Its observation tensor is [3, rows, columns], bottom row first as our
+planes: the stones of player 0, those of player 1, the empty cells. Ours begin with the side to move instead. The bot
+needs neither: it reads the moves of the state's history.
+"""
+
+from typing import Any
+
+from alphac4.arena.players import Player
+from alphac4.game import Position, make_geometry
+
+try:
+    import pyspiel
+except ImportError as error:
+    raise ImportError("OpenSpielBot needs the open_spiel package: pip install 'alphac4[openspiel]'") from error
+
+
+class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc] # its package has no types
+    """Plays as player 0 or 1 of ``connect_four``, on any board that the player can play on.
+
+    It keeps nothing between moves, so restarting and other players' actions need no care.
+    """
+
+    def __init__(self, player: Player, player_id: int) -> None:
+        super().__init__()
+        self._player = player
+        self._player_id = player_id
+
+    def player_id(self) -> int:
+        """Which player of the game the bot is."""
+        return self._player_id
+
+    def step(self, state: Any) -> int:
+        """The action to take in ``state``, which must be this player's turn.
+
+        Raises:
+            ValueError: at the end of the game, at the other player's turn, or in another game.
+        """
+        if state.current_player() != self._player_id:
+            raise ValueError(f"player {self._player_id} is not to move in this state")
+        return int(self._player.choose([position_from_state(state)])[0])
+
+    def provides_policy(self) -> bool:
+        """True: see `step_with_policy`."""
+        return True
+
+    def step_with_policy(self, state: Any) -> tuple[list[tuple[int, float]], int]:
+        """All legal actions with their probabilities, and the action: it has been chosen, so its probability is 1."""
+        chosen = self.step(state)
+        return [(action, float(action == chosen)) for action in state.legal_actions()], chosen
+
+    def get_policy(self, state: Any) -> list[tuple[int, float]]:
+        """The probabilities of `step_with_policy`."""
+        return self.step_with_policy(state)[0]
+
+    def restart(self) -> None:
+        """Begin a new game."""
+
+    def restart_at(self, state: Any) -> None:
+        """Go on from any state."""
+
+    def inform_action(self, state: Any, player_id: int, action: int) -> None:
+        """Hear what another player did in ``state``."""
+
+
+def position_from_state(state: Any) -> Position:
+    """The position of an OpenSpiel state, with its moves.
+
+    Raises:
+        ValueError: for another game, or a board that does not fit 64 bits.
+    """
+    game = state.get_game()
+    name = game.get_type().short_name
+    if name != "connect_four":
+        raise ValueError(f"OpenSpielBot plays connect_four, not {name}")
+    parameters = game.get_parameters()  # older versions have none, only the standard board
+    geometry = make_geometry(parameters.get("rows", 6), parameters.get("columns", 7), parameters.get("x_in_row", 4))
+    position = Position(geometry=geometry)
+    for action in state.history():
+        position = position.play(action)
+    return position

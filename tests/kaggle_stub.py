@@ -1,0 +1,95 @@
+"""Kaggle's ConnectX in miniature: an agent's file is run as Kaggle runs it.
+
+As a program it plays a submission against random moves with nothing importable but numpy and the standard library::
+
+    python -I kaggle_stub.py main.py ROWS COLUMNS INAROW SIDE TIMEOUT
+"""
+
+import copy
+import json
+import random
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+Agent = Callable[[Any, Any], Any]
+
+
+class Struct(dict[str, Any]):
+    """A dict whose entries are attributes as well."""
+
+    def __init__(self, **entries: Any) -> None:
+        super().__init__(entries)
+        self.__dict__.update(entries)
+
+
+class OnlyNumpy:
+    """Refuses to find any module that is neither of the standard library nor of numpy."""
+
+    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> None:  # noqa: ARG002
+        """See `importlib.abc.MetaPathFinder`."""
+        if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def last_callable(text: str) -> Agent:
+    """The agent of a submission: whatever callable its text, run in an empty namespace, defines last."""
+    namespace: dict[str, Any] = {}
+    exec(compile(text, "<submission>", "exec"), namespace)
+    return [value for value in namespace.values() if callable(value)][-1]
+
+
+def random_agent(obs: Any, config: Any) -> int:
+    """Any column whose top cell is empty."""
+    return random.choice([column for column in range(config.columns) if obs.board[column] == 0])
+
+
+def play(
+    agents: Sequence[Agent], rows: int = 6, columns: int = 7, inarow: int = 4, timeout: float = 2.0
+) -> tuple[int, list[Any]]:
+    """Play a game: the winner's mark, 0 for a draw, and all actions; an agent that moves illegally fails."""
+    board = [0] * (rows * columns)
+    config = Struct(rows=rows, columns=columns, inarow=inarow, actTimeout=timeout, timeout=timeout, agentTimeout=60)
+    actions: list[Any] = []
+    while 0 in board:
+        mark = len(actions) % 2 + 1
+        obs = Struct(board=list(board), mark=mark, remainingOverageTime=60, step=len(actions))
+        action = agents[mark - 1](obs, copy.deepcopy(config))
+        if type(action) is not int or not 0 <= action < columns or board[action]:
+            raise AssertionError(f"{action!r} is no legal action on {board}")
+        actions.append(action)
+        row = max(row for row in range(rows) if board[row * columns + action] == 0)
+        board[row * columns + action] = mark
+        if _wins(board, rows, columns, inarow, row, action):
+            return mark, actions
+    return 0, actions
+
+
+def _wins(board: list[int], rows: int, columns: int, inarow: int, row: int, column: int) -> bool:
+    """Whether the stone just placed is part of a long enough line."""
+    mark = board[row * columns + column]
+
+    def reach(down: int, right: int) -> int:
+        r, c, length = row + down, column + right, 0
+        while 0 <= r < rows and 0 <= c < columns and board[r * columns + c] == mark:
+            r, c, length = r + down, c + right, length + 1
+        return length
+
+    lines = ((0, 1), (1, 0), (1, 1), (1, -1))
+    return any(reach(down, right) + reach(-down, -right) + 1 >= inarow for down, right in lines)
+
+
+def main(path: str, rows: str, columns: str, inarow: str, side: str, timeout: str) -> None:
+    """Play one game and print its record."""
+    sys.meta_path.insert(0, OnlyNumpy())
+    random.seed(0)
+    agents = [random_agent, random_agent]
+    agents[int(side) - 1] = last_callable(Path(path).read_text())
+    winner, actions = play(agents, int(rows), int(columns), int(inarow), float(timeout))
+    print(json.dumps({"winner": winner, "actions": actions}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
