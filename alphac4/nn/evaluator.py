@@ -85,6 +85,22 @@ class Evaluator:
         return policy, softmax(value)
 
 
+class MirrorAveraged:
+    """Another evaluator's opinion of a position and its mirror image, averaged: twice the cost, less noise.
+
+    The board is symmetric, and a network is so only as far as it has learned to be.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+
+    def evaluate(self, planes: Array) -> tuple[Array, Array]:
+        """See `Evaluator.evaluate`; policy logits and probabilities are means over both images."""
+        count = len(planes)
+        logits, wdl = self._evaluator.evaluate(np.concatenate([planes, planes[..., ::-1]]))
+        return (logits[:count] + logits[count:, ::-1]) / 2, (wdl[:count] + wdl[count:]) / 2
+
+
 class UniformEvaluator:
     """No opinion at all: for tests, benchmarks, and search without a network."""
 
