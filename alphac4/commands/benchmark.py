@@ -1,8 +1,10 @@
 """`alphac4 benchmark`: how fast each part is on this machine."""
 
+import dataclasses
 import json
 import logging
 import platform
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -41,6 +43,11 @@ class BenchmarkOptions:
     """Batch sizes for inference."""
     only: tuple[str, ...] = ()
     """Parts to measure: rules, uct, puct, inference, selfplay; all by default."""
+    peers: bool = False
+    """Compare with other programs for the same game instead, in one run: OpenSpiel's C++ MCTS, and self-play by pgx
+    and mctx in JAX; what is not installed is named (pip install 'alphac4[peers]')."""
+    peer_pairs: int = 10
+    """With --peers: colour-swapped pairs of games against OpenSpiel at equal time a move."""
     json: bool = False
     """Print JSON instead of a table."""
 
@@ -81,6 +88,8 @@ def run(options: BenchmarkOptions) -> int:
     unknown = [name for name in options.only if name not in parts]
     if unknown:
         raise ValueError(f"no part {unknown[0]!r} to measure; there are {', '.join(parts)}")
+    if options.peers:
+        return run_peers(options)
     table = Table()
     chosen = [name for name in parts if not options.only or name in options.only]
     for name in tqdm(chosen, desc="benchmark", unit="part", disable=None, leave=False):
@@ -93,6 +102,35 @@ def run(options: BenchmarkOptions) -> int:
         f"PyTorch {torch.__version__}; network {options.channels} x {options.blocks}"
     )
     print(table)
+    return 0
+
+
+def run_peers(options: BenchmarkOptions) -> int:
+    """Measure ourselves and each installed peer in turn; print both figures and their ratio."""
+    from alphac4.commands import peers
+
+    comparisons: list[peers.Comparison] = []
+    match = None
+    seconds = 10 * options.seconds
+    for peer in peers.PEERS:
+        missing = peers.missing_packages(peer)
+        if missing:
+            print(f"{peer}: not measured, not installed: {', '.join(missing)}", file=sys.stderr)
+        elif peer == "openspiel":
+            comparisons += [peers.compare_openspiel(count, options.seconds) for count in (1_000, 10_000)]
+            match = peers.play_openspiel(options.peer_pairs, 0.1) if options.peer_pairs else None
+        else:
+            comparisons += peers.compare_pgx(channels=options.channels, blocks=options.blocks, seconds=seconds)
+    if options.json:
+        print(json.dumps([{**dataclasses.asdict(c), "ratio": c.ratio} for c in comparisons], indent=2))
+        return 0
+    for comparison in comparisons:
+        print(
+            f"{comparison.name}: {comparison.ours:,.0f} against {comparison.theirs:,.0f} {comparison.unit}, "
+            f"{comparison.ratio:.1f} times"
+        )
+    if match is not None:
+        print(f"{match[0]}, equal time: {match[1]}")
     return 0
 
 
