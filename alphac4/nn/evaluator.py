@@ -98,7 +98,8 @@ class MirrorAveraged:
         """See `Evaluator.evaluate`; policy logits and probabilities are means over both images."""
         count = len(planes)
         logits, wdl = self._evaluator.evaluate(np.concatenate([planes, planes[..., ::-1]]))
-        return (logits[:count] + logits[count:, ::-1]) / 2, (wdl[:count] + wdl[count:]) / 2
+        half = np.float32(0.5)
+        return half * (logits[:count] + logits[count:, ::-1]), half * (wdl[:count] + wdl[count:])
 
 
 class UniformEvaluator:
