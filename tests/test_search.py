@@ -23,7 +23,7 @@ from alphac4.mcts.tree import (
     plant,
     root_visits,
 )
-from alphac4.mcts.uct import run_rollouts
+from alphac4.mcts.rollouts import run_rollouts
 from alphac4.nn import UniformEvaluator
 
 

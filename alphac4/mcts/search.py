@@ -1,5 +1,6 @@
 """Search a batch of positions to a budget of simulations or time, by either kind of tree search."""
 
+import dataclasses
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig, expand, write_planes
-from alphac4.mcts.selection import Selection
+from alphac4.mcts.selection import Selection, action_scores
 from alphac4.mcts.simulation import simulate
 from alphac4.mcts.tree import (
     ILLEGAL,
@@ -30,10 +31,11 @@ from alphac4.mcts.tree import (
     make_trees,
     node_proof,
     plant,
+    proof_value,
     root_value,
     root_visits,
 )
-from alphac4.mcts.uct import UctConfig, run_uct
+from alphac4.mcts.uct import UctConfig, final_move, run_uct
 
 Planes = npt.NDArray[np.float32]
 
@@ -67,20 +69,44 @@ class SearchResult:
     visits: npt.NDArray[np.int64]  # [B, A]
     values: npt.NDArray[np.float64]  # [B, A] mean value to the side to move in [-1, 1]; NaN where unvisited
     priors: npt.NDArray[np.float64]  # [B, A]
+    scores: npt.NDArray[np.float64]  # [B, A] the selection rule's, as the next simulation sees them; NaN if full
     proofs: npt.NDArray[np.int64]  # [B, A] see `alphac4.mcts.tree`: UNPROVEN, ILLEGAL or a proven outcome
     value: npt.NDArray[np.float64]  # [B] the root's value to the side to move
+    wdl: npt.NDArray[np.float64]  # [B, 3] its win/draw/loss shares; exact where the root is proven
     simulations: npt.NDArray[np.int64]  # [B] simulations run for this call
     seconds: float  # wall time of the whole batch
     variations: list[list[int]]  # [B] principal variations, 0-based columns
 
     def describe_proof(self, index: int, column: int) -> str:
         """What is proven of a move, such as "wins in 3", "draws" or "loses in 4"; empty where nothing is."""
-        proof = int(self.proofs[index, column])
-        if proof in (ILLEGAL, UNPROVEN):
-            return ""
-        if proof == PROVEN_DRAW:
-            return "draws"
-        return f"wins in {PROVEN_WIN - proof}" if proof > 0 else f"loses in {PROVEN_WIN + proof}"
+        return describe_proof(int(self.proofs[index, column]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeView:
+    """What a search knows of one node of its tree."""
+
+    position: Position
+    visits: npt.NDArray[np.int64]  # [A]
+    values: npt.NDArray[np.float64]  # [A] mean value to the side to move; NaN where unvisited
+    priors: npt.NDArray[np.float64]  # [A]
+    scores: npt.NDArray[np.float64]  # [A]
+    proofs: npt.NDArray[np.int64]  # [A]
+    value: float  # the node's own, to its side to move
+    total_visits: int  # of its moves
+
+    def describe_proof(self, column: int) -> str:
+        """What is proven of a move; see `SearchResult.describe_proof`."""
+        return describe_proof(int(self.proofs[column]))
+
+
+def describe_proof(proof: int) -> str:
+    """A proven outcome in words, such as "wins in 3" plies; empty for none."""
+    if proof in (ILLEGAL, UNPROVEN):
+        return ""
+    if proof == PROVEN_DRAW:
+        return "draws"
+    return f"wins in {PROVEN_WIN - proof}" if proof > 0 else f"loses in {PROVEN_WIN + proof}"
 
 
 @compiled
@@ -123,8 +149,9 @@ def step(
 class TreeSearch(ABC):
     """Keeps the trees of a batch of positions between calls; the two kinds of search differ in `_run`."""
 
-    def __init__(self, geometry: Geometry, rng: np.random.Generator, reuse: bool) -> None:
+    def __init__(self, geometry: Geometry, rng: np.random.Generator, reuse: bool, selection: Selection) -> None:
         self.geometry = geometry
+        self.selection = selection
         self.reuse = reuse
         self._rng = rng
         self._trees: Trees | None = None
@@ -160,7 +187,7 @@ class TreeSearch(ABC):
             self._trees = trees
         for t, position in enumerate(positions):
             if not followed[t]:
-                plant(self.geometry, trees, t, position.own, position.occupied)
+                plant(self.geometry, trees, t, position.own, position.occupied, self.selection.look_ahead)
         self._positions = list(positions)
         return trees
 
@@ -192,12 +219,54 @@ class TreeSearch(ABC):
                     target[part] = source[part]
         return new
 
+    def node(self, index: int, path: Sequence[int]) -> NodeView:
+        """The node that the 0-based columns ``path`` lead to in the tree of the ``index``-th position searched last.
+
+        Raises:
+            ValueError: if there is no such tree, or it does not reach that far.
+        """
+        if self._trees is None or not 0 <= index < len(self._positions):
+            raise ValueError(f"there is no tree {index}")
+        trees, node, position = self._trees, ROOT, self._positions[index]
+        for depth, column in enumerate(path):
+            child = int(trees.child[index, node, column]) if 0 <= column < self.geometry.columns else NO_NODE
+            if child == NO_NODE:
+                line = " ".join(str(c + 1) for c in path[: depth + 1])
+                raise ValueError(f"the search has not looked beyond {line}")
+            node, position = child, position.play(column)
+        return self._view(trees, index, node, position)
+
+    def _view(self, trees: Trees, t: int, node: int, position: Position) -> NodeView:
+        visits = trees.visits[t, node].astype(np.int64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = trees.value_sum[t, node] / visits.astype(np.float64)
+        total = int(visits.sum())
+        proof = node_proof(trees, t, node) if self.selection.proofs else UNPROVEN
+        value = (float(trees.value[t, node]) + float(trees.value_sum[t, node].sum())) / (1 + total)
+        return NodeView(
+            position=position,
+            visits=visits,
+            values=np.where(visits > 0, values, np.nan),
+            priors=trees.prior[t, node].astype(np.float64),
+            scores=self._scores(trees, t, node),
+            proofs=trees.proof[t, node].astype(np.int64),
+            value=value if proof == UNPROVEN else float(proof_value(proof)),
+            total_visits=total,
+        )
+
+    def _scores(self, trees: Trees, t: int, node: int) -> npt.NDArray[np.float64]:
+        scores = np.empty(self.geometry.columns)
+        action_scores(trees, t, node, self.selection, scores)
+        return scores
+
     @abstractmethod
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         """Simulate in the first ``count`` trees until their root visits reach ``targets`` or time is up."""
 
     def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
         visits = trees.visits[:count, ROOT].astype(np.int64)
+        proofs = trees.proof[:count, ROOT].astype(np.int64)
+        value = np.array([root_value(trees, t) for t in range(count)])
         with np.errstate(invalid="ignore", divide="ignore"):
             values = trees.value_sum[:count, ROOT] / visits.astype(np.float64)
         return SearchResult(
@@ -205,8 +274,10 @@ class TreeSearch(ABC):
             visits=visits,
             values=np.where(visits > 0, values, np.nan),
             priors=trees.prior[:count, ROOT].astype(np.float64),
-            proofs=trees.proof[:count, ROOT].astype(np.int64),
-            value=np.array([root_value(trees, t) for t in range(count)]),
+            scores=np.array([self._scores(trees, t, ROOT) for t in range(count)]),
+            proofs=proofs,
+            value=value,
+            wdl=_win_draw_loss(trees, count, value),
             simulations=visits.sum(axis=1) - before,
             seconds=seconds,
             variations=[principal_variation(trees, t) for t in range(count)],
@@ -225,9 +296,8 @@ class NetworkSearch(TreeSearch):
         rng: np.random.Generator,
         reuse: bool = False,
     ) -> None:
-        super().__init__(geometry, rng, reuse)
+        super().__init__(geometry, rng, reuse, (config or PuctConfig()).selection())
         self.evaluator = evaluator
-        self.selection = (config or PuctConfig()).selection()
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         geometry = self.geometry
@@ -245,7 +315,12 @@ class NetworkSearch(TreeSearch):
 
 
 class UctSearch(TreeSearch):
-    """Classic MCTS with random rollouts; ``threads`` trees are searched at a time."""
+    """Classic MCTS with random rollouts; ``threads`` trees are searched at a time.
+
+    With ``roots`` above 1 every position gets that many trees, which share its simulations out and whose root
+    statistics are added up: root parallelisation (Chaslot et al. 2008), which pays on as many threads. Given time
+    instead, every tree has all of it.
+    """
 
     def __init__(
         self,
@@ -255,28 +330,102 @@ class UctSearch(TreeSearch):
         rng: np.random.Generator,
         reuse: bool = False,
         threads: int = 1,
+        roots: int = 1,
     ) -> None:
-        super().__init__(geometry, rng, reuse)
-        self.selection = (config or UctConfig()).selection()
+        if threads < 1 or roots < 1:
+            raise ValueError("threads and roots must be at least 1")
+        self.config = config or UctConfig()
+        super().__init__(geometry, rng, reuse, self.config.selection())
         self.threads = threads
+        self.roots = roots
+        self._pool = ThreadPoolExecutor(threads)
+
+    def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
+        """See `TreeSearch.search`."""
+        if self.roots == 1:
+            return super().search(positions, budget, nodes)
+        share = None if budget.simulations is None else -(-budget.simulations // self.roots)
+        each = Budget(simulations=share, seconds=budget.seconds)
+        return self._merged(super().search([p for p in positions for _ in range(self.roots)], each, nodes))
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         if deadline is None:
-            with ThreadPoolExecutor(self.threads) as pool:
-                list(
-                    pool.map(
-                        lambda t: run_uct(self.geometry, trees, t, t + 1, int(targets[t]), self.selection), range(count)
-                    )
-                )
+            list(self._pool.map(lambda t: self._simulate(trees, t, int(targets[t])), range(count)))
             return
         chunk = max(1, 2000 // count)
         left = list(range(count))
         while left and time.perf_counter() < deadline:  # a chunk each in turn, so that all get their share
-            for t in list(left):
-                wanted = min(root_visits(trees, t) + chunk, int(targets[t]))
-                run_uct(self.geometry, trees, t, t + 1, wanted, self.selection)
-                if root_visits(trees, t) < wanted or wanted == targets[t]:  # proven, out of memory, or done
-                    left.remove(t)
+            goals = [min(root_visits(trees, t) + chunk, int(targets[t])) for t in left]
+            list(self._pool.map(lambda t, goal: self._simulate(trees, t, goal), left, goals))
+            left = [  # the others are proven, out of memory, or done
+                t for t, goal in zip(left, goals, strict=True) if goal <= root_visits(trees, t) < targets[t]
+            ]
+
+    def _simulate(self, trees: Trees, t: int, target: int) -> None:
+        config = self.config
+        run_uct(
+            self.geometry,
+            trees,
+            t,
+            t + 1,
+            target,
+            self.selection,
+            config.rollouts(),
+            config.plain_rollouts,
+            config.expansion == "all",
+        )
+
+    def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
+        result = super()._result(trees, count, before, seconds)
+        if self.roots > 1 or (self.config.final == "visits" and self.config.proofs):
+            return result
+        return dataclasses.replace(result, moves=self._final_moves(result))
+
+    def _final_moves(self, result: SearchResult) -> npt.NDArray[np.int64]:
+        rows = zip(result.visits, result.values, result.scores, result.proofs, strict=True)
+        return np.array([final_move(*row, rule=self.config.final) for row in rows], np.int64)
+
+    def _merged(self, parts: SearchResult) -> SearchResult:
+        """The searches of each position's trees as one."""
+        shape = (-1, self.roots, self.geometry.columns)
+        visits = parts.visits.reshape(shape)
+        weights = np.where(visits > 0, visits, 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            sums = np.nansum(parts.values.reshape(shape) * weights, axis=1)
+            values = sums / visits.sum(axis=1)
+        proofs = parts.proofs.reshape(shape)
+        proven = np.where(proofs == UNPROVEN, -129, proofs).max(axis=1)  # what one tree has proven holds for all
+        proven = np.where(proven == -129, UNPROVEN, proven)
+        per_tree = visits.sum(axis=2) + 1
+        value = (parts.value.reshape(-1, self.roots) * per_tree).sum(axis=1) / per_tree.sum(axis=1)
+        wdl = (parts.wdl.reshape(-1, self.roots, 3) * per_tree[:, :, None]).sum(axis=1) / per_tree.sum(axis=1)[:, None]
+        with np.errstate(invalid="ignore"):
+            scores = np.where(np.isfinite(parts.scores), parts.scores, np.nan).reshape(shape).mean(axis=1)
+        merged = dataclasses.replace(
+            parts,
+            moves=parts.moves[:: self.roots],
+            visits=visits.sum(axis=1),
+            values=values,
+            priors=parts.priors.reshape(shape).mean(axis=1),
+            scores=scores,
+            proofs=proven,
+            value=value,
+            wdl=wdl,
+            simulations=parts.simulations.reshape(-1, self.roots).sum(axis=1),
+            variations=[
+                max(parts.variations[i : i + self.roots], key=len) for i in range(0, len(parts.moves), self.roots)
+            ],
+        )
+        return dataclasses.replace(merged, moves=self._final_moves(merged))
+
+
+def _win_draw_loss(trees: Trees, count: int, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Win/draw/loss shares [B, 3] from the roots' values and the share of draws among all that was evaluated."""
+    draw = trees.draw_sum[:count] / np.maximum(trees.draw_count[:count], 1)
+    proofs = np.array([node_proof(trees, t, ROOT) for t in range(count)])
+    draw = np.where(proofs == UNPROVEN, draw, proofs == PROVEN_DRAW)
+    draw = np.clip(draw, 0.0, 1.0 - np.abs(value))
+    return np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1)
 
 
 def principal_variation(trees: Trees, t: int, length: int = 20) -> list[int]:

@@ -42,8 +42,8 @@ def simulate(geometry: Geometry, trees: Trees, t: int, selection: Selection, roo
         own, occupied = play(geometry, own, occupied, action)
         child = trees.child[t, node, action]
         if child == NO_NODE:
-            leaf = add_node(geometry, trees, t, node, action, own, occupied)
-            proof = node_proof(trees, t, leaf)
+            leaf = add_node(geometry, trees, t, node, action, own, occupied, selection.look_ahead)
+            proof = node_proof(trees, t, leaf) if selection.proofs else UNPROVEN
             if proof == UNPROVEN:
                 trees.leaf[t] = leaf
                 trees.leaf_own[t] = own

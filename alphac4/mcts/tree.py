@@ -107,12 +107,19 @@ def node_proof(trees: Trees, t: int, node: int) -> int:
 
 @inlined
 def add_node(
-    geometry: Geometry, trees: Trees, t: int, parent: int, action: int, own: np.uint64, occupied: np.uint64
+    geometry: Geometry,
+    trees: Trees,
+    t: int,
+    parent: int,
+    action: int,
+    own: np.uint64,
+    occupied: np.uint64,
+    look_ahead: bool,
 ) -> int:
-    """Append the node of an unfinished position and prove what two plies of threats prove.
+    """Append the node of an unfinished position and mark the actions that end the game.
 
-    An action is proven a win in 1 if it completes a run, a draw if it fills the board, and a loss in 2 if the
-    opponent can complete a run right after it.
+    An action is proven a win in 1 if it completes a run and a draw if it fills the board. With ``look_ahead`` it is
+    proven a loss in 2 if the opponent can complete a run right after it.
     """
     node = int(trees.size[t])
     trees.size[t] = node + 1
@@ -133,7 +140,7 @@ def add_node(
             proof = PROVEN_WIN - 1
         elif (occupied | cell) == geometry.board:
             proof = PROVEN_DRAW
-        elif (open_threats & ~cell) != U64_0 or (threats & (cell << U64_1)) != U64_0:
+        elif look_ahead and ((open_threats & ~cell) != U64_0 or (threats & (cell << U64_1)) != U64_0):
             proof = 2 - PROVEN_WIN
         trees.proof[t, node, a] = proof
         trees.visits[t, node, a] = 0
@@ -144,12 +151,14 @@ def add_node(
 
 
 @compiled
-def plant(geometry: Geometry, trees: Trees, t: int, own: np.uint64, occupied: np.uint64) -> None:
+def plant(
+    geometry: Geometry, trees: Trees, t: int, own: np.uint64, occupied: np.uint64, look_ahead: bool = True
+) -> None:
     """Start tree ``t`` anew from an unfinished position; its root then waits for an evaluation unless proven."""
     trees.own[t] = own
     trees.occupied[t] = occupied
     trees.size[t] = 0
-    add_node(geometry, trees, t, NO_NODE, 0, own, occupied)
+    add_node(geometry, trees, t, NO_NODE, 0, own, occupied, look_ahead)
     trees.value[t, ROOT] = 0.0
     trees.draw[t, ROOT] = 0.0
     trees.draw_sum[t] = 0.0

@@ -2,81 +2,225 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from alphac4.compiled import compiled
-from alphac4.game.rules import U64_0, U64_1, Geometry, has_run, legal_cells
-from alphac4.mcts import random_state
-from alphac4.mcts.random_state import States
-from alphac4.mcts.selection import UCB1, Selection
+from alphac4.game.rules import U64_0, Geometry, column_cells, legal_cells, play
+from alphac4.mcts.heuristics import CHAINS, LINES, LONGEST, NO_EVALUATION, evaluate
+from alphac4.mcts.rollouts import Rollout, rollout, styled_rollout
+from alphac4.mcts.selection import BIAS, INSTEAD, UCB1, Selection
 from alphac4.mcts.simulation import simulate
-from alphac4.mcts.tree import NO_NODE, ROOT, UNPROVEN, Trees, backup, node_proof, root_visits
+from alphac4.mcts.tree import (
+    ILLEGAL,
+    NO_NODE,
+    PROVEN_DRAW,
+    PROVEN_WIN,
+    ROOT,
+    UNPROVEN,
+    Trees,
+    backup,
+    node_proof,
+    proof_value,
+    root_visits,
+)
+
+EVALUATIONS = {"none": NO_EVALUATION, "lines": LINES, "longest": LONGEST, "chains": CHAINS}
+REWARD_SCALES = {"1/0/-1": 1.0, "1/0.5/0": 0.5, "2/1/0": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class UctConfig:
-    """How the classic search explores."""
+    """Every classic variant; the default proves what it can and looks ahead, the strongest of the plain ones."""
 
     exploration: float = math.sqrt(2.0)
     """UCB1's constant on values in [-1, 1] (Kocsis and Szepesvari 2006)."""
+    count: Literal["parent", "root"] = "parent"
+    """Whose visits stand under UCB1's logarithm: the parent's (UCT), or the root's in the whole tree."""
+    expansion: Literal["one", "all"] = "one"
+    """A leaf is tried by one rollout, or by one of each of its moves at once."""
+    reward: Literal["1/0/-1", "1/0.5/0", "2/1/0"] = "1/0/-1"
+    """What a win, a draw and a loss are worth in UCB1's score; 2/1/0 only shifts 1/0/-1, and plays the same."""
+    final: Literal["visits", "rate", "ucb"] = "visits"
+    """The move played: the most visited one, the one with the best mean value, or the one with the best UCB1 score.
+    A proven win comes first, the fastest of several; ties go to the better mean value."""
+    proofs: bool = True
+    """Carry proven wins, losses and draws up the tree (MCTS-Solver, Winands et al. 2008)."""
+    guards: bool = True
+    """In the tree, take an immediate win and block an immediate loss: a new node looks two plies ahead."""
+    rollout: Literal["uniform", "centre"] = "uniform"
+    """Rollouts prefer no move, or in proportion the columns nearer to the centre: 1, 2, 3, 4, 3, 2, 1."""
+    rollout_guards: bool = False
+    """Rollouts, too, take an immediate win and block an immediate loss."""
+    depth: int | None = None
+    """Plies after which a rollout is cut off and evaluated (a draw without an evaluation); 0 evaluates leaves alone."""
+    evaluation: Literal["none", "lines", "longest", "chains"] = "none"
+    """A hand-written evaluation (see `alphac4.mcts.heuristics`); it also evaluates rollouts that are cut off."""
+    use: Literal["bias", "instead", "rollout"] = "bias"
+    """The evaluation is added to UCB1's score with a weight that fades with visits (Chaslot et al. 2008), stands in
+    place of the mean value in it, or weighs the moves of rollouts."""
+    weight: float = 1.0
+    """Weight of the evaluation as a bias."""
 
     def __post_init__(self) -> None:
         if self.exploration < 0:
             raise ValueError("exploration must not be negative")
+        if self.depth is not None and self.depth < 0:
+            raise ValueError(f"depth must not be negative, but is {self.depth}")
+        if self.weight < 0:
+            raise ValueError("weight must not be negative")
 
     def selection(self) -> Selection:
-        """The numbers as compiled code takes them."""
-        return Selection(UCB1, self.exploration)
+        """The tree's part of the numbers, as compiled code takes them."""
+        scored = self.use != "rollout"
+        return Selection(
+            UCB1,
+            self.exploration,
+            proofs=self.proofs,
+            look_ahead=self.guards,
+            root_count=self.count == "root",
+            reward_scale=REWARD_SCALES[self.reward],
+            evaluation=EVALUATIONS[self.evaluation] if scored else NO_EVALUATION,
+            evaluation_use=INSTEAD if self.use == "instead" else BIAS,
+            evaluation_weight=self.weight,
+        )
+
+    def rollouts(self) -> Rollout:
+        """The rollouts' part."""
+        return Rollout(
+            centre=self.rollout == "centre",
+            guards=self.rollout_guards,
+            depth=-1 if self.depth is None else self.depth,
+            evaluation=EVALUATIONS[self.evaluation],
+            guide=EVALUATIONS[self.evaluation] if self.use == "rollout" else NO_EVALUATION,
+        )
+
+    @property
+    def plain_rollouts(self) -> bool:
+        """Whether rollouts are uniform and played to the end, for which there is a faster function."""
+        return self.rollouts()._replace(evaluation=NO_EVALUATION) == Rollout()
 
 
 @compiled
-def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: States, t: int) -> float:
-    """Play uniformly random moves to the end of an unfinished game: +1 if the side to move wins, 0 for a draw."""
-    sign = 1.0
-    while True:
-        legal = legal_cells(geometry, occupied)
-        if legal == U64_0:
-            return 0.0
-        # Drop into a random column until one is open: cheaper than counting the open ones.
-        cell = U64_0
-        while cell == U64_0:
-            column = random_state.below(states, t, geometry.columns)
-            first = np.uint64(column) * geometry.height
-            cell = legal & (((U64_1 << geometry.height) - U64_1) << first)
-        own |= cell
-        if has_run(geometry, own):
-            return sign
-        occupied |= cell
-        own ^= occupied
-        sign = -sign
+def rollout_value(
+    geometry: Geometry, trees: Trees, t: int, own: np.uint64, occupied: np.uint64, style: Rollout, plain: bool
+) -> float:
+    """One rollout's value to the side to move; draws are counted for the report."""
+    if plain:
+        value = rollout(geometry, own, occupied, trees.rng, t)
+    else:
+        value = styled_rollout(geometry, own, occupied, trees.rng, t, style)
+    trees.draw_sum[t] += 1.0 if value == 0.0 else 0.0
+    trees.draw_count[t] += 1
+    return value
 
 
 @compiled
-def run_rollouts(geometry: Geometry, own: np.uint64, occupied: np.uint64, count: int, states: States) -> float:
-    """The mean result of ``count`` rollouts for the side to move; ``states`` [1] is the random state."""
-    total = 0.0
-    for _ in range(count):
-        total += rollout(geometry, own, occupied, states, 0)
-    return total / count
+def evaluate_moves(
+    geometry: Geometry, trees: Trees, t: int, leaf: int, own: np.uint64, occupied: np.uint64, kind: int
+) -> None:
+    """Keep the evaluation of each move, for the side that makes it, as the leaf's priors."""
+    legal = legal_cells(geometry, occupied)
+    for a in range(geometry.columns):
+        cell = legal & column_cells(geometry, a)
+        trees.prior[t, leaf, a] = evaluate(geometry, kind, own | cell, own ^ occupied) if cell != U64_0 else 0.0
 
 
 @compiled
-def run_uct(geometry: Geometry, trees: Trees, first: int, last: int, target: int, selection: Selection) -> int:
+def try_all_moves(
+    geometry: Geometry,
+    trees: Trees,
+    t: int,
+    leaf: int,
+    own: np.uint64,
+    occupied: np.uint64,
+    style: Rollout,
+    plain: bool,
+) -> int:
+    """Give every move of a leaf one rollout, or its known value, and back all of them up; returns how many."""
+    tried = 0
+    for a in range(geometry.columns):
+        proof = trees.proof[t, leaf, a]
+        if proof == ILLEGAL:
+            continue
+        if proof != UNPROVEN:
+            value = proof_value(proof)
+        else:
+            next_own, next_occupied = play(geometry, own, occupied, a)
+            value = -rollout_value(geometry, trees, t, next_own, next_occupied, style, plain)
+        trees.visits[t, leaf, a] += 1
+        trees.value_sum[t, leaf, a] += value
+        backup(trees, t, leaf, value)
+        tried += 1
+    return tried
+
+
+@compiled
+def run_uct(
+    geometry: Geometry,
+    trees: Trees,
+    first: int,
+    last: int,
+    target: int,
+    selection: Selection,
+    style: Rollout,
+    plain: bool,
+    all_moves: bool,
+) -> int:
     """Simulate in each tree of [first, last) until its root has ``target`` visits; returns the simulations run.
 
-    A tree stops early once its root is proven or its memory is full.
+    A tree stops early once its root is proven (if proofs count) or its memory is full.
     """
     run = 0
     capacity = trees.parent.shape[1]
     for t in range(first, last):
         trees.leaf[t] = NO_NODE
-        for _ in range(target - root_visits(trees, t)):
-            if trees.size[t] >= capacity or node_proof(trees, t, ROOT) != UNPROVEN:
+        if root_visits(trees, t) == 0:
+            if selection.evaluation != NO_EVALUATION:
+                evaluate_moves(geometry, trees, t, ROOT, trees.own[t], trees.occupied[t], selection.evaluation)
+            if all_moves:
+                run += try_all_moves(geometry, trees, t, ROOT, trees.own[t], trees.occupied[t], style, plain)
+        left = target - root_visits(trees, t)
+        while left > 0:
+            if trees.size[t] >= capacity or (selection.proofs and node_proof(trees, t, ROOT) != UNPROVEN):
                 break
-            run += 1
+            tried = 1
             if simulate(geometry, trees, t, selection, NO_NODE):
                 leaf = trees.leaf[t]
                 trees.leaf[t] = NO_NODE
-                backup(trees, t, leaf, rollout(geometry, trees.leaf_own[t], trees.leaf_occupied[t], trees.rng, t))
+                own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
+                if selection.evaluation != NO_EVALUATION:
+                    evaluate_moves(geometry, trees, t, leaf, own, occupied, selection.evaluation)
+                if all_moves:
+                    tried = try_all_moves(geometry, trees, t, leaf, own, occupied, style, plain)
+                else:
+                    backup(trees, t, leaf, rollout_value(geometry, trees, t, own, occupied, style, plain))
+            run += tried
+            left -= tried
     return run
+
+
+Row = npt.NDArray[np.float64]
+
+
+def final_move(
+    visits: npt.NDArray[np.int64], values: Row, scores: Row, proofs: npt.NDArray[np.int64], rule: str
+) -> int:
+    """The move to play from a root's statistics by action [A], by ``UctConfig.final``.
+
+    A proven win is taken, the fastest of several; of proven losses the slowest, and only if nothing else is left.
+    """
+    legal = proofs != ILLEGAL
+    wins = legal & (proofs > PROVEN_DRAW) & (proofs <= PROVEN_WIN)
+    if wins.any():
+        return int(np.where(wins, proofs, ILLEGAL).argmax())
+    open_moves = legal & (proofs >= PROVEN_DRAW)
+    if not open_moves.any():
+        return int(np.where(legal, proofs, ILLEGAL).argmax())
+    means = np.where(visits > 0, values, -np.inf)
+    means = np.where(proofs == PROVEN_DRAW, 0.0, means)
+    chosen: Row = {"visits": visits.astype(np.float64), "rate": means, "ucb": scores}[rule]
+    order = np.lexsort((means, chosen))  # ascending by the rule, then by the mean value
+    return int(next(action for action in order[::-1] if open_moves[action]))

@@ -1,0 +1,142 @@
+"""Hand-written evaluations of a position, for classic search.
+
+Each compares the two sides' stones and returns a value in [-1, 1] for the side given first. A line is a place on
+the board where a winning run could lie.
+"""
+
+import math
+
+import numpy as np
+
+from alphac4.compiled import compiled, inlined
+from alphac4.game.rules import U64_0, U64_1, Geometry, count_stones
+
+NO_EVALUATION = 0
+LINES = 1
+LONGEST = 2
+CHAINS = 3
+
+ONE_SHORT, TWO_SHORT, THREE_SHORT = 10.0, 5.0, 2.0  # of a line with only own stones, by how many are missing
+CHAINS_SCALE = 30.0  # a difference of this much is worth tanh(1)
+LONGEST_SCALE = 6.0
+
+
+@inlined
+def line_starts(geometry: Geometry, cells: np.uint64, shift: np.uint64) -> np.uint64:
+    """The first cells of all lines along ``shift`` that lie wholly in ``cells``."""
+    starts = cells
+    for _ in range(geometry.run_length - 1):
+        cells = cells >> shift
+        starts &= cells
+    return starts
+
+
+@inlined
+def line_from(geometry: Geometry, start: np.uint64, shift: np.uint64) -> np.uint64:
+    """The cells of the line that begins at ``start``."""
+    line = start
+    for _ in range(geometry.run_length - 1):
+        start = start << shift
+        line |= start
+    return line
+
+
+@inlined
+def direction(geometry: Geometry, number: int) -> np.uint64:
+    """The shift of direction 0 to 3: up, across, and both diagonals; 0 where no line lies that way."""
+    if number == 0:
+        return U64_1 if geometry.run_length <= geometry.rows else U64_0
+    if number == 1:
+        return geometry.height if geometry.run_length <= geometry.columns else U64_0
+    if not geometry.diagonals:
+        return U64_0
+    return geometry.height - U64_1 if number == 2 else geometry.height + U64_1
+
+
+@compiled
+def lines_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
+    """The lines through each cell, summed over own stones less the other's, as a share of all stones' sums.
+
+    The static table of many beginners' programs: on the standard board 3 lines go through a corner, 13 through a
+    centre cell.
+    """
+    ours, theirs = 0, 0
+    for number in range(4):
+        shift = direction(geometry, number)
+        if shift == U64_0:
+            continue
+        starts = line_starts(geometry, geometry.board, shift)
+        while starts != U64_0:
+            line = line_from(geometry, starts & (~starts + U64_1), shift)
+            starts &= starts - U64_1
+            ours += count_stones(line & own)
+            theirs += count_stones(line & other)
+    return (ours - theirs) / max(ours + theirs, 1)
+
+
+@compiled
+def longest_run(geometry: Geometry, stones: np.uint64) -> float:
+    """The longest run of stones short of a win, times how many of that length there are (overlaps count apart)."""
+    longest, count = 0, 0
+    for number in range(4):
+        shift = direction(geometry, number)
+        if shift == U64_0:
+            continue
+        runs, length = stones, 1
+        while runs != U64_0 and length < geometry.run_length:
+            if length > longest:
+                longest, count = length, 0
+            if length == longest:
+                count += count_stones(runs)
+            runs &= stones >> (shift * np.uint64(length))
+            length += 1
+    return float(longest * count)
+
+
+@compiled
+def longest_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
+    """``tanh`` of the difference of both sides' `longest_run`."""
+    return math.tanh((longest_run(geometry, own) - longest_run(geometry, other)) / LONGEST_SCALE)
+
+
+@compiled
+def chain_points(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
+    """10, 5 or 2 points for each line without a stone of the other side in which 1, 2 or 3 own stones are missing."""
+    points = 0.0
+    for number in range(4):
+        shift = direction(geometry, number)
+        if shift == U64_0:
+            continue
+        starts = line_starts(geometry, geometry.board & ~other, shift)
+        while starts != U64_0:
+            line = line_from(geometry, starts & (~starts + U64_1), shift)
+            starts &= starts - U64_1
+            held = count_stones(line & own)
+            missing = geometry.run_length - held
+            if held == 0:
+                continue
+            if missing == 1:
+                points += ONE_SHORT
+            elif missing == 2:
+                points += TWO_SHORT
+            elif missing == 3:
+                points += THREE_SHORT
+    return points
+
+
+@compiled
+def chains_value(geometry: Geometry, own: np.uint64, other: np.uint64) -> float:
+    """``tanh`` of the difference of both sides' `chain_points`."""
+    return math.tanh((chain_points(geometry, own, other) - chain_points(geometry, other, own)) / CHAINS_SCALE)
+
+
+@compiled
+def evaluate(geometry: Geometry, kind: int, own: np.uint64, other: np.uint64) -> float:
+    """The evaluation ``kind`` in [-1, 1] for the side with the stones ``own``; 0 for `NO_EVALUATION`."""
+    if kind == LINES:
+        return lines_value(geometry, own, other)
+    if kind == LONGEST:
+        return longest_value(geometry, own, other)
+    if kind == CHAINS:
+        return chains_value(geometry, own, other)
+    return 0.0
