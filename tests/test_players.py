@@ -127,8 +127,8 @@ def test_limited_time_is_each_positions_own(make: Make, rng: np.random.Generator
     assert isinstance(player, UctPlayer | NetworkPlayer)
     player.budget = Budget(seconds=0.05)
     searched: list[int] = []
-    search = player._search.search
-    player._search.search = lambda positions, budget: (  # type: ignore[method-assign, misc, assignment]
+    search = player.tree_search.search
+    player.tree_search.search = lambda positions, budget: (  # type: ignore[method-assign, misc, assignment]
         searched.append(len(positions)) or search(positions, budget)  # type: ignore[func-returns-value]
     )
     player.choose([Position()] * 4)

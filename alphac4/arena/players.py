@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.arena.negamax import score_moves
+from alphac4.arena.uct_options import UctOptions, describe_uct_options
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
@@ -43,23 +44,31 @@ class RandomPlayer:
 
 
 class UctPlayer:
-    """Classic MCTS with random rollouts, a fresh tree each move; ``threads`` trees are searched at a time."""
+    """Classic MCTS with random rollouts; ``threads`` trees are searched at a time."""
 
     def __init__(
         self,
         budget: Budget,
         rng: np.random.Generator,
         geometry: Geometry = STANDARD,
-        config: UctConfig | None = None,
+        options: UctOptions | None = None,
         threads: int = 1,
     ) -> None:
-        self.name = f"uct:{budget_name(budget)}"
+        options = options or UctOptions(config=UctConfig())
+        self.name = f"uct:{budget_name(budget)}{describe_uct_options(options)}"
         self.budget = budget
-        self._search = UctSearch(config, geometry=geometry, rng=rng, threads=threads)
+        self.tree_search = UctSearch(
+            options.config,
+            geometry=geometry,
+            rng=rng,
+            reuse=options.tree == "keep",
+            threads=threads,
+            roots=options.roots,
+        )
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        return [int(move) for result in _search_each(self._search, positions, self.budget) for move in result.moves]
+        return [int(move) for result in _search_each(self.tree_search, positions, self.budget) for move in result.moves]
 
 
 class NetworkPlayer:
@@ -88,13 +97,15 @@ class NetworkPlayer:
         self.temperature = temperature
         self._rng = rng
         self._evaluator = evaluator
-        self._search = NetworkSearch(evaluator, config, geometry=geometry, rng=rng)
+        self.tree_search = NetworkSearch(evaluator, config, geometry=geometry, rng=rng)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
         if self.budget is None:
             return self._choose_by_policy(positions)
-        return [move for result in _search_each(self._search, positions, self.budget) for move in self._pick(result)]
+        return [
+            move for result in _search_each(self.tree_search, positions, self.budget) for move in self._pick(result)
+        ]
 
     def _choose_by_policy(self, positions: Sequence[Position]) -> list[int]:
         own, occupied = stones(positions)

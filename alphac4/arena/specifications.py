@@ -15,6 +15,7 @@ from alphac4.arena.players import (
     SolverPlayer,
     UctPlayer,
 )
+from alphac4.arena.uct_options import parse_uct_options
 from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -29,6 +30,7 @@ SPECIFICATIONS = """\
   FILE.safetensors@0     its raw policy, without search
   uct:1000               classic MCTS with 1000 random rollouts a move
   uct:1s                 the same for one second a move
+  uct:1000,OPTIONS       its variants, such as uct:1000,exploration=1,final=rate,proofs=off,tree=keep; see the README
   negamax:4              alpha-beta 4 plies deep with a simple evaluation
   solver                 perfect play: the fastest wins, the slowest losses
   solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
@@ -74,7 +76,12 @@ def parse_player(
     if specification in ("solver", "solver:outcome"):
         return SolverPlayer(rng, geometry, fastest=not argument)
     if kind == "uct":
-        return UctPlayer(_parse_budget(argument, specification), rng, geometry, threads=threads)
+        limit, _, written = argument.partition(",")
+        try:
+            options = parse_uct_options(written)
+        except ValueError as error:
+            raise PlayerError(f"{specification!r}: {error}") from error
+        return UctPlayer(_parse_budget(limit, specification), rng, geometry, options, threads=threads)
     if kind == "negamax":
         return NegamaxPlayer(_parse_count(argument, specification), rng)
     if kind == "openspiel":
@@ -92,13 +99,13 @@ def split_checkpoint(specification: str) -> tuple[Path | None, str]:
     return (Path(path), limit) if at and path.endswith(SUFFIX) else (None, "")
 
 
-def common_geometry(specifications: tuple[str, ...]) -> Geometry:
-    """The board of the first checkpoint among the players; the standard board if there is none."""
+def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STANDARD) -> Geometry:
+    """The board of the first checkpoint among the players; ``otherwise`` if there is none."""
     for specification in specifications:
         path, _ = split_checkpoint(specification)
         if path is not None:
             return load_player_checkpoint(path).geometry
-    return STANDARD
+    return otherwise
 
 
 def describe(geometry: Geometry) -> str:

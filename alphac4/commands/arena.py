@@ -24,6 +24,7 @@ from alphac4.arena.specifications import (
     split_checkpoint,
 )
 from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate, short_names
+from alphac4.game.rules import make_geometry
 from alphac4.nn.evaluator import Evaluator, cores
 
 
@@ -43,6 +44,14 @@ class ArenaOptions:
     """Processes that play; by default one a core."""
     sprt: tuple[float, float] | None = None
     """ELO0 ELO1: end each pairing once a sequential test tells whether the first is ELO1 or only ELO0 stronger."""
+    rows: int = 6
+    """Rows of the board; checkpoints decide the board themselves."""
+    columns: int = 7
+    """Columns of the board."""
+    run_length: int = 4
+    """Stones in a row that win."""
+    diagonals: bool = True
+    """Whether diagonal rows win."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run."""
     backend: str = "auto"
@@ -68,7 +77,8 @@ def run(options: ArenaOptions) -> int:
     """Play what is not recorded yet; print the crosstable, and each pairing's score with its interval."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     _check(options)
-    geometry = common_geometry(options.players)
+    board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
+    geometry = common_geometry(options.players, board)
     settings: dict[str, Any] = {
         "players": options.players,
         "checkpoints": digests(options.players),
