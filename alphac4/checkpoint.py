@@ -26,6 +26,9 @@ SCHEMA_VERSION = 1
 FORMAT = "alphac4-checkpoint"
 
 
+SHIPPED = {"best": "standard.safetensors", "fast": "quick.safetensors"}  # files in the repository's checkpoints/
+
+
 class CheckpointError(ValueError):
     """A file that cannot be used as a checkpoint, and why, in one line."""
 
@@ -122,3 +125,17 @@ def _digest(tensors: Mapping[str, Tensor], header: str) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(np.asarray(tensor.reshape(-1).view(torch.uint8)).tobytes())
     return digest.hexdigest()
+
+
+def shipped_checkpoint(name: str = "best") -> Path:
+    """The network that comes with the project: "best", or the smaller "fast".
+
+    Raises:
+        CheckpointError: for another name, or if the package was installed without the repository's networks.
+    """
+    if name not in SHIPPED:
+        raise CheckpointError(f"no network {name!r} is shipped; there are {' and '.join(SHIPPED)}")
+    path = Path(__file__).resolve().parent.parent / "checkpoints" / SHIPPED[name]
+    if not path.exists():
+        raise CheckpointError(f"the shipped network {name!r} is not here ({path}); name a checkpoint file")
+    return path

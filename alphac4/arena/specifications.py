@@ -16,7 +16,7 @@ from alphac4.arena.players import (
     UctPlayer,
 )
 from alphac4.arena.uct_options import parse_uct_options
-from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint
+from alphac4.checkpoint import SHIPPED, Checkpoint, CheckpointError, load_checkpoint, shipped_checkpoint
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
@@ -28,6 +28,7 @@ SPECIFICATIONS = """\
   FILE.safetensors@600   a checkpoint searching 600 simulations a move (100 if none are given)
   FILE.safetensors@1s    the same for one second a move
   FILE.safetensors@0     its raw policy, without search
+  best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one
   uct:1000               classic MCTS with 1000 random rollouts a move
   uct:1s                 the same for one second a move
   uct:1000,OPTIONS       its variants, such as uct:1000,exploration=1,final=rate,proofs=off,tree=keep; see the README
@@ -93,6 +94,12 @@ def parse_player(
 
 def split_checkpoint(specification: str) -> tuple[Path | None, str]:
     """The checkpoint's path and its limit, "600", "1s" or "0"; the path is None for any other player."""
+    name, _, limit = specification.partition("@")
+    if name in SHIPPED:
+        try:
+            return shipped_checkpoint(name), limit or DEFAULT_SIMULATIONS
+        except CheckpointError as error:
+            raise PlayerError(str(error)) from error
     path, at, limit = specification.rpartition("@")
     if specification.endswith(SUFFIX):
         path, at, limit = specification, "@", DEFAULT_SIMULATIONS

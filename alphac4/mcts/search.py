@@ -425,7 +425,7 @@ def _win_draw_loss(trees: Trees, count: int, value: npt.NDArray[np.float64]) -> 
     proofs = np.array([node_proof(trees, t, ROOT) for t in range(count)])
     draw = np.where(proofs == UNPROVEN, draw, proofs == PROVEN_DRAW)
     draw = np.clip(draw, 0.0, 1.0 - np.abs(value))
-    return np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1)
+    return np.clip(np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1), 0.0, 1.0)
 
 
 def principal_variation(trees: Trees, t: int, length: int = 20) -> list[int]:

@@ -1,0 +1,114 @@
+"""`alphac4 play`: a game in the terminal or in the browser."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from alphac4.arena.players import Player
+from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player, split_checkpoint
+from alphac4.game.rules import make_geometry
+from alphac4.play.analysis import Analyst
+from alphac4.play.levels import LEVELS, find_level, level_player
+from alphac4.play.session import Session
+from alphac4.play.terminal import Screen, Side, TerminalGame, read_line
+
+HUMAN = "human"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions:
+    """Who plays, and what to show."""
+
+    first: str = HUMAN
+    """Who moves first: human, or any player."""
+    second: str = ""
+    """Who moves second; by default the network at the level."""
+    level: str = "5"
+    """Strength of the network where no player is named: 1 to 8, or a name."""
+    network: str = "best"
+    """The network of the levels and the analysis: best, fast, or a checkpoint's file."""
+    moves: str = ""
+    """Begin after these moves, such as 4455; or a file that the command save wrote."""
+    analysis: bool = False
+    """Show what the network thinks after each move."""
+    simulations: int = 800
+    """Simulations of an analysis or a hint."""
+    exact: bool = False
+    """Show the solver's verdict after each move; early positions take it seconds."""
+    seed: int | None = None
+    """Fixes the players' chance."""
+    rows: int = 6
+    """Rows of the board; a checkpoint decides the board itself."""
+    columns: int = 7
+    """Columns of the board."""
+    run_length: int = 4
+    """Stones in a row that win."""
+    diagonals: bool = True
+    """Whether diagonal rows win."""
+
+
+_LEVELS = "\n".join(f"  {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
+DESCRIPTION = f"""\
+Play a game: against the network, another player, or another person; or watch two players.
+
+Levels:
+
+{_LEVELS}
+
+Players are written
+
+{SPECIFICATIONS}"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse and run."""
+    return run(tyro.cli(PlayOptions, args=arguments, prog="alphac4 play", description=DESCRIPTION))
+
+
+def run(options: PlayOptions) -> int:
+    """Play until the input ends."""
+    if options.simulations < 1:
+        raise ValueError(f"--simulations must be at least 1, not {options.simulations}")
+    board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
+    named = tuple(name for name in (options.first, options.second) if name not in ("", HUMAN))
+    standard = board == make_geometry()
+    geometry = common_geometry((*named, *((options.network,) if standard else ())), board)
+    rng = np.random.default_rng(options.seed)
+
+    def make(name: str) -> Player | None:
+        if name == HUMAN:
+            return None
+        if name:
+            return parse_player(name, rng=rng, geometry=geometry, batch_size=1)
+        if not standard:  # no network is shipped for it
+            return parse_player("uct:5000", rng=rng, geometry=geometry)
+        return level_player(find_level(options.level), options.network, rng)
+
+    second = options.second or (HUMAN if options.first != HUMAN else "")
+    session = Session(geometry=geometry)
+    if options.moves and Path(options.moves).is_file():
+        session.load_file(Path(options.moves))
+    else:
+        session.load(options.moves)
+
+    def make_analyst() -> Analyst:
+        if not standard and split_checkpoint(options.network)[0] is not None:
+            return Analyst(f"uct:{options.simulations}", geometry=geometry)
+        return Analyst(f"{options.network}@{options.simulations}", geometry=geometry)
+
+    game = TerminalGame(
+        session,
+        (Side(make(options.first)), Side(make(second))),
+        Screen(sys.stdout),
+        read_line,
+        lambda level: level_player(level, options.network, rng),
+        make_analyst,
+        show_analysis=options.analysis,
+        show_exact=options.exact,
+    )
+    game.run()
+    return 0

@@ -1,0 +1,1 @@
+"""Playing against the networks, and seeing what they think."""

@@ -1,0 +1,197 @@
+"""What a searching player thinks of a position, move by move, while it thinks."""
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from alphac4.arena.players import NetworkPlayer, UctPlayer
+from alphac4.arena.specifications import parse_player
+from alphac4.game import Geometry, Position
+from alphac4.game.rules import STANDARD
+from alphac4.mcts.search import Budget, SearchResult, TreeSearch
+from alphac4.mcts.tree import ILLEGAL
+from alphac4.solver import shared_solver
+from alphac4.solver.solver import best_columns, moves_to_end
+
+FIRST_SLICE = 16  # simulations before the first look at the clock
+SLICE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnAnalysis:
+    """One move as the search sees it; values are for the side that makes it."""
+
+    column: int  # 0-based
+    visits: int
+    share: float  # of all visits
+    prior: float
+    value: float | None  # mean in [-1, 1]; None where unvisited
+    score: float | None  # what the search ranks by; None where it is not finite
+    proof: str  # "wins in 3", "draws", "loses in 4" plies, or nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """A position as a search sees it; values are for the side to move."""
+
+    moves: str  # the position, as a move string
+    source: str  # who searched
+    columns: tuple[ColumnAnalysis, ...]  # the moves that can be made, from left to right
+    best: int  # 0-based column
+    value: float
+    win: float
+    draw: float
+    loss: float
+    variation: tuple[int, ...]  # best play, 0-based columns
+    simulations: int
+    seconds: float
+    finished: bool  # the budget is spent, or the outcome proven
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactColumn:
+    """The truth about one move."""
+
+    column: int  # 0-based
+    score: int  # the solver's exact score, for the side that makes the move
+    moves: int  # how many the winner still makes, its last included; 0 for a draw
+    best: bool
+
+    @property
+    def outcome(self) -> str:
+        """Such as "wins in 5 moves" or "draw"."""
+        if self.score == 0:
+            return "draw"
+        return f"{'wins' if self.score > 0 else 'loses'} in {self.moves} move{'s' if self.moves != 1 else ''}"
+
+
+def exact(position: Position) -> list[ExactColumn]:
+    """The solver's verdict on each move that can be made.
+
+    Positions with few stones that the opening book lacks take seconds, and the solver cannot be interrupted: call it
+    in a thread where somebody waits.
+    """
+    scores = shared_solver(position.geometry).analyze(position)
+    best = best_columns(scores)
+    return [
+        ExactColumn(
+            column=column,
+            score=score,
+            moves=moves_to_end(position.geometry, position.plies, score),
+            best=column in best,
+        )
+        for column, score in enumerate(scores)
+        if score is not None
+    ]
+
+
+class Analyst:
+    """Searches positions for a person who watches: in slices, so that it can report and be stopped.
+
+    The tree is kept between calls as long as one position follows from the last. One call at a time; others wait.
+    """
+
+    def __init__(
+        self, specification: str, *, geometry: Geometry = STANDARD, threads: int | None = None, seed: int = 0
+    ) -> None:
+        player = parse_player(
+            specification, rng=np.random.default_rng(seed), geometry=geometry, batch_size=1, threads=threads
+        )
+        if not isinstance(player, UctPlayer | NetworkPlayer):
+            raise ValueError(f"{specification!r} searches no tree; analysis takes a checkpoint or uct")
+        self.name = player.name
+        self.budget = player.budget or Budget(simulations=1)
+        self._search: TreeSearch = player.tree_search
+        self._search.reuse = True
+        self._lock = threading.Lock()
+
+    def warm_up(self) -> None:
+        """Load whatever the first search needs, so that it does not pay for it."""
+        with self._lock:
+            self._search.search([Position.from_moves("", self._search.geometry)], Budget(simulations=2))
+
+    @property
+    def search(self) -> TreeSearch:
+        """The search with its tree, for looking at nodes."""
+        return self._search
+
+    def analyze(
+        self,
+        position: Position,
+        budget: Budget | None = None,
+        *,
+        stop: threading.Event | None = None,
+        on_progress: Callable[[Analysis], None] = lambda _analysis: None,
+    ) -> Analysis:
+        """Search an unfinished position, by default for this player's own budget.
+
+        ``on_progress`` is called about ten times a second. Setting ``stop`` ends the search at the next slice.
+        """
+        budget = budget or self.budget
+        with self._lock:
+            started, done, size = time.perf_counter(), 0, FIRST_SLICE
+            while True:
+                if budget.simulations is not None:
+                    size = min(size, budget.simulations - done)
+                before = time.perf_counter()
+                result = self._search.search([position], Budget(simulations=size))
+                now = time.perf_counter()
+                ran = int(result.simulations[0])
+                done += ran
+                seconds = now - started
+                finished = ran < size or (budget.simulations is not None and done >= budget.simulations)
+                finished |= budget.seconds is not None and seconds >= budget.seconds
+                analysis = describe(position, result, self.name, done, seconds, finished=finished)
+                if finished or (stop is not None and stop.is_set()):
+                    return analysis
+                on_progress(analysis)
+                left = math.inf if budget.seconds is None else budget.seconds - seconds
+                rate = ran / max(now - before, 1e-6)
+                size = max(FIRST_SLICE, int(rate * min(SLICE_SECONDS, left)))
+
+
+def describe(
+    position: Position, result: SearchResult, source: str, simulations: int, seconds: float, *, finished: bool
+) -> Analysis:
+    """A search's result as an `Analysis`."""
+    visits = result.visits[0]
+    total = max(int(visits.sum()), 1)
+    return Analysis(
+        moves=position.moves or "",
+        source=source,
+        columns=tuple(
+            ColumnAnalysis(
+                column=column,
+                visits=int(visits[column]),
+                share=int(visits[column]) / total,
+                prior=float(result.priors[0, column]),
+                value=_finite(result.values[0, column]),
+                score=_finite(result.scores[0, column]),
+                proof=result.describe_proof(0, column),
+            )
+            for column in range(position.geometry.columns)
+            if result.proofs[0, column] != ILLEGAL
+        ),
+        best=int(result.moves[0]),
+        value=float(result.value[0]),
+        win=float(result.wdl[0, 0]),
+        draw=float(result.wdl[0, 1]),
+        loss=float(result.wdl[0, 2]),
+        variation=tuple(result.variations[0]),
+        simulations=simulations,
+        seconds=seconds,
+        finished=finished,
+    )
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None

@@ -1,0 +1,219 @@
+"""A line protocol for programs that want moves, in the manner of chess's UCI; see docs/ENGINE.md."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from alphac4 import __version__
+from alphac4.game import Geometry, Position
+from alphac4.game.position import column_name
+from alphac4.game.rules import STANDARD
+from alphac4.mcts.search import Budget
+from alphac4.play.analysis import Analysis, Analyst, exact
+
+DEFAULT_NODES = 600
+ENDLESS = 10_000_000  # simulations of "go infinite"; far beyond what memory holds
+
+COMMANDS = (
+    "c4i                        who this is and its options, ended by c4iok",
+    "isready                    readyok, once everything is loaded",
+    "setoption name N value V   see the options that c4i lists",
+    "newgame                    forget the tree",
+    "position startpos [moves 4 4 5]   or: position 445",
+    "go [nodes N] [movetime MS] [infinite]   search; ends with bestmove",
+    "stop                       end the search now",
+    "exact                      the solver's score of each column",
+    "d                          show the board",
+    "help                       this list",
+    "quit                       leave",
+)
+
+
+class EngineError(ValueError):
+    """A line that the engine does not understand, and why, in one line."""
+
+
+@dataclass
+class EngineOptions:
+    """What ``setoption`` sets."""
+
+    player: str = "best"  # a checkpoint, best, fast, or uct with its options
+    nodes: int = DEFAULT_NODES  # simulations where "go" names no limit
+
+
+class Engine:
+    """Reads commands, writes answers; a search runs in a thread of its own, so that ``stop`` is heard.
+
+    Args:
+        write: takes one line of output; called from the search's thread too, one line at a time.
+        options: to begin with.
+        geometry: the board.
+    """
+
+    def __init__(
+        self, write: Callable[[str], None], options: EngineOptions | None = None, geometry: Geometry = STANDARD
+    ) -> None:
+        self.options = options or EngineOptions()
+        self.geometry = geometry
+        self.position = Position.from_moves("", geometry)
+        self._write_line = write
+        self._write_lock = threading.Lock()
+        self._analyst: Analyst | None = None
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    def handle(self, line: str) -> bool:
+        """Obey one line; False after ``quit``. Whatever is wrong is answered by a line that begins with "error"."""
+        words = line.split()
+        if not words:
+            return True
+        command, arguments = words[0].lower(), words[1:]
+        if command == "quit":
+            self.close()
+            return False
+        action = getattr(self, f"_on_{command}", None)
+        try:
+            if action is None:
+                raise EngineError(f"unknown command {words[0]!r}; help lists the commands")
+            action(arguments)
+        except (ValueError, RuntimeError, OSError) as error:
+            self._write(f"error {' '.join(str(error).split())}")
+        return True
+
+    def close(self) -> None:
+        """End a search that is under way, and wait for its answer."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def finish(self) -> None:
+        """Wait for a search that has a limit; one without is stopped."""
+        if self._thread is not None and not self._endless:
+            self._thread.join()
+        self.close()
+
+    _endless = False
+
+    def _write(self, line: str) -> None:
+        with self._write_lock:
+            self._write_line(line)
+
+    def _idle(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            raise EngineError("a search is under way; stop it first")
+
+    def _loaded(self) -> Analyst:
+        if self._analyst is None:
+            self._analyst = Analyst(self.options.player, geometry=self.geometry)
+        return self._analyst
+
+    def _on_c4i(self, _arguments: list[str]) -> None:
+        self._write(f"id name alphac4 {__version__}")
+        self._write(f"option name player type string default {EngineOptions.player}")
+        self._write(f"option name nodes type spin default {DEFAULT_NODES} min 1")
+        self._write("c4iok")
+
+    def _on_isready(self, _arguments: list[str]) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._loaded().warm_up()
+        self._write("readyok")
+
+    def _on_newgame(self, _arguments: list[str]) -> None:
+        self._idle()
+        self._analyst = None
+        self.position = Position.from_moves("", self.geometry)
+
+    def _on_setoption(self, arguments: list[str]) -> None:
+        self._idle()
+        if len(arguments) < 4 or arguments[0] != "name" or arguments[2] != "value":
+            raise EngineError("write: setoption name N value V")
+        name, value = arguments[1].lower(), " ".join(arguments[3:])
+        if name == "player":
+            self._analyst = Analyst(value, geometry=self.geometry)  # so that a bad one is told now
+            self.options.player = value
+        elif name == "nodes":
+            self.options.nodes = _positive(value, "nodes")
+        else:
+            raise EngineError(f"no option {arguments[1]!r}; there are player and nodes")
+
+    def _on_position(self, arguments: list[str]) -> None:
+        self._idle()
+        if not arguments:
+            raise EngineError("write: position startpos moves 4 4 5, or: position 445")
+        if arguments[0] == "startpos":
+            if len(arguments) > 1 and arguments[1] != "moves":
+                raise EngineError(f"expected moves after startpos, not {arguments[1]!r}")
+            arguments = arguments[2:]
+        self.position = Position.from_moves("".join(arguments), self.geometry)
+
+    def _on_go(self, arguments: list[str]) -> None:
+        self._idle()
+        if self.position.outcome() is not None:
+            raise EngineError("the game is over in this position")
+        nodes: int | None = None
+        seconds: float | None = None
+        endless = False
+        words = iter(arguments)
+        for word in words:
+            if word == "nodes":
+                nodes = _positive(next(words, ""), "nodes")
+            elif word == "movetime":
+                seconds = _positive(next(words, ""), "movetime") / 1000
+            elif word == "infinite":
+                endless = True
+            else:
+                raise EngineError(f"go knows nodes, movetime and infinite, not {word!r}")
+        if nodes is None and seconds is None:
+            nodes = ENDLESS if endless else self.options.nodes
+        self._endless = endless
+        analyst, position = self._loaded(), self.position
+        self._stop.clear()
+
+        def work() -> None:
+            try:
+                budget = Budget(simulations=nodes, seconds=seconds)
+                analysis = analyst.analyze(position, budget, stop=self._stop, on_progress=self._inform)
+                if endless:  # a proven position is known at once, but the answer is due at "stop"
+                    self._stop.wait()
+                self._inform(analysis)
+                self._write(f"bestmove {column_name(analysis.best)}")
+            except Exception as error:  # the engine lives on whatever a search meets
+                self._write(f"error {' '.join(str(error).split())}")
+
+        self._thread = threading.Thread(target=work, name="search", daemon=True)
+        self._thread.start()
+
+    def _inform(self, analysis: Analysis) -> None:
+        rate = analysis.simulations / max(analysis.seconds, 1e-6)
+        win, draw = round(1000 * analysis.win), round(1000 * analysis.draw)
+        self._write(
+            f"info nodes {analysis.simulations} nps {rate:.0f} time {1000 * analysis.seconds:.0f} "
+            f"score {analysis.value:.3f} wdl {win} {draw} {1000 - win - draw} "
+            f"pv {' '.join(map(column_name, analysis.variation))}"
+        )
+
+    def _on_stop(self, _arguments: list[str]) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _on_exact(self, _arguments: list[str]) -> None:
+        self._idle()
+        if self.position.outcome() is not None:
+            raise EngineError("the game is over in this position")
+        scores = {item.column: str(item.score) for item in exact(self.position)}
+        self._write("exact " + " ".join(scores.get(column, ".") for column in range(self.geometry.columns)))
+
+    def _on_d(self, _arguments: list[str]) -> None:
+        for line in str(self.position).splitlines():
+            self._write(line)
+
+    def _on_help(self, _arguments: list[str]) -> None:
+        for line in COMMANDS:
+            self._write(line)
+
+
+def _positive(text: str, name: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise EngineError(f"{name} needs a positive number, not {text!r}")
+    return int(text)

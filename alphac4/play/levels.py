@@ -1,0 +1,69 @@
+"""Levels of strength, from beginner to perfect."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from alphac4.arena.players import NetworkPlayer, Player, SolverPlayer
+from alphac4.arena.specifications import load_player_checkpoint, split_checkpoint
+from alphac4.mcts.search import Budget
+from alphac4.nn.evaluator import Evaluator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """How strong, by how far a network looks ahead and how much it leaves to chance."""
+
+    name: str
+    about: str
+    simulations: int  # a move; 0 plays the network's first thought
+    temperature: float  # 0 plays the best move; above, others in proportion
+    perfect: bool = False  # the solver plays
+
+
+LEVELS = (
+    Level(name="beginner", about="moves on a whim", simulations=0, temperature=3.0),
+    Level(name="novice", about="has seen the game before", simulations=0, temperature=1.5),
+    Level(name="casual", about="plays its first thought, mostly", simulations=0, temperature=0.7),
+    Level(name="club", about="looks a little ahead, errs at times", simulations=8, temperature=0.7),
+    Level(name="strong", about="misses nothing short", simulations=32, temperature=0.3),
+    Level(name="expert", about="plays to win", simulations=200, temperature=0.0),
+    Level(name="master", about="thinks long", simulations=1600, temperature=0.0),
+    Level(name="perfect", about="the exact solver", simulations=0, temperature=0.0, perfect=True),
+)
+
+
+def find_level(text: str) -> Level:
+    """A level by its number from 1 or its name.
+
+    Raises:
+        ValueError: naming those that there are.
+    """
+    for number, level in enumerate(LEVELS, start=1):
+        if text.lower() in (str(number), level.name):
+            return level
+    names = ", ".join(f"{number} {level.name}" for number, level in enumerate(LEVELS, start=1))
+    raise ValueError(f"no level {text!r}; there are {names}")
+
+
+def level_player(level: Level, network: str, rng: np.random.Generator) -> Player:
+    """A level's player, with the network of a specification such as "best" or FILE.safetensors.
+
+    Raises:
+        PlayerError: for a checkpoint that cannot be used.
+        ValueError: for a specification that names no network.
+    """
+    path, _ = split_checkpoint(network)
+    if path is None:
+        raise ValueError(f"levels need a network, such as best or FILE.safetensors, not {network!r}")
+    checkpoint = load_player_checkpoint(path)
+    if level.perfect:
+        return SolverPlayer(rng, checkpoint.geometry)
+    return NetworkPlayer(
+        f"{path.stem}, {level.name}",
+        Evaluator(checkpoint.network, batch_size=1),
+        Budget(simulations=level.simulations) if level.simulations else None,
+        rng,
+        checkpoint.geometry,
+        temperature=level.temperature,
+    )

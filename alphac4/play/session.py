@@ -1,0 +1,71 @@
+"""A game in progress: moves, undo, redo, load, save."""
+
+from pathlib import Path
+
+from alphac4.files import write_atomically
+from alphac4.game import Geometry, Position
+from alphac4.game.rules import STANDARD
+
+
+class Session:
+    """The moves of one game and how far they have been played; a new move forgets what was undone."""
+
+    def __init__(self, moves: str = "", geometry: Geometry = STANDARD) -> None:
+        self.geometry = geometry
+        self.load(moves)
+
+    @property
+    def position(self) -> Position:
+        """The position now."""
+        return self._positions[self._ply]
+
+    @property
+    def moves(self) -> str:
+        """The moves that led here."""
+        return self.position.moves or ""
+
+    def load(self, moves: str) -> None:
+        """Begin from a move string.
+
+        Raises:
+            IllegalMove: naming the offending character; the game stays as it was.
+        """
+        Position.from_moves(moves, self.geometry)
+        self._positions = [Position.from_moves(moves[:ply], self.geometry) for ply in range(len(moves) + 1)]
+        self._ply = len(moves)
+
+    def play(self, column: int) -> None:
+        """Drop a stone into a 0-based column.
+
+        Raises:
+            IllegalMove: and the game stays as it was.
+        """
+        following = self.position.play(column)
+        del self._positions[self._ply + 1 :]
+        self._positions.append(following)
+        self._ply += 1
+
+    def undo(self, plies: int = 1) -> int:
+        """Take moves back; returns how many there were to take."""
+        taken = min(plies, self._ply)
+        self._ply -= taken
+        return taken
+
+    def redo(self, plies: int = 1) -> int:
+        """Play undone moves again; returns how many there were."""
+        replayed = min(plies, len(self._positions) - 1 - self._ply)
+        self._ply += replayed
+        return replayed
+
+    def save(self, path: Path) -> None:
+        """Write the moves to a text file."""
+        write_atomically(path, f"{self.moves}\n".encode())
+
+    def load_file(self, path: Path) -> None:
+        """Begin from a file that `save` wrote.
+
+        Raises:
+            OSError: if it cannot be read.
+            ValueError: if it holds no game.
+        """
+        self.load(path.read_text().strip())

@@ -1,0 +1,315 @@
+"""A game in the terminal: the board, a prompt, and what the network thinks."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from alphac4.arena.players import Player
+from alphac4.game import IllegalMove, Position
+from alphac4.game.position import COLUMN_NAMES, column_name
+from alphac4.play.analysis import Analysis, Analyst, exact
+from alphac4.play.levels import LEVELS, Level, find_level
+from alphac4.play.session import Session
+
+HELP = """\
+  1 to 7          drop a stone into that column
+  undo, redo      take back your last move with its answer; play it again
+  hint            what the network would play
+  analysis        show what the network thinks after each move, or stop
+  exact           the solver's verdict on each move (early positions take it seconds)
+  level [N]       show the levels, or play against another: 1 beginner to 8 perfect
+  swap            change sides
+  moves           the game as a move string
+  load MOVES      go to a position, such as load 4455, or load a file
+  save FILE       write the moves to a file
+  new             begin again
+  quit            leave"""
+
+RESET, BOLD, DIM = "\033[0m", "\033[1m", "\033[2m"
+COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
+BAR = 20  # characters of a full bar
+
+
+class Screen:
+    """Writes to a stream, in colour where that is a terminal that wants it (https://no-color.org)."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.colour = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+    def line(self, text: str = "", *, style: str = "") -> None:
+        """Write one line."""
+        print(f"{style}{text}{RESET}" if style and self.colour else text, file=self._stream, flush=True)
+
+    def board(self, position: Position) -> None:
+        """Draw the board, the last stone and a winning run in capitals."""
+        marked = _marked_cells(position)
+        self.line()
+        for row in range(position.geometry.rows - 1, -1, -1):
+            cells = []
+            for column in range(position.geometry.columns):
+                stone = ".xo"[int(position.grid()[row, column])]
+                shown = stone.upper() if (row, column) in marked else stone
+                if self.colour:
+                    glyph = {"x": "●", "o": "●", ".": "·"}[stone]
+                    strong = BOLD if (row, column) in marked else ""
+                    underline = "\033[4m" if (row, column) in marked else ""
+                    shown = f"{strong}{underline}{COLOURS[stone]}{glyph}{RESET}"
+                cells.append(shown)
+            self.line("  " + " ".join(cells))
+        self.line("  " + " ".join(column_name(column) for column in range(position.geometry.columns)), style=DIM)
+
+    def analysis(self, analysis: Analysis) -> None:
+        """A bar of visits for each move, and the outlook for the side to move."""
+        self.line()
+        self.line("  column  visits                        value  prior", style=DIM)
+        for item in analysis.columns:
+            bar = "█" if self.colour else "#"
+            filled = round(BAR * item.share)
+            value = f"{item.value:+.2f}" if item.value is not None else "    -"
+            mark = " *" if item.column == analysis.best else "  "
+            self.line(
+                f"  {column_name(item.column):>6}{mark}{bar * filled:<{BAR}} {100 * item.share:4.0f} %  "
+                f"{value:>5}  {100 * item.prior:3.0f} %  {item.proof}"
+            )
+        self.line(
+            f"  win {100 * analysis.win:.0f} %, draw {100 * analysis.draw:.0f} %, loss {100 * analysis.loss:.0f} %; "
+            f"best line {' '.join(map(column_name, analysis.variation))}; "
+            f"{analysis.simulations:,} simulations in {analysis.seconds:.1f} s ({analysis.source})"
+        )
+
+    def verdict(self, position: Position) -> None:
+        """The solver's truth about each move."""
+        self.line()
+        for item in exact(position):
+            self.line(f"  {column_name(item.column):>6}  {item.outcome}{'  *' if item.best else ''}")
+
+
+def _marked_cells(position: Position) -> set[tuple[int, int]]:
+    """The winning runs once the game is won, else the last stone."""
+    geometry, grid = position.geometry, position.grid()
+    winner = 2 if position.first_to_move else 1
+    cells: set[tuple[int, int]] = set()
+    for down, right in [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else []):
+        for row in range(geometry.rows):
+            for column in range(geometry.columns):
+                run = [(row + i * down, column + i * right) for i in range(geometry.run_length)]
+                inside = all(0 <= r < geometry.rows and 0 <= c < geometry.columns for r, c in run)
+                if inside and all(grid[cell] == winner for cell in run):
+                    cells.update(run)
+    if not cells and position.moves:
+        column = COLUMN_NAMES.index(position.moves[-1])
+        cells.add((int((grid[:, column] > 0).sum()) - 1, column))
+    return cells
+
+
+@dataclass
+class Side:
+    """Who plays one colour: a person if there is no player."""
+
+    player: Player | None
+
+    @property
+    def name(self) -> str:
+        """For the prompt and the announcements."""
+        return self.player.name if self.player else "you"
+
+
+class TerminalGame:
+    """Plays one game after another until the input ends.
+
+    Args:
+        session: where to begin.
+        sides: who moves first, and who second.
+        screen: where to draw.
+        read: asks for a line; raises EOFError at the end of the input.
+        make_level: the player of a level, for the command ``level``.
+        make_analyst: makes the analyst, at the first need.
+        show_analysis: whether to analyse after each move.
+        show_exact: whether to show the solver's verdict with it.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        sides: tuple[Side, Side],
+        screen: Screen,
+        read: Callable[[str], str],
+        make_level: Callable[[Level], Player],
+        make_analyst: Callable[[], Analyst],
+        *,
+        show_analysis: bool = False,
+        show_exact: bool = False,
+    ) -> None:
+        self.session = session
+        self.sides = list(sides)
+        self.screen = screen
+        self.show_analysis = show_analysis
+        self.show_exact = show_exact
+        self._read = read
+        self._make_level = make_level
+        self._make_analyst = make_analyst
+        self._analyst: Analyst | None = None
+        self._waiting = False  # for a word from the person, though it is the other's turn
+
+    def run(self) -> None:
+        """Play until "quit" or the end of the input; games between two players end by themselves."""
+        self._show()
+        while True:
+            position = self.session.position
+            side = self.sides[0 if position.first_to_move else 1]
+            over = position.outcome() is not None
+            watched = all(other.player for other in self.sides)
+            if over and watched:
+                return
+            if side.player and not over and not self._waiting:
+                column = side.player.choose([position])[0]
+                self.screen.line(f"\n{side.name} plays {column_name(column)}")
+                self.session.play(column)
+                self._show()
+                continue
+            self._waiting = False
+            try:
+                text = self._read(self._prompt(position))
+            except EOFError:
+                self.screen.line()
+                return
+            if text.strip().lower() in ("quit", "q", "exit"):
+                return
+            self._obey(text.strip())
+
+    def _prompt(self, position: Position) -> str:
+        if position.outcome() is not None:
+            return "new, undo or quit? "
+        return f"{'x' if position.first_to_move else 'o'} to move (help explains): "
+
+    def _show(self) -> None:
+        position = self.session.position
+        self.screen.board(position)
+        outcome = position.outcome()
+        if outcome is not None:
+            winner = 1 if position.first_to_move else 0
+            name = self.sides[winner].name
+            text = "A draw." if outcome == 0 else f"{'xo'[winner]} ({name}) wins." if name != "you" else "You win!"
+            self.screen.line(f"\n{text}  Game: {self.session.moves}", style=BOLD)
+            return
+        if self.show_analysis:
+            self.screen.analysis(self._analysis())
+        if self.show_exact:
+            self.screen.verdict(position)
+
+    def _analysis(self) -> Analysis:
+        if self._analyst is None:
+            self._analyst = self._make_analyst()
+        return self._analyst.analyze(self.session.position)
+
+    def _obey(self, text: str) -> None:
+        """One command; whatever is wrong with it is one line, and the game stays as it was."""
+        word, _, rest = text.partition(" ")
+        rest = rest.strip()
+        try:
+            if not word:
+                return
+            if len(word) == 1 and word.lower() in COLUMN_NAMES[: self.session.geometry.columns]:
+                self._drop(COLUMN_NAMES.index(word.lower()))
+                return
+            command = getattr(self, f"_do_{word.lower()}", None)
+            if command is None:
+                last = column_name(self.session.geometry.columns - 1)
+                raise ValueError(f"{word!r} is no column from 1 to {last} and no command; help lists the commands")
+            command(rest)
+        except OSError as error:
+            self.screen.line(f"{error.filename or rest}: {error.strerror or error}")
+        except ValueError as error:
+            self.screen.line(str(error))
+
+    def _drop(self, column: int) -> None:
+        try:
+            self.session.play(column)
+        except IllegalMove as error:  # its moves are on the board before the player
+            raise ValueError(error.reason) from error
+        self._show()
+
+    def _do_help(self, _rest: str) -> None:
+        self.screen.line(HELP)
+
+    def _do_undo(self, _rest: str) -> None:
+        """Back to the person's own last move, if the other side is a player."""
+        people = [index for index, side in enumerate(self.sides) if side.player is None]
+        taken = self.session.undo(1)
+        while taken and len(people) == 1 and self.session.position.plies % 2 != people[0]:
+            if not self.session.undo(1):
+                self._waiting = True  # the player would only move again
+                break
+        self._show() if taken else self.screen.line("nothing to take back")
+
+    def _do_redo(self, _rest: str) -> None:
+        people = [index for index, side in enumerate(self.sides) if side.player is None]
+        played = self.session.redo(2 if len(people) == 1 else 1)
+        self._show() if played else self.screen.line("nothing to play again")
+
+    def _do_hint(self, _rest: str) -> None:
+        self._unfinished()
+        analysis = self._analysis()
+        self.screen.line(f"{analysis.source} would play {column_name(analysis.best)} ({analysis.value:+.2f})")
+
+    def _do_analysis(self, _rest: str) -> None:
+        self.show_analysis = not self.show_analysis
+        self.screen.line(f"analysis {'on' if self.show_analysis else 'off'}")
+        if self.show_analysis and self.session.position.outcome() is None:
+            self.screen.analysis(self._analysis())
+
+    def _do_exact(self, _rest: str) -> None:
+        self._unfinished()
+        self.screen.verdict(self.session.position)
+
+    def _do_level(self, rest: str) -> None:
+        if not rest:
+            for number, level in enumerate(LEVELS, start=1):
+                self.screen.line(f"  {number} {level.name:<9} {level.about}")
+            return
+        player = self._make_level(find_level(rest))
+        players = [index for index, side in enumerate(self.sides) if side.player is not None]
+        self.sides[players[0] if players else 1].player = player
+        self.screen.line(f"now against {player.name}")
+
+    def _do_swap(self, _rest: str) -> None:
+        self.sides.reverse()
+        self.screen.line(f"x is {self.sides[0].name}, o is {self.sides[1].name}")
+
+    def _do_moves(self, _rest: str) -> None:
+        self.screen.line(self.session.moves or "(no moves yet)")
+
+    def _do_load(self, rest: str) -> None:
+        if Path(rest).is_file():
+            self.session.load_file(Path(rest))
+        else:
+            self.session.load(rest)
+        self._show()
+
+    def _do_save(self, rest: str) -> None:
+        if not rest:
+            raise ValueError("save needs the name of a file")
+        self.session.save(Path(rest))
+        self.screen.line(f"saved to {rest}")
+
+    def _do_new(self, _rest: str) -> None:
+        self.session.load("")
+        self._show()
+
+    def _unfinished(self) -> None:
+        if self.session.position.outcome() is not None:
+            raise ValueError("the game is over")
+
+
+def read_line(prompt: str) -> str:
+    """Ask on a terminal; in a pipe, read without a prompt."""
+    if sys.stdin.isatty():
+        return input(prompt)
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line

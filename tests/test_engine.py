@@ -1,0 +1,140 @@
+import subprocess
+import sys
+import time
+
+import pytest
+
+from alphac4.game import Position
+from alphac4.game.position import COLUMN_NAMES
+from alphac4.play.engine import Engine, EngineOptions
+
+
+class Conversation:
+    """An engine in this process, and the lines it has written."""
+
+    def __init__(self, player: str = "uct:100") -> None:
+        self.lines: list[str] = []
+        self.engine = Engine(self.lines.append, EngineOptions(player=player, nodes=100))
+
+    def say(self, *lines: str) -> list[str]:
+        """Send lines; what it wrote meanwhile, once its search is over."""
+        start = len(self.lines)
+        for line in lines:
+            self.engine.handle(line)
+        if not self.engine._endless and self.engine._thread is not None:
+            self.engine._thread.join()
+        return self.lines[start:]
+
+
+def test_the_handshake_lists_every_option() -> None:
+    """And each can be set."""
+    talk = Conversation()
+    answer = talk.say("c4i")
+    assert answer[0].startswith("id name alphac4")
+    assert answer[-1] == "c4iok"
+    names = [line.split()[2] for line in answer if line.startswith("option")]
+    assert names == ["player", "nodes"]
+    assert talk.say("setoption name nodes value 50", "setoption name player value uct:10") == []
+    assert talk.say("isready") == ["readyok"]
+
+
+def test_a_search_informs_and_ends_with_the_best_move() -> None:
+    """Column 4 wins at once; shares add up to a thousand; nodes are what was asked for elsewhere."""
+    talk = Conversation()
+    answer = talk.say("position startpos moves 1 1 2 2 3 3", "go nodes 50")
+    assert answer[-1] == "bestmove 4"
+    info = answer[-2].split()
+    assert info[0] == "info"
+    assert sum(int(number) for number in info[info.index("wdl") + 1 :][:3]) == 1000
+    answer = talk.say("position 44", "go")
+    assert answer[-2].split()[:3] == ["info", "nodes", "100"]
+    assert talk.say("go movetime 50")[-1].startswith("bestmove")
+
+
+def test_an_endless_search_answers_when_stopped() -> None:
+    """Also where the outcome is proven at once; until then there is no move."""
+    talk = Conversation()
+    for position in ("44", "112233"):
+        talk.say(f"position {position}", "go infinite")
+        time.sleep(0.2)
+        assert not any(line.startswith("bestmove") for line in talk.lines)
+        assert talk.say("stop")[-1].startswith("bestmove")
+        talk.lines.clear()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dance",
+        "position 49",
+        "position startpos 44",
+        "position",
+        "position startpos moves 4 x",
+        "go nodes many",
+        "go nodes 0",
+        "go fast",
+        "setoption name speed value 3",
+        "setoption player uct:10",
+        "setoption name player value missing.safetensors",
+        "setoption name nodes value -1",
+        "_idle",
+        "\x00\x01",
+    ],
+)
+def test_whatever_is_not_understood_is_one_error_line(line: str) -> None:
+    """And the engine goes on, with the position as it was."""
+    talk = Conversation()
+    talk.say("position 4")
+    answer = talk.say(line)
+    assert len(answer) == 1
+    assert answer[0].startswith("error ")
+    assert talk.engine.position == Position.from_moves("4")
+
+
+def test_a_finished_game_is_not_searched() -> None:
+    """Nor is anything started while a search is under way."""
+    talk = Conversation()
+    assert talk.say("position 1122334", "go")[0].startswith("error")
+    talk.say("position 4", "go infinite")
+    assert talk.say("position 44")[-1].startswith("error")
+    assert talk.say("go")[-1].startswith("error")
+    talk.say("stop")
+
+
+def test_exact_scores_match_the_known_end() -> None:
+    """Winning with column 4 at once scores 18; every other move loses less than nothing is worth."""
+    scores = Conversation().say("position 112233", "exact")[0].split()
+    assert scores[0] == "exact"
+    assert scores[4] == "18"
+    assert len(scores) == 8
+
+
+def test_two_engines_play_whole_games_through_pipes() -> None:
+    """Real processes, moves passed as text, until the rules end the game; then the end of the input ends them."""
+    engines = [
+        subprocess.Popen(
+            [sys.executable, "-m", "alphac4.cli", "engine", "--player", "uct:100"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    try:
+        position = Position()
+        while position.outcome() is None:
+            engine = engines[position.plies % 2]
+            assert engine.stdin is not None
+            assert engine.stdout is not None
+            engine.stdin.write(f"position startpos moves {' '.join(position.moves or '')}\nrubbish\ngo nodes 60\n")
+            engine.stdin.flush()
+            while not (line := engine.stdout.readline()).startswith("bestmove"):
+                assert line
+            position = position.play(COLUMN_NAMES.index(line.split()[1]))
+        assert position.plies >= 7
+        for engine in engines:
+            engine.communicate("", timeout=30)
+            assert engine.returncode == 0
+    finally:
+        for engine in engines:
+            engine.kill()

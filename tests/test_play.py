@@ -1,0 +1,258 @@
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alphac4.arena.players import RandomPlayer
+from alphac4.arena.specifications import parse_player
+from alphac4.checkpoint import SHIPPED, shipped_checkpoint
+from alphac4.cli import main
+from alphac4.game import IllegalMove, Position
+from alphac4.mcts.search import Budget
+from alphac4.play.analysis import Analyst, exact
+from alphac4.play.levels import LEVELS, find_level, level_player
+from alphac4.play.session import Session
+from alphac4.play.terminal import Screen, Side, TerminalGame
+
+
+def run_game(lines: list[str], sides: tuple[Side, Side], moves: str = "") -> tuple[TerminalGame, str]:
+    """A terminal game fed with these lines, and what it wrote."""
+    answers, output = iter(lines), io.StringIO()
+
+    def read(_prompt: str) -> str:
+        try:
+            return next(answers)
+        except StopIteration:
+            raise EOFError from None
+
+    game = TerminalGame(
+        Session(moves),
+        sides,
+        Screen(output),
+        read,
+        lambda level: level_player(level, "fast", np.random.default_rng(0)),
+        lambda: Analyst("uct:200"),
+    )
+    game.run()
+    return game, output.getvalue()
+
+
+def people() -> tuple[Side, Side]:
+    """Nobody but persons."""
+    return Side(None), Side(None)
+
+
+def test_two_people_play_a_whole_game() -> None:
+    """X wins on the bottom row; the run is shown in capitals, and the game as a move string."""
+    game, text = run_game(["1", "1", "2", "2", "3", "3", "4"], people())
+    assert game.session.moves == "1122334"
+    assert "X X X X . . ." in text
+    assert "1122334" in text
+    assert "You win!" in text
+
+
+def test_bad_input_is_one_line_and_changes_nothing() -> None:
+    """Full columns, other columns, unknown words, missing files, games that are over."""
+    game, text = run_game(
+        ["8", "dance", "1", "load nowhere.txt", "save", "load 49", "hint x y", "save /proc/none/x"], people(), "1" * 5
+    )
+    assert game.session.moves == "1" * 6
+    for told in ("'8' is no column", "'dance'", "illegal move 'n'", "save needs", "illegal move '9'", "No such file"):
+        assert told in text, told
+    _, text = run_game(["1", "5", "hint"], people(), "1" * 6)
+    assert "the column is full" in text
+    _, text = run_game(["5", "hint"], people(), "1122334")
+    assert text.count("the game is over") == 2
+
+
+def test_undo_against_a_player_takes_its_answer_too() -> None:
+    """And redo plays both again; at the start there is nothing to take back."""
+    sides = (Side(None), Side(RandomPlayer(np.random.default_rng(0))))
+    game, _ = run_game(["4", "undo"], sides)
+    assert game.session.moves == ""
+    game, _ = run_game(["4", "undo", "redo"], sides)
+    assert len(game.session.moves) == 2
+    _, text = run_game(["undo"], sides)
+    assert "nothing to take back" in text
+
+
+def test_hint_finds_the_win_and_analysis_shows_it() -> None:
+    """Three on the bottom row: column 4 wins."""
+    _, text = run_game(["hint", "analysis"], people(), "112233")
+    assert "would play 4" in text
+    assert "wins in 1" in text
+
+
+def test_the_solver_is_asked_for_the_truth() -> None:
+    """Late positions are quick; the verdict is the solver's."""
+    _, text = run_game(["exact"], people(), "112233")
+    assert "4  wins in 1 move  *" in text
+
+
+def test_levels_can_be_changed_in_the_game() -> None:
+    """By number and by name; unknown ones are told."""
+    game, text = run_game(["level", "level 1", "level nobody"], people())
+    assert "8 perfect" in text
+    assert "beginner" in text
+    assert "no level 'nobody'" in text
+    assert game.sides[0].player is not None or game.sides[1].player is not None
+
+
+def test_games_are_saved_and_loaded(tmp_path: Path) -> None:
+    """Through a file, and as a move string."""
+    path = tmp_path / "game.txt"
+    run_game([f"save {path}"], people(), "4455")
+    assert path.read_text() == "4455\n"
+    game, _ = run_game([f"load {path}", "3"], people())
+    assert game.session.moves == "44553"
+
+
+def test_a_session_keeps_its_game_when_a_move_is_refused() -> None:
+    """And forgets what was undone once another move is played."""
+    session = Session("444444")
+    with pytest.raises(IllegalMove):
+        session.play(3)
+    with pytest.raises(IllegalMove):
+        session.load("48")
+    assert session.moves == "444444"
+    assert session.undo(2) == 2
+    assert session.redo(1) == 1
+    session.play(0)
+    assert session.moves == "444441"
+    assert session.redo() == 0
+    assert session.undo(99) == 6
+
+
+def test_analysis_adds_up_and_is_json() -> None:
+    """Visits are the simulations, shares and win/draw/loss add up to 1, and the best move is a legal one."""
+    analyst = Analyst("uct:500", seed=1)
+    position = Position.from_moves("44444")
+    analysis = analyst.analyze(position)
+    assert analysis.finished
+    assert analysis.simulations == 500 == sum(item.visits for item in analysis.columns)
+    assert sum(item.share for item in analysis.columns) == pytest.approx(1)
+    assert analysis.win + analysis.draw + analysis.loss == pytest.approx(1)
+    assert analysis.best in position.legal_columns()
+    assert json.loads(json.dumps(analysis.to_dict()))["moves"] == "44444"
+
+
+def test_analysis_keeps_its_tree_and_can_be_stopped() -> None:
+    """The next position of the game starts with the visits it already has; a stop ends a long search at once."""
+    analyst = Analyst("uct:3000")
+    first = analyst.analyze(Position())
+    following = Position().play(first.best)
+    second = analyst.analyze(following, Budget(simulations=10))
+    assert sum(item.visits for item in second.columns) > 100
+    stop = threading.Event()
+    reports = []
+
+    def watch(analysis: object) -> None:
+        reports.append(analysis)
+        stop.set()
+
+    analysis = analyst.analyze(Position.from_moves("3"), Budget(simulations=100_000_000), stop=stop, on_progress=watch)
+    assert not analysis.finished
+    assert len(reports) == 1
+
+
+def test_the_exact_verdict_matches_hand_worked_ends() -> None:
+    """Winning at once is worth the stones left; x wins with 4."""
+    verdict = {item.column: item for item in exact(Position.from_moves("112233"))}
+    assert verdict[3].outcome == "wins in 1 move"
+    assert verdict[3].best
+    assert verdict[3].score == 18
+    assert sum(item.best for item in verdict.values()) == 1
+
+
+def test_every_level_plays_and_stronger_ones_take_wins() -> None:
+    """The quick network; from 4 on it looks ahead and cannot miss a win in one."""
+    rng = np.random.default_rng(0)
+    position = Position.from_moves("112233")
+    for number, level in enumerate(LEVELS, start=1):
+        if level.name == "master":  # the expert with more time
+            continue
+        player = level_player(find_level(str(number)), "fast", rng)
+        column = player.choose([position])[0]
+        assert column in position.legal_columns()
+        if number >= 4:
+            assert column == 3, level.name
+
+
+def test_shipped_networks_are_players() -> None:
+    """By name, with a budget; unknown names are told."""
+    for name in SHIPPED:
+        assert shipped_checkpoint(name).exists()
+        assert parse_player(f"{name}@1", rng=np.random.default_rng(0), threads=1).choose([Position()])[0] in range(7)
+    with pytest.raises(ValueError, match="best and fast"):
+        shipped_checkpoint("other")
+
+
+def test_the_command_plays_in_a_pipe() -> None:
+    """Without a terminal: no prompts, no colours; the end of the input ends the game."""
+    result = subprocess.run(
+        [sys.executable, "-m", "alphac4.cli", "play", "--second", "uct:50", "--seed", "1"],
+        input="4\nmoves\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "uct:50 plays" in result.stdout
+    assert "\033" not in result.stdout
+
+
+def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
+    """On a pseudo-terminal, in colour, two people, until x has won and quits."""
+    master, slave = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "alphac4.cli", "play", "--second", "human"],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=environment,
+        close_fds=True,
+    )
+    os.close(slave)
+    os.write(master, b"1\n1\n2\n2\n3\n3\n4\nquit\n")
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 4096)
+        except OSError:  # how the end of a terminal reads
+            break
+        if not part:
+            break
+        shown += part
+    assert process.wait(60) == 0
+    os.close(master)
+    text = shown.decode()
+    assert "\033[91m" in text
+    assert "to move" in text
+    assert "1122334" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--level", "12"], "no level"),
+        (["--first", "nobody"], "unknown player"),
+        (["--moves", "49"], "illegal move"),
+        (["--network", "missing.safetensors"], "missing.safetensors"),
+        (["--simulations", "0"], "at least 1"),
+    ],
+)
+def test_bad_options_end_with_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, no traceback."""
+    assert main(["play", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.strip().splitlines()) == 1
