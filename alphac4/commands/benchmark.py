@@ -42,7 +42,7 @@ class BenchmarkOptions:
     batches: tuple[int, ...] = (1, 32, 128, 256)
     """Batch sizes for inference."""
     only: tuple[str, ...] = ()
-    """Parts to measure: rules, uct, puct, inference, selfplay; all by default."""
+    """Parts to measure: rules, uct, parallel, puct, inference, selfplay; all by default."""
     peers: bool = False
     """Compare with other programs for the same game instead, in one run: OpenSpiel's C++ MCTS, and self-play by pgx
     and mctx in JAX; what is not installed is named (pip install 'alphac4[peers]')."""
@@ -81,6 +81,7 @@ def run(options: BenchmarkOptions) -> int:
     parts: dict[str, Callable[[BenchmarkOptions, Table], None]] = {
         "rules": measure_rules,
         "uct": measure_uct,
+        "parallel": measure_parallel,
         "puct": measure_puct,
         "inference": measure_inference,
         "selfplay": measure_selfplay,
@@ -180,6 +181,31 @@ def measure_uct(options: BenchmarkOptions, table: Table) -> None:
             return float(search.search([Position()], Budget(simulations=simulations)).simulations.sum())
 
         table.add(f"UCT, {simulations:,} a move", rate(work, options), "simulations/s, one tree, one core")
+
+
+def measure_parallel(options: BenchmarkOptions, table: Table) -> None:
+    """Root-parallel classic MCTS on all cores against one tree with the same simulations in all, and where it pays."""
+    threads = max(cores(), 2)
+    pays: int | None = None
+    for simulations in (100, 300, 1_000, 3_000, 10_000, 30_000):
+        rates = []
+        for roots in (1, threads):
+            search = UctSearch(rng=np.random.default_rng(0), threads=roots, roots=roots)
+
+            def work(search: UctSearch = search, simulations: int = simulations) -> float:
+                return float(search.search([Position()], Budget(simulations=simulations)).simulations.sum())
+
+            rates.append(rate(work, options))
+        speedup = rates[1] / rates[0]
+        table.add(
+            f"UCT, {threads} roots on {threads} threads, {simulations:,} a move", speedup, "times one tree's speed"
+        )
+        if speedup <= 1:
+            pays = None
+        elif pays is None:
+            pays = simulations
+    if pays is not None:
+        table.add("root parallelisation is faster from", pays, "simulations a move")
 
 
 def measure_puct(options: BenchmarkOptions, table: Table) -> None:
