@@ -59,11 +59,13 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint.
+    """Read a checkpoint; "best" and "fast" are those that come with the project (see `shipped_checkpoint`).
 
     Raises:
         CheckpointError: if the file is missing, truncated, altered, of another format or a newer schema.
     """
+    if str(path) in SHIPPED and not path.exists():
+        path = shipped_checkpoint(str(path))
     header, tensors = unpack_tensors(path, FORMAT, SCHEMA_VERSION)
     try:
         geometry = make_geometry(**header["geometry"])

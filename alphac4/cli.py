@@ -21,7 +21,14 @@ COMMANDS = {
     "train": Command("train", "train a network: self-play, learning, gating"),
     "selfplay": Command("selfplay", "let a checkpoint play itself and record the games"),
     "arena": Command("arena", "play matches between any players and rate them"),
+    "evaluate": Command("evaluate", "measure a network or any player against exact play"),
+    "positions": Command("positions", "make sets of positions with exact scores to evaluate on"),
+    "play": Command("play", "play a game in the terminal"),
+    "engine": Command("engine", "answer other programs over a line protocol"),
+    "search": Command("search", "show what a search sees in a position, and draw its tree"),
+    "curve": Command("curve", "draw how the networks of a run got better"),
     "solve": Command("solve", "score positions exactly"),
+    "export": Command("export", "write a network in a form that runs without this package"),
     "benchmark": Command("benchmark", "measure rules, searches, inference and self-play"),
 }
 

@@ -82,7 +82,7 @@ def test_stops_within_the_act_timeout(checkpoint: Path, monkeypatch: pytest.Monk
 def test_the_default_agent_plays(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a shipped network, and without one."""
     assert ask(agent, "112233") == 3
-    monkeypatch.setattr(kaggle, "SHIPPED", Path("nowhere"))
+    monkeypatch.setattr("alphac4.checkpoint.SHIPPED", {"best": "nowhere.safetensors"})
     assert ask(make_agent(), "112233") == 3
 
 

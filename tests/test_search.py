@@ -10,6 +10,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts import Budget, NetworkSearch, PuctConfig, UctConfig, UctSearch
 from alphac4.mcts.improvement import considered_visits
 from alphac4.mcts.puct import add_root_noise, expand
+from alphac4.mcts.rollouts import run_rollouts
 from alphac4.mcts.selection import Selection, exploration_weight, puct_score, select_puct, ucb1_score
 from alphac4.mcts.tree import (
     PROVEN_DRAW,
@@ -23,7 +24,6 @@ from alphac4.mcts.tree import (
     plant,
     root_visits,
 )
-from alphac4.mcts.rollouts import run_rollouts
 from alphac4.nn import UniformEvaluator
 
 

@@ -32,8 +32,8 @@ from alphac4.nn.evaluator import Evaluator, cores
 class ArenaOptions:
     """What to play and how."""
 
-    players: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Two players or more."""
+    players: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Two players or more; with one, the shipped network is its opponent."""
     games: int = 100
     """Games in each pairing, an even number; with --sprt, the most there may be."""
     seed: int = 0
@@ -70,7 +70,10 @@ Games are colour-swapped pairs from a common set of openings. Checkpoints decide
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(ArenaOptions, args=arguments, prog="alphac4 arena", description=DESCRIPTION))
+    options = tyro.cli(ArenaOptions, args=arguments, prog="alphac4 arena", description=DESCRIPTION)
+    if len(options.players) == 1:
+        options = dataclasses.replace(options, players=("best", *options.players))
+    return run(options)
 
 
 def run(options: ArenaOptions) -> int:

@@ -24,6 +24,7 @@ import numpy as np
 
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SolverPlayer, UctPlayer
 from alphac4.arena.specifications import common_geometry, parse_player, split_checkpoint
+from alphac4.checkpoint import CheckpointError, shipped_checkpoint
 from alphac4.export.submission import SHARE_OF_TIME, Board, Rollouts
 from alphac4.export.submission import Player as PlayerOnAnyBoard
 from alphac4.game import Geometry, Position, make_geometry
@@ -31,7 +32,6 @@ from alphac4.mcts.search import Budget
 
 Agent = Callable[[Any, Any], int]  # Kaggle's observation and configuration to a 0-based column
 
-SHIPPED = Path(__file__).parents[2] / "checkpoints" / "quick.safetensors"
 AS_LONG_AS_ALLOWED = 1e6  # seconds
 LEAST_SECONDS = 0.01
 MOST_SIMULATIONS = 1_000_000  # of about 130 bytes each
@@ -75,7 +75,10 @@ def _default_agent() -> Agent:
 
 
 def _default_player() -> str:
-    return str(SHIPPED) if SHIPPED.exists() else f"uct:{MOST_SIMULATIONS}"
+    try:
+        return str(shipped_checkpoint("best"))
+    except CheckpointError:  # installed without the networks
+        return f"uct:{MOST_SIMULATIONS}"
 
 
 class _KaggleAgent:

@@ -114,6 +114,25 @@ class GateConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """How the best network is held against exact play, for people to see; no other part of the run knows the result."""
+
+    every: int = 1
+    """Iterations between two evaluations; 0 for none. There are none on boards other than the standard one."""
+    positions: int = 40
+    """Positions of each of the six packaged sets."""
+    simulations: int = 64
+    """Simulations a position; the raw network is judged as well."""
+
+    def __post_init__(self) -> None:
+        if self.every < 0:
+            raise ValueError(f"every must not be negative, not {self.every}")
+        for name in ("positions", "simulations"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """A run."""
 
@@ -139,6 +158,8 @@ class TrainConfig:
     """Learning."""
     gate: GateConfig = field(default_factory=GateConfig)
     """Gating and matches."""
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    """Errors against exact play."""
 
     def __post_init__(self) -> None:
         for name in ("iterations", "samples", "keep_checkpoints"):
@@ -262,6 +283,7 @@ def _checked(hint: Any, value: Any, name: str) -> Any:
 __all__ = [
     "PRESETS",
     "BoardConfig",
+    "EvaluationConfig",
     "GateConfig",
     "LearningConfig",
     "SizeConfig",

@@ -13,6 +13,8 @@ from alphac4.arena.match import MatchResult, play_match
 from alphac4.arena.openings import balanced_openings
 from alphac4.arena.players import NetworkPlayer, UctPlayer
 from alphac4.checkpoint import Checkpoint, save_checkpoint
+from alphac4.evaluation.positions import packaged_positions
+from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator, cores
 from alphac4.nn.network import PolicyValueNetwork
@@ -23,6 +25,7 @@ from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.learner import Learner
 from alphac4.training.monitor import Monitor
 from alphac4.training.reports import (
+    EvaluationReport,
     IterationReport,
     LearningReport,
     MatchReport,
@@ -31,7 +34,7 @@ from alphac4.training.reports import (
     summarise,
 )
 from alphac4.training.run_folder import RunFolder
-from alphac4.training.strength import elo_over_run, find_warnings, resident_memory_mb
+from alphac4.training.strength import elo_over_run, find_warnings, hold_against_exact_play, resident_memory_mb
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +130,10 @@ class TrainingLoop:
         matches = []
         if every and iteration % every == 0:
             matches = self._classic_matches(self.config.gate.classic_pairs, iteration)
-        seconds = time.perf_counter() - started
+        before_evaluation = time.perf_counter()
+        evaluation = self._evaluate(iteration)
+        ended = time.perf_counter()
+        others = {"matches": before_evaluation - before_matches, "evaluation": ended - before_evaluation}
         self.state.iteration = iteration
         self.state.seconds = time.perf_counter() - self._clock
         self.state.games += selfplay.games
@@ -147,8 +153,9 @@ class TrainingLoop:
             elo_error=rating.error,
             best_iteration=self.state.best_iteration,
             memory_mb=resident_memory_mb(),
-            time_shares=_time_shares(selfplay, learning, gate, time.perf_counter() - before_matches, seconds),
-            warnings=find_warnings(selfplay, gate, history),
+            time_shares=_time_shares(selfplay, learning, gate, others, ended - started),
+            warnings=find_warnings(selfplay, gate, history, evaluation),
+            evaluation=evaluation,
         )
         self.state.samples = self.folder.replay.total
         self.state.learner = self.learner.state()
@@ -248,6 +255,15 @@ class TrainingLoop:
             reports.append(_match_report(ours.name, classic.name, result, started))
         return reports
 
+    def _evaluate(self, iteration: int) -> EvaluationReport | None:
+        """The best network against exact play; the solver judges and never teaches: only reports carry the result."""
+        config = self.config.evaluation
+        if not config.every or iteration % config.every or self.geometry != STANDARD:
+            return None
+        evaluator = self._match_evaluators[1]
+        evaluator.update(self.best)
+        return hold_against_exact_play(evaluator, packaged_positions(config.positions), config.simulations)
+
     def _player(self, side: int, network: PolicyValueNetwork, iteration: int, simulations: int) -> NetworkPlayer:
         """The network of an iteration as a player; the two sides of a match have an evaluator each."""
         evaluator = self._match_evaluators[side]
@@ -304,7 +320,7 @@ def _match_report(
 
 
 def _time_shares(
-    selfplay: SelfPlayReport, learning: LearningReport, gate: MatchReport, matches: float, seconds: float
+    selfplay: SelfPlayReport, learning: LearningReport, gate: MatchReport, others: Mapping[str, float], seconds: float
 ) -> dict[str, float]:
     """Shares of an iteration's wall time, self-play split into network and tree."""
     spent = {
@@ -312,7 +328,7 @@ def _time_shares(
         "self-play: tree": selfplay.seconds * selfplay.tree_share,
         "learning": learning.seconds,
         "gate": gate.seconds,
-        "matches": matches,
+        **others,
     }
     spent["other"] = max(0.0, seconds - sum(spent.values()))
     return {name: value / seconds for name, value in spent.items()}

@@ -23,6 +23,9 @@ SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
 LAYOUT = {
     "Is it getting stronger?": {
         "Elo of the best network": ["Multiline", ["strength/elo$", "strength/elo_low", "strength/elo_high"]],
+        "moves that err against exact play, raw network": ["Multiline", ["strength/move error raw .*"]],
+        "moves that err against exact play, with search": ["Multiline", ["strength/move error search .*"]],
+        "error of the value against exact play": ["Multiline", ["strength/value error .*"]],
         "score of each candidate against the best": ["Multiline", ["gate/score"]],
         "score against classic MCTS": ["Multiline", ["strength/against .*"]],
     },
@@ -142,6 +145,11 @@ def scalars(report: IterationReport) -> dict[str, float]:
     values |= {f"time/{name}": share for name, share in report.time_shares.items()}
     if report.gate is not None:
         values |= {"gate/score": report.gate.score, "gate/promoted": float(bool(report.gate.accepted))}
+    if report.evaluation is not None:
+        for name, figures in (("raw", report.evaluation.raw), ("search", report.evaluation.search)):
+            values |= {f"strength/move error {name} {part}": error for part, error in figures.errors.items()}
+            values[f"strength/move error {name} all"] = figures.error
+            values[f"strength/value error {name}"] = figures.value_error
     values |= {f"strength/against {match.opponent}": match.score for match in report.matches}
     return values
 

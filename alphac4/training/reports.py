@@ -92,6 +92,27 @@ class MatchReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExactPlayFigures:
+    """What the best network did in positions with exact scores."""
+
+    errors: dict[str, float]  # share of moves whose outcome is worse than the best move's, by set
+    error: float  # over all sets
+    low: float  # 95 % interval
+    high: float
+    value_error: float  # mean distance of the predicted value from the exact outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationReport:
+    """The best network against exact play: for people to see, and for nothing else."""
+
+    positions: int  # in all sets
+    simulations: int  # a position, of the search
+    raw: ExactPlayFigures  # the network's policy and value
+    search: ExactPlayFigures
+
+
+@dataclass(frozen=True, kw_only=True)
 class IterationReport:
     """Everything about one iteration."""
 
@@ -110,6 +131,7 @@ class IterationReport:
     memory_mb: float  # resident memory of the process
     time_shares: dict[str, float]  # share of the iteration's wall time by phase
     warnings: list[str]  # signs of collapse or regression, in words
+    evaluation: EvaluationReport | None = None  # where there was one
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -125,6 +147,10 @@ class IterationReport:
         data["learning"] = LearningReport(**data["learning"])
         data["gate"] = MatchReport(**data["gate"]) if data["gate"] else None
         data["matches"] = [MatchReport(**match) for match in data["matches"]]
+        if data.get("evaluation"):
+            for name in ("raw", "search"):
+                data["evaluation"][name] = ExactPlayFigures(**data["evaluation"][name])
+            data["evaluation"] = EvaluationReport(**data["evaluation"])
         return cls(**data)
 
 
@@ -159,9 +185,12 @@ def summarise(report: IterationReport) -> str:
     gate = report.gate
     promoted = "" if gate is None else f", gate {gate.score:.2f} {'promoted' if gate.accepted else 'kept the old one'}"
     matches = "".join(f", {match.score:.2f} against {match.opponent}" for match in report.matches)
+    judged, errors = report.evaluation, ""
+    if judged is not None:
+        errors = f", errs {judged.raw.error:.1%} raw, {judged.search.error:.1%} at {judged.simulations}"
     return (
         f"iteration {report.iteration} after {report.seconds_total / 60:.1f} min: "
         f"{report.selfplay.evaluations_per_second:,.0f} evaluations/s, "
         f"loss {report.learning.policy_loss:.3f} + {report.learning.value_loss:.3f}{promoted}, "
-        f"Elo {report.elo:+.0f} ± {report.elo_error:.0f}{matches}"
+        f"Elo {report.elo:+.0f} ± {report.elo_error:.0f}{errors}{matches}"
     )

@@ -36,7 +36,8 @@ logger = logging.getLogger(__name__)
 
 STATE_FORMAT = "alphac4-run-state"
 STATE_VERSION = 1
-CHANGEABLE = ("iterations", "device", "backend", "keep_checkpoints", "gate")  # may differ when a run goes on
+# What may differ when a run goes on.
+CHANGEABLE = ("iterations", "device", "backend", "keep_checkpoints", "gate", "evaluation")
 
 
 class RunError(ValueError):

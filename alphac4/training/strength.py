@@ -5,7 +5,17 @@ import sys
 from collections.abc import Sequence
 
 from alphac4.arena.ratings import Rating, fit_ratings
-from alphac4.training.reports import IterationReport, MatchReport, SelfPlayReport
+from alphac4.evaluation.accuracy import judge_moves, judge_values
+from alphac4.evaluation.answers import ask_network
+from alphac4.evaluation.positions import PositionSet
+from alphac4.mcts.search import Evaluate
+from alphac4.training.reports import (
+    EvaluationReport,
+    ExactPlayFigures,
+    IterationReport,
+    MatchReport,
+    SelfPlayReport,
+)
 
 
 def elo_over_run(matches: Sequence[MatchReport], best_iteration: int) -> Rating:
@@ -19,7 +29,42 @@ def elo_over_run(matches: Sequence[MatchReport], best_iteration: int) -> Rating:
     return ratings.get(f"iteration {best_iteration}", Rating(elo=0.0, error=0.0))
 
 
-def find_warnings(selfplay: SelfPlayReport, gate: MatchReport, history: Sequence[IterationReport]) -> list[str]:
+def hold_against_exact_play(evaluator: Evaluate, sets: Sequence[PositionSet], simulations: int) -> EvaluationReport:
+    """The network's errors, raw and with search, judged by the solver's scores.
+
+    The report is for people: what it says must not reach learning, the gate or the choice of the best network, or the
+    solver would teach.
+    """
+    found = []
+    for budget in (0, simulations):
+        answers = ask_network(evaluator, sets, budget, threads=1)
+        assert answers.values is not None
+        error = judge_moves(sets, answers.columns).error
+        figures = ExactPlayFigures(
+            errors={
+                part.name: judge_moves([part], [columns]).error.value
+                for part, columns in zip(sets, answers.columns, strict=True)
+            },
+            error=error.value,
+            low=error.low,
+            high=error.high,
+            value_error=judge_values(sets, answers.values).absolute.value,
+        )
+        found.append(figures)
+    return EvaluationReport(
+        positions=sum(map(len, sets)),
+        simulations=simulations,
+        raw=found[0],
+        search=found[1],
+    )
+
+
+def find_warnings(
+    selfplay: SelfPlayReport,
+    gate: MatchReport,
+    history: Sequence[IterationReport],
+    evaluation: EvaluationReport | None = None,
+) -> list[str]:
     """Signs of collapse or regression, in words; empty when all is well."""
     found = []
     common, games = max(selfplay.openings.values(), default=0), max(selfplay.games, 1)
@@ -36,6 +81,31 @@ def find_warnings(selfplay: SelfPlayReport, gate: MatchReport, history: Sequence
         scores = [match.score for report in history for match in report.matches if match.opponent == opponent]
         if len(scores) >= 2 and scores[-1] < max(scores[:-1]) - 0.2:
             found.append(f"score against {opponent} fell from {max(scores[:-1]):.2f} to {scores[-1]:.2f}")
+    if gate.accepted and evaluation is not None:
+        found += _risen_errors(evaluation, history)
+    return found
+
+
+def _risen_errors(now: EvaluationReport, history: Sequence[IterationReport]) -> list[str]:
+    """Errors against exact play clearly above the run's fewest: the 95 % intervals do not touch.
+
+    That is stricter than a test at 5 %, as it should be: the fewest of many evaluations were lucky as well.
+    """
+    before = [
+        (past.iteration, past.evaluation)
+        for past in history
+        if past.evaluation is not None
+        and (past.evaluation.positions, past.evaluation.simulations) == (now.positions, now.simulations)
+    ]
+    found = []
+    for name, budget in (("raw", "raw"), ("search", f"with {now.simulations} simulations")):
+        figures: ExactPlayFigures = getattr(now, name)
+        least = min(((getattr(past, name), n) for n, past in before), key=lambda pair: pair[0].error, default=None)
+        if least is not None and figures.low > least[0].high:
+            found.append(
+                f"the gate has passed a network that errs more against exact play: {budget} in {figures.error:.1%} of "
+                f"the positions, up from {least[0].error:.1%} after iteration {least[1]}"
+            )
     return found
 
 

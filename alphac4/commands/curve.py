@@ -1,0 +1,172 @@
+"""`alphac4 curve`: how a run's networks got better, held against exact play."""
+
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tqdm import tqdm
+
+from alphac4.checkpoint import Checkpoint, load_checkpoint
+from alphac4.commands.evaluate import parse_budgets
+from alphac4.evaluation.accuracy import judge_moves
+from alphac4.evaluation.answers import BATCH, ask_network
+from alphac4.evaluation.pictures import check_picture
+from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
+from alphac4.files import append_line
+from alphac4.nn.evaluator import Evaluator, cores
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveOptions:
+    """Judge every network that a run has kept, and draw the errors against minutes and evaluations.
+
+    A run keeps all its networks with ``alphac4 train --keep-checkpoints 1000``.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run's folder."""
+    simulations: str = "0,600"
+    """Simulations a position; each is judged. 0 is the raw network."""
+    positions: tuple[Path, ...] = ()
+    """Files of positions to take instead of the package's six sets; see `alphac4 evaluate`."""
+    count: int | None = None
+    """Only the first so many positions of each set."""
+    every: int = 1
+    """Judge each so-many-th network, counted from the last."""
+    picture: Path = Path("curve.png")
+    """The picture to draw."""
+    output: Path | None = None
+    """A file of JSON lines for the figures."""
+    backend: str = "auto"
+    """Inference backend."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """One network's errors with one budget."""
+
+    iteration: int
+    minutes: float  # of training until then
+    evaluations: int  # network evaluations in self-play until then
+    simulations: int
+    errors: dict[str, float]  # share of moves that err, by set
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse and run."""
+    return run(tyro.cli(CurveOptions, args=arguments, prog="alphac4 curve"))
+
+
+def run(options: CurveOptions) -> int:
+    """Judge, print, draw."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    check_picture(options.picture)
+    budgets = parse_budgets(options.simulations)
+    if options.every < 1 or (options.count is not None and options.count < 1):
+        raise ValueError("--every and --count must be at least 1")
+    sets: Sequence[PositionSet] = [load_positions(path) for path in options.positions] or packaged_positions()
+    sets = [part.head(options.count) if options.count is not None else part for part in sets]
+    progress = progress_of(options.run)
+    points = []
+    for path in tqdm(find_checkpoints(options.run, options.every), desc="networks", disable=None):
+        for point in judge(load_checkpoint(path), sets, budgets, progress, options.backend):
+            points.append(point)
+            errors = "  ".join(f"{name} {share:.1%}" for name, share in point.errors.items())
+            print(f"iteration {point.iteration}, {point.minutes:.1f} min, {point.simulations} simulations: {errors}")
+            if options.output is not None:
+                append_line(options.output, json.dumps(asdict(point)))
+    draw(points, options.picture)
+    return 0
+
+
+def find_checkpoints(folder: Path, every: int = 1) -> list[Path]:
+    """The numbered networks of a run, each ``every``-th, the last one included.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    inner = folder / "checkpoints"
+    paths = sorted((inner if inner.is_dir() else folder).glob("[0-9]*.safetensors"))
+    if not paths:
+        raise ValueError(f"{folder}: no networks of a run here")
+    return paths[::-1][::every][::-1]
+
+
+def progress_of(folder: Path) -> dict[int, tuple[float, int]]:
+    """Seconds and evaluations until the end of each iteration, from a run's reports.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    try:
+        lines = (folder / "reports.jsonl").read_text().splitlines()
+        reports = [json.loads(line) for line in lines]
+        found = {int(r["iteration"]): (float(r["seconds_total"]), int(r["evaluations_total"])) for r in reports}
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{folder}: no reports of a run here") from error
+    return {0: (0.0, 0)} | found
+
+
+def judge(
+    checkpoint: Checkpoint,
+    sets: Sequence[PositionSet],
+    budgets: Sequence[int],
+    progress: Mapping[int, tuple[float, int]],
+    backend: str = "auto",
+) -> list[CurvePoint]:
+    """One network's errors with each budget; ``progress`` is `progress_of` its run."""
+    evaluator = Evaluator(checkpoint.network, batch_size=BATCH, streams=cores(), backend=backend)
+    provenance: dict[str, Any] = dict(checkpoint.provenance)
+    iteration = int(provenance.get("iteration", 0))
+    seconds, evaluations = progress.get(iteration, (0.0, 0))
+    points = []
+    for budget in budgets:
+        answers = ask_network(evaluator, sets, budget)
+        points.append(
+            CurvePoint(
+                iteration=iteration,
+                minutes=seconds / 60,
+                evaluations=evaluations,
+                simulations=budget,
+                errors={
+                    part.name: judge_moves([part], [columns]).error.value
+                    for part, columns in zip(sets, answers.columns, strict=True)
+                },
+            )
+        )
+    return points
+
+
+def draw(points: Sequence[CurvePoint], path: Path) -> None:
+    """A panel for each budget against minutes, and one for the last budget against evaluations."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    budgets = sorted({point.simulations for point in points})
+    panels = [(budget, "minutes") for budget in budgets] + [(budgets[-1], "evaluations")]
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(5 * len(panels), 4.4), squeeze=False, layout="constrained")
+    for place, (budget, against) in zip(axes[0], panels, strict=True):
+        rows = sorted((p for p in points if p.simulations == budget), key=lambda p: p.iteration)
+        across = [row.minutes if against == "minutes" else row.evaluations / 1e6 for row in rows]
+        for name in rows[0].errors:
+            errors = [max(100 * row.errors[name], 0.05) for row in rows]
+            place.plot(across, errors, marker=".", ms=4, lw=1.3, label=name)
+        place.set_yscale("log")
+        place.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
+        place.yaxis.set_minor_formatter(NullFormatter())
+        place.set_yticks([0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50])
+        place.grid(alpha=0.3)
+        place.set_title("raw network" if budget == 0 else f"{budget} simulations")
+        place.set_xlabel("minutes of training" if against == "minutes" else "million evaluations in self-play")
+        place.set_ylabel("moves that err, %")
+    axes[0][0].legend(fontsize="small")
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)

@@ -1,0 +1,115 @@
+"""`alphac4 evaluate`: how good a network or any player is, measured against exact play."""
+
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from alphac4.arena.specifications import SPECIFICATIONS, common_geometry
+from alphac4.evaluation.pictures import check_picture, save_picture
+from alphac4.evaluation.positions import SETS, PositionSet, load_positions, packaged_positions
+from alphac4.evaluation.report import ALL, UNTRAINED, StrengthReport, summarise_sets
+from alphac4.evaluation.strength import Measurement, as_checkpoint, prepare, prepare_network, untrained
+from alphac4.evaluation.table import as_text
+from alphac4.files import write_atomically
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """What to measure."""
+
+    player: Annotated[str, tyro.conf.Positional] = "best"
+    """A checkpoint (FILE.safetensors, best or fast), which is measured with every budget, or any other player."""
+    simulations: str = "0,1,32,100,600,1600"
+    """Simulations a position, for networks; each is measured. 0 is the raw network, without any look ahead."""
+    positions: tuple[Path, ...] = ()
+    """Files to take instead of the package's six sets: lines with moves, then a score for each column."""
+    count: int | None = None
+    """Only the first so many positions of each set."""
+    reference: tuple[str, ...] = ()
+    """Other players to set beside. A checkpoint's untrained twin is always in its report."""
+    games: int = 0
+    """Games against the perfect player, half of them with the first move."""
+    games_simulations: int = 100
+    """Simulations a move of networks in those games."""
+    json: str | None = None
+    """A file for the report as JSON; - prints it instead of the tables."""
+    picture: Path | None = None
+    """A file for the report as a picture, such as strength.png."""
+    seed: int = 0
+    """Fixes searches, games and the untrained network."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where networks run."""
+    backend: str = "auto"
+    """Inference backend; auto measures all and takes the fastest."""
+
+
+DESCRIPTION = f"""\
+Measure a network, or any player, against exact play.
+
+A move errs if its outcome (win, draw or loss) is worse than the best move's. The package brings six sets of positions
+with exact scores, by the stage of the game and by how far its end is. Players are written
+
+{SPECIFICATIONS}"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse and run."""
+    return run(tyro.cli(EvaluateOptions, args=arguments, prog="alphac4 evaluate", description=DESCRIPTION))
+
+
+def run(options: EvaluateOptions) -> int:
+    """Measure, then print the tables or JSON."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    sets = _sets(options)
+    if options.games < 0 or options.games_simulations < 0:
+        raise ValueError("--games and --games-simulations must not be negative")
+    measurement = Measurement(
+        sets=sets,
+        budgets=parse_budgets(options.simulations),
+        games=options.games,
+        games_simulations=options.games_simulations,
+        seed=options.seed,
+        device=options.device,
+        backend=options.backend,
+    )
+    if options.picture is not None:
+        check_picture(options.picture)
+    subjects = [prepare(options.player, measurement)]
+    checkpoint = as_checkpoint(options.player)
+    if checkpoint is not None:
+        subjects.append(prepare_network(UNTRAINED, untrained(checkpoint, options.seed), measurement))
+    subjects += [prepare(name, measurement) for name in options.reference]
+    report = StrengthReport(sets=summarise_sets(sets), subjects=[measure() for measure in subjects])
+    if options.json is not None and options.json != "-":
+        write_atomically(Path(options.json), report.to_json().encode())
+    if options.picture is not None:
+        save_picture(report, options.picture)
+    print(report.to_json() if options.json == "-" else as_text(report))
+    return 0
+
+
+def parse_budgets(text: str) -> list[int]:
+    """Numbers of simulations from a text such as "0,100,600", ascending."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words or not all(word.isdecimal() for word in words):
+        raise ValueError(f"--simulations takes numbers such as 0,100,600, not {text!r}")
+    return sorted({int(word) for word in words})
+
+
+def _sets(options: EvaluateOptions) -> Sequence[PositionSet]:
+    if options.count is not None and options.count < 1:
+        raise ValueError(f"--count must be at least 1, not {options.count}")
+    if not options.positions:
+        return packaged_positions(options.count)
+    geometry = common_geometry((options.player,))
+    sets = [load_positions(path, geometry) for path in options.positions]
+    names = [part.name for part in sets]
+    if len({*names, ALL}) <= len(names):
+        raise ValueError(f"--positions needs files of different names, none of them {ALL!r}, not {', '.join(names)}")
+    sets.sort(key=lambda part: SETS.index(part.name) if part.name in SETS else len(SETS))
+    return [part.head(options.count or len(part)) for part in sets]

@@ -1,0 +1,1 @@
+"""Strength against exact play: the judge, from which nothing flows back into learning."""

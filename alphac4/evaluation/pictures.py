@@ -1,0 +1,141 @@
+"""The strength report as a picture."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
+
+from alphac4.evaluation.report import ALL, UNTRAINED, StrengthReport, SubjectReport
+
+OURS, GREY = "#1f4e9c", "#8a8f98"
+OTHERS = ("#d7263d", "#e39b0b", "#2a9d4b", "#7b3fa0")
+
+
+def check_picture(path: Path) -> None:
+    """Tell before anything is measured whether a picture can go there.
+
+    Raises:
+        ValueError: for a suffix that is no format known.
+    """
+    if path.suffix[1:] not in FigureCanvasAgg.get_supported_filetypes():  # type: ignore[no-untyped-call]
+        raise ValueError(f"{path}: a picture's name must end in .png, .svg or .pdf")
+
+
+def save_picture(report: StrengthReport, path: Path) -> None:
+    """Draw the report to a file whose suffix tells the format."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draw(report).savefig(path, dpi=130)
+
+
+def draw(report: StrengthReport) -> Figure:
+    """Move errors of every subject by set and budget, calibration, and the plies of slips where games were played."""
+    played = [subject for subject in report.subjects if subject.games is not None]
+    valued = [subject for subject in report.subjects if any(budget.sets[ALL].value for budget in subject.budgets)]
+    panels = len(report.sets) + bool(valued) + bool(played)
+    columns = 5 if panels > 8 else min(panels, 4)
+    rows = -(-panels // columns)
+    figure = Figure(figsize=(3.4 * columns, 3.1 * rows + 0.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    all_axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for axes in all_axes[panels:]:
+        axes.set_visible(False)
+    colours = _colours(report)
+    for part, axes in zip(report.sets, all_axes, strict=False):
+        _draw_errors(axes, report, part.name, colours)
+        axes.set_title(f"{part.name} ({part.positions} positions)", fontsize=10)
+    for axes in all_axes[: len(report.sets) : columns]:
+        axes.set_ylabel("moves that err, % (square-root scale)", fontsize=8)
+    rest = all_axes[len(report.sets) :]
+    if valued:
+        _draw_calibration(rest.pop(0), valued, colours)
+    if played:
+        _draw_slips(rest.pop(0), played, colours)
+    shown = dict(zip(*reversed(all_axes[0].get_legend_handles_labels()), strict=True))
+    names = [subject.name for subject in report.subjects]
+    figure.legend([shown[name] for name in names], names, loc="outside lower center", ncols=4, fontsize=9)
+    figure.suptitle(f"{report.subjects[0].name} against exact play (95 % intervals)", fontsize=12)
+    return figure
+
+
+def _colours(report: StrengthReport) -> dict[str, str]:
+    """A colour for each subject; when they run out they begin again."""
+    colours = {report.subjects[0].name: OURS, UNTRAINED: GREY}
+    others = [subject.name for subject in report.subjects if subject.name not in colours]
+    return colours | {name: OTHERS[index % len(OTHERS)] for index, name in enumerate(others)}
+
+
+def _draw_errors(axes: Axes, report: StrengthReport, name: str, colours: Mapping[str, str]) -> None:
+    """A curve over the budgets for each network, and a level for each player that has none."""
+    budgets = sorted({b.simulations for s in report.subjects for b in s.budgets if b.simulations is not None})
+    for index, subject in enumerate(report.subjects):
+        errors = [budget.sets[name].moves.error for budget in subject.budgets]
+        if subject.budgets[0].simulations is None:
+            # Not clipped: at 0 half of the line would be missing.
+            level = 100 * errors[0].value
+            axes.axhline(level, color=colours[subject.name], linestyle="--", label=subject.name, clip_on=False)
+            continue
+        # Side by side a little, or the bars of one would hide the other's.
+        places = [budgets.index(b.simulations or 0) + 0.012 * len(budgets) * index for b in subject.budgets]
+        bars = [[100 * (e.value - e.low) for e in errors], [100 * (e.high - e.value) for e in errors]]
+        axes.errorbar(
+            places,
+            [100 * e.value for e in errors],
+            bars,
+            color=colours[subject.name],
+            marker="o",
+            markersize=4,
+            elinewidth=1,
+            label=subject.name,
+        )
+    # Square roots show 1 % apart from 2 % next to the untrained network's 50 %, and have a place for 0.
+    axes.set_yscale("function", functions=(lambda y: np.sqrt(np.maximum(y, 0)), np.square))
+    axes.set_yticks([0, 1, 2, 5, 10, 20, 30, 50, 70], minor=False)
+    axes.set_ylim(0, 75)
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.set_xticks(range(len(budgets)), ["raw" if budget == 0 else str(budget) for budget in budgets])
+    axes.tick_params(labelsize=8)
+    axes.set_xlabel("simulations" if budgets else "", fontsize=8)
+    axes.grid(alpha=0.3)
+
+
+def _draw_calibration(axes: Axes, subjects: Sequence[SubjectReport], colours: Mapping[str, str]) -> None:
+    """Mean exact outcome by predicted value with the smallest and the largest budget; area by positions."""
+    axes.plot([-1, 1], [-1, 1], color="black", linewidth=0.8, linestyle=":")
+    for subject in subjects:
+        for budget, style in ((subject.budgets[0], "--"), (subject.budgets[-1], "-")):
+            value = budget.sets[ALL].value
+            if value is None:
+                continue
+            x, y = [b.predicted for b in value.bins], [b.outcome for b in value.bins]
+            total = sum(b.count for b in value.bins)
+            sizes = [4 + 300 * b.count / total for b in value.bins]
+            axes.plot(x, y, color=colours[subject.name], linestyle=style, linewidth=1)
+            axes.scatter(x, y, sizes, color=colours[subject.name], alpha=0.5, linewidth=0)
+    first, last = (str(b.simulations or "raw") for b in (subjects[0].budgets[0], subjects[0].budgets[-1]))
+    axes.set_title("calibration: " + (f"{first} (dashed), {last}" if first != last else first), fontsize=10)
+    axes.set_xlabel("predicted value (area: positions)", fontsize=8)
+    axes.set_ylabel("mean exact outcome", fontsize=8)
+    axes.tick_params(labelsize=8)
+    axes.set_xlim(-1.1, 1.1)
+    axes.set_ylim(-1.1, 1.1)
+    axes.grid(alpha=0.3)
+
+
+def _draw_slips(axes: Axes, subjects: Sequence[SubjectReport], colours: Mapping[str, str]) -> None:
+    """Ply by ply, the share of the games in which nothing has slipped yet."""
+    for subject in subjects:
+        games = subject.games.games if subject.games is not None else []
+        slipped = sorted(game.slips[0].ply for game in games if game.slips)
+        plies = [0, *slipped, max(len(game.moves) for game in games)]
+        held = [100 * (1 - count / len(games)) for count in [*range(len(slipped) + 1), len(slipped)]]
+        axes.step(plies, held, where="post", color=colours[subject.name])
+    axes.set_title("games against perfect play without a slip", fontsize=10)
+    axes.set_xlabel("ply", fontsize=8)
+    axes.set_ylabel("% of the games", fontsize=8)
+    axes.tick_params(labelsize=8)
+    axes.set_ylim(-3, 103)
+    axes.grid(alpha=0.3)

@@ -1,0 +1,157 @@
+"""Positions with the exact score of every move: the measure of all players."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.game import Geometry, Position
+from alphac4.game.rules import STANDARD
+from alphac4.solver import FULL_COLUMN
+
+SETS = ("begin-hard", "begin-medium", "begin-easy", "middle-medium", "middle-easy", "end-easy")
+PUBLIC_NAMES = {  # Pascal Pons's six test sets: L1 to L3 from begin to end, R1 to R3 from easy to hard
+    "Test_L1_R3": "begin-hard",
+    "Test_L1_R2": "begin-medium",
+    "Test_L1_R1": "begin-easy",
+    "Test_L2_R2": "middle-medium",
+    "Test_L2_R1": "middle-easy",
+    "Test_L3_R1": "end-easy",
+}
+SUFFIX = ".columns"
+
+
+class PositionSetError(ValueError):
+    """A file of positions that cannot be used, and why, in one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionSet:
+    """S unfinished positions of one board with the exact score of every move, for the side that makes it."""
+
+    name: str
+    geometry: Geometry
+    positions: Sequence[Position]
+    scores: npt.NDArray[np.int8]  # [S, A]; `FULL_COLUMN` where a move is not possible
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @cached_property
+    def legal(self) -> npt.NDArray[np.bool_]:
+        """[S, A] which moves are possible."""
+        return np.not_equal(self.scores, FULL_COLUMN)
+
+    @cached_property
+    def outcomes(self) -> npt.NDArray[np.int8]:
+        """[S, A] the outcome of every move: 1 win, 0 draw, -1 loss, `FULL_COLUMN` where it is not possible."""
+        return np.where(self.legal, np.sign(self.scores), np.int8(FULL_COLUMN))
+
+    @cached_property
+    def best_score(self) -> npt.NDArray[np.int8]:
+        """[S] the exact score with best play."""
+        return self.scores.max(axis=1)  # type: ignore[no-any-return]
+
+    @cached_property
+    def best_outcome(self) -> npt.NDArray[np.int8]:
+        """[S] the outcome with best play: 1 win, 0 draw, -1 loss for the side to move."""
+        return np.sign(self.best_score)
+
+    @cached_property
+    def decisive(self) -> npt.NDArray[np.bool_]:
+        """[S] where at least one move errs; elsewhere nobody could go wrong."""
+        worst = np.where(self.legal, self.outcomes, np.int8(1)).min(axis=1)
+        return np.less(worst, self.best_outcome)  # type: ignore[no-any-return]
+
+    def head(self, count: int) -> "PositionSet":
+        """The first ``count`` positions."""
+        return PositionSet(
+            name=self.name,
+            geometry=self.geometry,
+            positions=self.positions[:count],
+            scores=self.scores[:count],
+        )
+
+
+def parse_positions(lines: Iterable[str], source: str, name: str, geometry: Geometry = STANDARD) -> PositionSet:
+    """Read lines of moves followed by a score for each column, '.' where it is full.
+
+    Raises:
+        PositionSetError: in one line that names ``source``, the number of the line and what is wrong with it.
+    """
+    positions, scores = [], []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            position, row = _parse_line(line, geometry)
+        except ValueError as error:
+            raise PositionSetError(f"{source}, line {number}: {error}") from error
+        positions.append(position)
+        scores.append(row)
+    if not positions:
+        raise PositionSetError(f"{source}: holds no positions")
+    return PositionSet(name=name, geometry=geometry, positions=positions, scores=np.array(scores, np.int8))
+
+
+def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
+    """Read a file in the ``.columns`` format; the set is named after it.
+
+    Raises:
+        PositionSetError: if it cannot be read or a line is malformed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise PositionSetError(f"{path}: no such file") from error
+    except UnicodeDecodeError as error:
+        raise PositionSetError(f"{path}: not a text file") from error
+    except OSError as error:
+        raise PositionSetError(f"{path}: cannot be read: {error.strerror}") from error
+    stem = path.name.removesuffix(SUFFIX)
+    return parse_positions(text.splitlines(), str(path), PUBLIC_NAMES.get(stem, stem), geometry)
+
+
+@cache
+def packaged_positions(count: int | None = None) -> tuple[PositionSet, ...]:
+    """The six sets that come with the package, or the first ``count`` positions of each; the standard board."""
+    folder = resources.files("alphac4.evaluation") / "sets"
+    sets = []
+    for name in SETS:
+        lines = (folder / f"{name}{SUFFIX}").read_text(encoding="utf-8").splitlines()
+        sets.append(parse_positions(lines[:count], name, name))
+    return tuple(sets)
+
+
+def format_line(position: Position, scores: Sequence[int | None]) -> str:
+    """The line of a position whose moves are known."""
+    return f"{position.moves} {' '.join('.' if score is None else str(score) for score in scores)}"
+
+
+def _parse_line(line: str, geometry: Geometry) -> tuple[Position, list[int]]:
+    moves, *shown = line.rstrip().split(" ")  # after the empty board's empty move string the line begins with a space
+    if len(shown) != geometry.columns:
+        raise ValueError(f"expected moves and a score for each of {geometry.columns} columns, found {len(shown)}")
+    position = Position.from_moves(moves, geometry)
+    if position.outcome() is not None:
+        raise ValueError(f"the game is over after {moves!r}: there is no move to judge")
+    return position, [_parse_score(text, position, column) for column, text in enumerate(shown)]
+
+
+def _parse_score(text: str, position: Position, column: int) -> int:
+    if position.is_legal(column) == (text == "."):
+        state = "can be played, but has no score" if text == "." else f"is full, but has the score {text}"
+        raise ValueError(f"column {column + 1} {state}")
+    if text == ".":
+        return FULL_COLUMN
+    try:
+        score = int(text)
+    except ValueError as error:
+        raise ValueError(f"column {column + 1}: {text!r} is no score") from error
+    if abs(score) > (position.geometry.cells + 1 - position.plies) // 2:
+        raise ValueError(f"column {column + 1}: a score of {score} is impossible after {position.plies} stones")
+    return score

@@ -1,0 +1,122 @@
+import dataclasses
+import json
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+
+from alphac4 import cli
+from alphac4.checkpoint import load_checkpoint
+from alphac4.training.config import TrainConfig, from_dict
+from alphac4.training.loop import TrainingLoop
+from alphac4.training.monitor import LAYOUT, scalars
+from alphac4.training.reports import EvaluationReport, ExactPlayFigures, IterationReport, summarise
+from alphac4.training.strength import find_warnings
+
+TINY = {
+    "iterations": 2,
+    "samples": 300,
+    "backend": "torch-fp32",
+    "network": {"channels": 8, "blocks": 1},
+    "selfplay": {"games": 16, "full_simulations": 8, "fast_simulations": 4},
+    "learning": {"batch_size": 64},
+    "gate": {"pairs": 1, "simulations": 2, "classic_every": 0},
+}
+
+
+def tiny(**evaluation: int) -> TrainConfig:
+    """A run of seconds."""
+    return from_dict(TINY | {"evaluation": evaluation})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run judged at every iteration on six positions."""
+    path = tmp_path_factory.mktemp("judged")
+    TrainingLoop(path, tiny(positions=6, simulations=4)).run()
+    return path
+
+
+def reports(folder: Path) -> list[IterationReport]:
+    """What the run wrote."""
+    return [IterationReport.from_json(line) for line in (folder / "reports.jsonl").read_text().splitlines()]
+
+
+def judged(error: float, iteration: int, like: IterationReport) -> IterationReport:
+    """A report whose network erred in that share of 240 positions, raw and with search."""
+    half = 1.96 * (error * (1 - error) / 240) ** 0.5
+    figures = ExactPlayFigures(errors={}, error=error, low=error - half, high=error + half, value_error=0.5)
+    evaluation = EvaluationReport(positions=240, simulations=64, raw=figures, search=figures)
+    return dataclasses.replace(like, iteration=iteration, evaluation=evaluation)
+
+
+def test_reports_say_what_the_command_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last report's errors and value errors are those of `alphac4 evaluate` for the best network."""
+    arguments = [str(folder / "checkpoints" / "best.safetensors"), "--count", "6", "--simulations", "0,4"]
+    assert cli.main(["evaluate", *arguments, "--backend", "torch-fp32", "--json", "-"]) == 0
+    budgets = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
+    evaluation = reports(folder)[-1].evaluation
+    assert evaluation is not None
+    assert (evaluation.positions, evaluation.simulations) == (36, 4)
+    for figures, budget in zip((evaluation.raw, evaluation.search), budgets, strict=True):
+        assert figures.error == budget["sets"]["all"]["moves"]["error"]["value"]
+        assert figures.value_error == pytest.approx(budget["sets"]["all"]["value"]["absolute"]["value"], abs=1e-6)
+        for name, error in figures.errors.items():
+            assert error == budget["sets"][name]["moves"]["error"]["value"]
+
+
+def test_the_judge_changes_nothing_that_is_learned(folder: Path, tmp_path: Path) -> None:
+    """A run that is never judged ends with the same weights, bit for bit, and the same promotions."""
+    TrainingLoop(tmp_path, tiny(every=0)).run()
+    for iteration in (1, 2):
+        name = f"checkpoints/{iteration:06d}.safetensors"
+        with_judge, without = (load_checkpoint(path / name).network.state_dict() for path in (folder, tmp_path))
+        assert all(torch.equal(with_judge[key], without[key]) for key in without)
+    gates = [[report.gate.accepted for report in reports(path) if report.gate] for path in (folder, tmp_path)]
+    assert gates[0] == gates[1]
+    assert [report.evaluation for report in reports(tmp_path)] == [None, None]
+
+
+def test_curves_and_the_line_show_the_errors(folder: Path) -> None:
+    """Every set, raw and with search, has its curve; the custom page's patterns find them; the line has both."""
+    report = reports(folder)[-1]
+    curves = [tag for tag in scalars(report) if "error" in tag and tag.startswith("strength/")]
+    assert len(curves) == 2 * 7 + 2
+    patterns = [pattern for chart in LAYOUT["Is it getting stronger?"].values() for pattern in chart[1]]
+    for kind in ("move error raw", "move error search", "value error"):
+        assert f"strength/{kind} .*" in patterns
+    assert report.evaluation is not None
+    assert f"errs {report.evaluation.raw.error:.1%} raw, {report.evaluation.search.error:.1%} at 4" in summarise(report)
+
+
+def test_a_run_goes_on_with_another_judge(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Like the gate's settings, the judge's may change between sessions; reports from before it existed are read."""
+    line = json.loads(reports(folder)[0].to_json())
+    del line["evaluation"]
+    assert IterationReport.from_json(json.dumps(line)).evaluation is None
+    with caplog.at_level(logging.INFO):
+        history = TrainingLoop(folder, from_dict(TINY | {"evaluation": {"every": 0}})).run()
+    assert [report.iteration for report in history] == [1, 2]
+
+
+def test_a_clear_rise_of_errors_is_warned_of_while_the_gate_passes(folder: Path) -> None:
+    """5 % to 20 % of 240 positions is clear, 5 % to 8 % is not; a candidate that the gate refused changes nothing."""
+    like = reports(folder)[-1]
+    assert like.gate is not None
+    passed, refused = (dataclasses.replace(like.gate, accepted=accepted) for accepted in (True, False))
+    history = [judged(0.3, 1, like), judged(0.05, 2, like), judged(0.1, 3, like)]
+    found = find_warnings(like.selfplay, passed, history, judged(0.2, 4, like).evaluation)
+    messages = [warning for warning in found if "exact play" in warning]
+    assert len(messages) == 2
+    assert "raw in 20.0% of the positions, up from 5.0% after iteration 2" in messages[0]
+    for gate, error in ((passed, 0.08), (refused, 0.2)):
+        quiet = find_warnings(like.selfplay, gate, history, judged(error, 4, like).evaluation)
+        assert not [warning for warning in quiet if "exact play" in warning]
+
+
+def test_bad_settings_of_the_judge_are_named() -> None:
+    """No positions, no simulations or a negative interval make no sense."""
+    for name, value in (("positions", 0), ("simulations", 0), ("every", -1)):
+        with pytest.raises(ValueError, match=name):
+            tiny(**{name: value})
