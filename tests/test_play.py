@@ -38,7 +38,7 @@ def run_game(lines: list[str], sides: tuple[Side, Side], moves: str = "") -> tup
         Screen(output),
         read,
         lambda level: level_player(level, "fast", np.random.default_rng(0)),
-        lambda: Analyst("uct:200"),
+        lambda: Analyst.named("uct:200"),
     )
     game.run()
     return game, output.getvalue()
@@ -132,7 +132,7 @@ def test_a_session_keeps_its_game_when_a_move_is_refused() -> None:
 
 def test_analysis_adds_up_and_is_json() -> None:
     """Visits are the simulations, shares and win/draw/loss add up to 1, and the best move is a legal one."""
-    analyst = Analyst("uct:500", seed=1)
+    analyst = Analyst.named("uct:500", seed=1)
     position = Position.from_moves("44444")
     analysis = analyst.analyze(position)
     assert analysis.finished
@@ -145,7 +145,7 @@ def test_analysis_adds_up_and_is_json() -> None:
 
 def test_analysis_keeps_its_tree_and_can_be_stopped() -> None:
     """The next position of the game starts with the visits it already has; a stop ends a long search at once."""
-    analyst = Analyst("uct:3000")
+    analyst = Analyst.named("uct:3000")
     first = analyst.analyze(Position())
     following = Position().play(first.best)
     second = analyst.analyze(following, Budget(simulations=10))

@@ -97,8 +97,8 @@ def run(options: PlayOptions) -> int:
 
     def make_analyst() -> Analyst:
         if not standard and split_checkpoint(options.network)[0] is not None:
-            return Analyst(f"uct:{options.simulations}", geometry=geometry)
-        return Analyst(f"{options.network}@{options.simulations}", geometry=geometry)
+            return Analyst.named(f"uct:{options.simulations}", geometry=geometry)
+        return Analyst.named(f"{options.network}@{options.simulations}", geometry=geometry)
 
     game = TerminalGame(
         session,

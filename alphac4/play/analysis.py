@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -100,19 +100,28 @@ class Analyst:
     The tree is kept between calls as long as one position follows from the last. One call at a time; others wait.
     """
 
-    def __init__(
-        self, specification: str, *, geometry: Geometry = STANDARD, threads: int | None = None, seed: int = 0
-    ) -> None:
-        player = parse_player(
-            specification, rng=np.random.default_rng(seed), geometry=geometry, batch_size=1, threads=threads
-        )
-        if not isinstance(player, UctPlayer | NetworkPlayer):
-            raise ValueError(f"{specification!r} searches no tree; analysis takes a checkpoint or uct")
+    def __init__(self, player: NetworkPlayer | UctPlayer) -> None:
         self.name = player.name
         self.budget = player.budget or Budget(simulations=1)
         self._search: TreeSearch = player.tree_search
         self._search.reuse = True
         self._lock = threading.Lock()
+
+    @classmethod
+    def named(
+        cls, specification: str, *, geometry: Geometry = STANDARD, threads: int | None = None, seed: int = 0
+    ) -> Self:
+        """The analyst of a player's specification.
+
+        Raises:
+            ValueError: if there is no such player, or it searches no tree.
+        """
+        player = parse_player(
+            specification, rng=np.random.default_rng(seed), geometry=geometry, batch_size=1, threads=threads
+        )
+        if not isinstance(player, UctPlayer | NetworkPlayer):
+            raise ValueError(f"{specification!r} searches no tree; analysis takes a checkpoint or uct")
+        return cls(player)
 
     def warm_up(self) -> None:
         """Load whatever the first search needs, so that it does not pay for it."""

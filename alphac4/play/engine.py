@@ -104,7 +104,7 @@ class Engine:
 
     def _loaded(self) -> Analyst:
         if self._analyst is None:
-            self._analyst = Analyst(self.options.player, geometry=self.geometry)
+            self._analyst = Analyst.named(self.options.player, geometry=self.geometry)
         return self._analyst
 
     def _on_c4i(self, _arguments: list[str]) -> None:
@@ -129,7 +129,7 @@ class Engine:
             raise EngineError("write: setoption name N value V")
         name, value = arguments[1].lower(), " ".join(arguments[3:])
         if name == "player":
-            self._analyst = Analyst(value, geometry=self.geometry)  # so that a bad one is told now
+            self._analyst = Analyst.named(value, geometry=self.geometry)  # so that a bad one is told now
             self.options.player = value
         elif name == "nodes":
             self.options.nodes = _positive(value, "nodes")
