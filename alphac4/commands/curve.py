@@ -148,7 +148,7 @@ def draw(points: Sequence[CurvePoint], path: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, NullLocator
 
     budgets = sorted({point.simulations for point in points})
     panels = [(budget, "minutes") for budget in budgets] + [(budgets[-1], "evaluations")]
@@ -157,12 +157,13 @@ def draw(points: Sequence[CurvePoint], path: Path) -> None:
         rows = sorted((p for p in points if p.simulations == budget), key=lambda p: p.iteration)
         across = [row.minutes if against == "minutes" else row.evaluations / 1e6 for row in rows]
         for name in rows[0].errors:
-            errors = [max(100 * row.errors[name], 0.05) for row in rows]
+            errors = [100 * row.errors[name] for row in rows]
             place.plot(across, errors, marker=".", ms=4, lw=1.3, label=name)
-        place.set_yscale("log")
+        place.set_yscale("symlog", linthresh=0.5, linscale=0.5)  # logarithmic, with room for 0
+        place.set_yticks([0, 0.5, 1, 2, 5, 10, 20, 50])
         place.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
-        place.yaxis.set_minor_formatter(NullFormatter())
-        place.set_yticks([0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50])
+        place.yaxis.set_minor_locator(NullLocator())
+        place.set_ylim(bottom=-0.1)
         place.grid(alpha=0.3)
         place.set_title("raw network" if budget == 0 else f"{budget} simulations")
         place.set_xlabel("minutes of training" if against == "minutes" else "million evaluations in self-play")
