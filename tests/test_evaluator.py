@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -192,3 +195,25 @@ def test_mirror_images_are_judged_alike_once_averaged(network: PolicyValueNetwor
     np.testing.assert_allclose(policy, policy_mirrored[:, ::-1], atol=1e-5)
     np.testing.assert_allclose(value, value_mirrored, atol=1e-6)
     np.testing.assert_allclose(value.sum(axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.skipif("openvino-int8" not in available_backends("cpu", 8, 1, 1), reason="needs openvino")
+def test_ctrl_c_survives_openvino() -> None:
+    """In a process of its own, several times: its plugin's signal stack was too small for Python's handler."""
+    program = """
+import os, signal, threading, time
+import torch
+from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork
+network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=1)).eval()
+Evaluator(network, batch_size=1, threads=1, backend="openvino-fp32")
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    time.sleep(20)
+except KeyboardInterrupt:
+    print("caught")
+"""
+    for _ in range(3):
+        result = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (result.returncode, result.stdout.strip()) == (0, "caught"), result.stderr

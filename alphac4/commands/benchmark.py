@@ -241,7 +241,7 @@ def measure_selfplay(options: BenchmarkOptions, table: Table) -> None:
     """Self-play with the default settings, against the evaluator's rate alone in the same run."""
     config = SelfPlayConfig()
     slots = -(-config.games // cores())
-    evaluator = Evaluator(_network(options), batch_size=slots, streams=cores())
+    evaluator = Evaluator(_network(options), batch_size=slots, streams=cores(), int8=True)
     actors = [Actor(STANDARD, config, evaluator, slots, np.random.default_rng(i)) for i in range(cores())]
     planes = (np.random.default_rng(0).random((slots, 2, 6, 7)) < 0.3).astype(np.float32)
     works: list[Work] = []

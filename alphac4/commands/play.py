@@ -15,6 +15,7 @@ from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, find_level, level_player
 from alphac4.play.session import Session
 from alphac4.play.terminal import Screen, Side, TerminalGame, read_line
+from alphac4.play.web.server import serve
 
 HUMAN = "human"
 
@@ -41,6 +42,14 @@ class PlayOptions:
     """Show the solver's verdict after each move; early positions take it seconds."""
     seed: int | None = None
     """Fixes the players' chance."""
+    web: bool = False
+    """Play in the browser instead: serves a page with the network of --network until Ctrl-C."""
+    host: str = "127.0.0.1"
+    """With --web: the address to listen on; the default is this machine only."""
+    port: int = 8000
+    """With --web: the port; 0 takes a free one."""
+    open: bool = False
+    """With --web: open the page in the browser."""
     rows: int = 6
     """Rows of the board; a checkpoint decides the board itself."""
     columns: int = 7
@@ -73,6 +82,9 @@ def run(options: PlayOptions) -> int:
     """Play until the input ends."""
     if options.simulations < 1:
         raise ValueError(f"--simulations must be at least 1, not {options.simulations}")
+    if options.web:
+        serve(options.network, options.host, options.port, open_browser=options.open)
+        return 0
     board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
     named = tuple(name for name in (options.first, options.second) if name not in ("", HUMAN))
     standard = board == make_geometry()

@@ -139,7 +139,7 @@ def select_ucb1(trees: Trees, t: int, node: int, selection: Selection) -> int:
         if proof >= PROVEN_DRAW:
             open_actions += 1
             untried += trees.visits[t, node, a] == 0
-            if selection.look_ahead and proof > PROVEN_DRAW and proof <= PROVEN_WIN:
+            if not selection.proofs and selection.look_ahead and proof > PROVEN_DRAW and proof <= PROVEN_WIN:
                 return a
     lowest = PROVEN_DRAW if open_actions > 0 else ILLEGAL + 1
     if open_actions == 0:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled
+from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import U64_0, Geometry, column_cells, legal_cells, play
 from alphac4.mcts.heuristics import CHAINS, LINES, LONGEST, NO_EVALUATION, evaluate
 from alphac4.mcts.rollouts import Rollout, rollout, styled_rollout
@@ -103,7 +103,7 @@ class UctConfig:
         return self.rollouts()._replace(evaluation=NO_EVALUATION) == Rollout()
 
 
-@compiled
+@inlined  # passing the trees to another function would cost as much as a short rollout
 def rollout_value(
     geometry: Geometry, trees: Trees, t: int, own: np.uint64, occupied: np.uint64, style: Rollout, plain: bool
 ) -> float:

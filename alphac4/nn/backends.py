@@ -1,6 +1,7 @@
 """Ways to run the network forward: PyTorch on CPU or CUDA, and OpenVINO where it is installed."""
 
 import ctypes
+import functools
 import importlib.util
 import sys
 import threading
@@ -97,8 +98,7 @@ class OpenVinoBackend:
         return requests[size]
 
     def _compile(self, size: int) -> Any:
-        openvino = import_openvino()
-        return openvino.Core().compile_model(
+        return openvino_core().compile_model(
             build_openvino_model(self._network, size, self._ranges), "CPU", self._options
         )
 
@@ -110,6 +110,31 @@ def import_openvino() -> Any:
     import openvino
 
     return openvino
+
+
+@functools.cache
+def openvino_core() -> Any:
+    """OpenVINO's runtime with its CPU plugin loaded, one for the process."""
+    core = import_openvino().Core()
+    core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plugin
+    drop_alternate_signal_stack()
+    return core
+
+
+def drop_alternate_signal_stack() -> None:
+    """Let this thread handle signals on its own stack again. No effect elsewhere than on Linux.
+
+    OpenVINO's plugin gives the thread that loads it a signal stack of 11 KB. Python's handlers ask to run there, and on
+    processors with wide registers the first lookup of a symbol in them overflows it: Ctrl-C was a segmentation fault.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+
+    class SignalStack(ctypes.Structure):
+        _fields_ = [("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+
+    disabled = 2  # SS_DISABLE
+    ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None)
 
 
 def build_openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str, float] | None = None) -> Any:

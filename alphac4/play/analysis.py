@@ -105,6 +105,7 @@ class Analyst:
         self.budget = player.budget or Budget(simulations=1)
         self._search: TreeSearch = player.tree_search
         self._search.reuse = True
+        self._searched: Position | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -129,6 +130,11 @@ class Analyst:
             self._search.search([Position.from_moves("", self._search.geometry)], Budget(simulations=2))
 
     @property
+    def searched(self) -> Position | None:
+        """The position that the tree belongs to."""
+        return self._searched
+
+    @property
     def search(self) -> TreeSearch:
         """The search with its tree, for looking at nodes."""
         return self._search
@@ -147,6 +153,7 @@ class Analyst:
         """
         budget = budget or self.budget
         with self._lock:
+            self._searched = position
             started, done, size = time.perf_counter(), 0, FIRST_SLICE
             while True:
                 if budget.simulations is not None:

@@ -1,0 +1,45 @@
+// The engine behind the page, on the server.
+
+export class Remote {
+  constructor() {
+    this.session = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, "0")).join("");
+  }
+
+  async ask(name, body, signal) {
+    const response = await fetch(`/api/${name}`, {
+      method: body ? "POST" : "GET",
+      body: body && JSON.stringify({ ...body, session: this.session }),
+      headers: body ? { "Content-Type": "application/json" } : {},
+      signal,
+    });
+    if (!response.ok) {
+      const { error } = await response.json().catch(() => ({ error: response.statusText }));
+      throw new Error(error);
+    }
+    return response;
+  }
+
+  async setup() { return (await this.ask("setup")).json(); }
+  async move(moves, level, signal) { return (await this.ask("move", { moves, level }, signal)).json(); }
+  async exact(moves) { return (await this.ask("exact", { moves })).json(); }
+  async node(moves, path) { return (await this.ask("node", { moves, path })).json(); }
+
+  // Analyses as the search goes on, the last one with `finished`.
+  async *analyze(moves, simulations, signal) {
+    const response = await this.ask("analyze", { moves, simulations }, signal);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += value;
+      const lines = text.split("\n");
+      text = lines.pop();
+      for (const line of lines.filter(Boolean)) {
+        const item = JSON.parse(line);
+        if (item.error) throw new Error(item.error);
+        yield item;
+      }
+    }
+  }
+}

@@ -1,0 +1,49 @@
+// The rules: a position is its moves, 0-based columns from the empty board.
+
+export class Rules {
+  constructor(rows, columns, runLength) {
+    Object.assign(this, { rows, columns, runLength });
+  }
+
+  // grid[column] lists who owns each stone from the bottom up: 0 the first player, 1 the second.
+  grid(moves) {
+    const grid = Array.from({ length: this.columns }, () => []);
+    moves.forEach((column, ply) => grid[column].push(ply % 2));
+    return grid;
+  }
+
+  legal(moves) {
+    if (this.result(moves)) return [];
+    const grid = this.grid(moves);
+    return grid.flatMap((stack, column) => (stack.length < this.rows ? [column] : []));
+  }
+
+  // null while play goes on, else { winner: 0, 1 or null, cells: [[column, row], ...] }.
+  result(moves) {
+    const grid = this.grid(moves);
+    const at = (column, row) => grid[column]?.[row];
+    for (let column = 0; column < this.columns; column++) {
+      for (let row = 0; row < grid[column].length; row++) {
+        for (const [right, up] of [[0, 1], [1, 0], [1, 1], [1, -1]]) {
+          const cells = Array.from({ length: this.runLength }, (_, i) => [column + i * right, row + i * up]);
+          const owner = at(column, row);
+          if (cells.every(([c, r]) => r >= 0 && at(c, r) === owner)) return { winner: owner, cells };
+        }
+      }
+    }
+    return moves.length === this.rows * this.columns ? { winner: null, cells: [] } : null;
+  }
+
+  // Columns of a move string, or null if it breaks the rules.
+  read(text) {
+    const moves = [];
+    for (const character of text) {
+      const column = "123456789".indexOf(character);
+      if (column < 0 || !this.legal(moves).includes(column)) return null;
+      moves.push(column);
+    }
+    return moves;
+  }
+}
+
+export const write = (moves) => moves.map((column) => column + 1).join("");

@@ -1,0 +1,122 @@
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("starlette")
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
+]
+PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A server of its own."""
+    command = [sys.executable, "-m", "alphac4.cli", "play", "--web", "--network", "fast", "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    yield server.stdout.readline().split()[2]
+    server.kill()
+    server.wait()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium."""
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def open_page(browser: Any, address: str, size: dict[str, int], errors: list[str]) -> Any:
+    """The page at a size; what it complains of goes to ``errors``."""
+    page = browser.new_page(viewport=size)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.goto(address)
+    page.wait_for_selector(".column[aria-disabled='false']")
+    return page
+
+
+def expect(page: Any, selector: str, pattern: str, timeout: float = 30_000) -> None:
+    """Wait until an element's text matches."""
+    sync_api.expect(page.locator(selector)).to_have_text(re.compile(pattern), timeout=timeout)
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_a_whole_game_with_the_mouse(browser: Any, address: str, size: dict[str, int]) -> None:
+    """Against the beginner, clicking open columns until somebody wins or the board is full."""
+    errors: list[str] = []
+    page = open_page(browser, address, size, errors)
+    page.select_option("#second", "beginner")
+    for _ in range(21):
+        status = page.inner_text("#status")
+        if "wins" in status or "draw." in status:
+            break
+        expect(page, "#status", "to move|wins|A draw", 20_000)
+        lanes = page.query_selector_all(".column[aria-disabled='false']")
+        if lanes:
+            lanes[len(lanes) // 2].click()
+            page.wait_for_timeout(50)
+    expect(page, "#status", "wins|A draw", 20_000)
+    assert not errors
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "wider than the screen"
+    page.close()
+
+
+def test_a_whole_game_with_the_keyboard(browser: Any, address: str) -> None:
+    """Two people: digits, arrows with Enter, undo and redo; then a link brings the position back."""
+    errors: list[str] = []
+    page = open_page(browser, address, DESKTOP, errors)
+    page.select_option("#second", "")
+    page.locator("body").click(position={"x": 2, "y": 2})
+    for key in "11223":
+        page.keyboard.press(key)
+    page.keyboard.press("u")
+    page.keyboard.press("r")
+    page.keyboard.press("3")
+    page.focus(".column[tabindex='0']")  # the middle
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#status") == "Red wins."
+    assert page.url.endswith("#1122334")
+    assert page.locator(".run").count() == 4
+    other = browser.new_page()
+    other.goto(page.url)
+    expect(other, "#status", "Red wins")
+    other.goto(address + "#999")
+    expect(other, "#status", "break the rules")
+    assert not errors
+    page.close()
+    other.close()
+
+
+def test_analysis_tree_and_solver_are_shown(browser: Any, address: str) -> None:
+    """Live bars, a click into the tree, the solver's verdict, stepping through the moves."""
+    errors: list[str] = []
+    page = open_page(browser, address + "#445536", DESKTOP, errors)
+    page.wait_for_selector("#columns tbody tr:nth-child(6)", timeout=30_000)
+    page.click("#exact")
+    expect(page, "#outlook", "solver", 60_000)
+    page.goto(address + "#44")
+    expect(page, "#variation", "simulations", 30_000)
+    page.click("summary")
+    page.wait_for_selector("#nodes button")
+    before = page.inner_text("#nodes")
+    page.click("#nodes li:first-child button")
+    page.wait_for_selector("#path button:nth-child(2)")
+    assert page.inner_text("#nodes") != before
+    page.click("#moves button >> nth=0")
+    assert page.url.endswith("#4")
+    assert not errors
+    page.close()
