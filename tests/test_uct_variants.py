@@ -210,6 +210,33 @@ def test_several_roots_share_the_budget_and_add_up() -> None:
     assert results[0].wdl[0].sum() == pytest.approx(1)
 
 
+def test_merged_trees_show_what_was_played() -> None:
+    """The best line begins with the move, scores are finite where tried, and each position has its own tree."""
+    search = UctSearch(UctConfig(final="ucb"), rng=np.random.default_rng(0), roots=2)
+    positions = [Position.from_moves("1"), Position.from_moves("44")]
+    result = search.search(positions, Budget(simulations=300))
+    for index in range(2):
+        assert result.variations[index][0] == result.moves[index]
+        assert np.isfinite(result.scores[index][result.visits[index] > 0]).all()
+        assert search.node(index, []).position == positions[index]
+
+
+def test_an_untried_move_is_never_the_final_one() -> None:
+    """Five simulations for seven columns: the highest score is infinite, and not played."""
+    for seed in range(10):
+        search = UctSearch(UctConfig(final="ucb"), rng=np.random.default_rng(seed))
+        result = search.search([Position()], Budget(simulations=5))
+        assert result.visits[0, result.moves[0]] > 0
+
+
+def test_time_is_used_up_and_not_much_more() -> None:
+    """Half a second on the empty board takes between half and a bit, whatever a simulation costs."""
+    for config in (UctConfig(), UctConfig(evaluation="chains", use="rollout")):
+        search = UctSearch(config, rng=np.random.default_rng(0))
+        search.search([Position()], Budget(simulations=100))
+        assert search.search([Position()], Budget(seconds=0.5)).seconds >= 0.5
+
+
 def test_a_proof_in_one_of_several_trees_counts() -> None:
     """The forced win of 4455 is proven, merged and played."""
     search = UctSearch(rng=np.random.default_rng(0), roots=3)

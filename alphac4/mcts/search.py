@@ -204,7 +204,7 @@ class TreeSearch(ABC):
             )
             if follows and before is not None and now.moves is not None:
                 for name in now.moves[len(before.moves or "") :]:
-                    advance_root(self.geometry, trees, t, COLUMN_NAMES.index(name))
+                    advance_root(self.geometry, trees, t, COLUMN_NAMES.index(name), self.selection.look_ahead)
             followed.append(follows)
         return followed
 
@@ -340,8 +340,8 @@ class UctSearch(TreeSearch):
         self.roots = roots
         self._pool = ThreadPoolExecutor(threads)
 
-    def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
-        """See `TreeSearch.search`."""
+    def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 4_000_000) -> SearchResult:
+        """See `TreeSearch.search`; a million nodes are a second's work, and memory is taken as it is used."""
         if self.roots == 1:
             return super().search(positions, budget, nodes)
         share = None if budget.simulations is None else -(-budget.simulations // self.roots)
@@ -352,14 +352,21 @@ class UctSearch(TreeSearch):
         if deadline is None:
             list(self._pool.map(lambda t: self._simulate(trees, t, int(targets[t])), range(count)))
             return
-        chunk = max(1, 2000 // count)
+        chunk = max(1, 256 // count)
         left = list(range(count))
         while left and time.perf_counter() < deadline:  # a chunk each in turn, so that all get their share
             goals = [min(root_visits(trees, t) + chunk, int(targets[t])) for t in left]
+            before = time.perf_counter()
             list(self._pool.map(lambda t, goal: self._simulate(trees, t, goal), left, goals))
+            spent = time.perf_counter() - before  # a look at the clock every millisecond or so
+            chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk
             left = [  # the others are proven, out of memory, or done
                 t for t, goal in zip(left, goals, strict=True) if goal <= root_visits(trees, t) < targets[t]
             ]
+
+    def node(self, index: int, path: Sequence[int]) -> NodeView:
+        """See `TreeSearch.node`; of several roots the first."""
+        return super().node(index * self.roots, path)
 
     def _simulate(self, trees: Trees, t: int, target: int) -> None:
         config = self.config
@@ -400,7 +407,8 @@ class UctSearch(TreeSearch):
         value = (parts.value.reshape(-1, self.roots) * per_tree).sum(axis=1) / per_tree.sum(axis=1)
         wdl = (parts.wdl.reshape(-1, self.roots, 3) * per_tree[:, :, None]).sum(axis=1) / per_tree.sum(axis=1)[:, None]
         with np.errstate(invalid="ignore"):
-            scores = np.where(np.isfinite(parts.scores), parts.scores, np.nan).reshape(shape).mean(axis=1)
+            known = np.isfinite(parts.scores).reshape(shape)
+            scores = np.where(known, parts.scores.reshape(shape), 0.0).sum(axis=1) / known.sum(axis=1)
         merged = dataclasses.replace(
             parts,
             moves=parts.moves[:: self.roots],
@@ -412,11 +420,13 @@ class UctSearch(TreeSearch):
             value=value,
             wdl=wdl,
             simulations=parts.simulations.reshape(-1, self.roots).sum(axis=1),
-            variations=[
-                max(parts.variations[i : i + self.roots], key=len) for i in range(0, len(parts.moves), self.roots)
-            ],
         )
-        return dataclasses.replace(merged, moves=self._final_moves(merged))
+        moves = self._final_moves(merged)
+        variations = []
+        for index, move in enumerate(moves):
+            lines = parts.variations[index * self.roots : (index + 1) * self.roots]
+            variations.append(max((line for line in lines if line[:1] == [move]), key=len, default=[int(move)]))
+        return dataclasses.replace(merged, moves=moves, variations=variations)
 
 
 def _win_draw_loss(trees: Trees, count: int, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -238,7 +238,7 @@ def best_action(trees: Trees, t: int) -> int:
 
 
 @compiled
-def advance_root(geometry: Geometry, trees: Trees, t: int, action: int) -> None:
+def advance_root(geometry: Geometry, trees: Trees, t: int, action: int, look_ahead: bool = True) -> None:
     """Make the child after ``action`` the root and keep what the search knows below it.
 
     Nodes only ever point to later ones, so one pass in order can move the kept rows to the front in place.
@@ -247,7 +247,7 @@ def advance_root(geometry: Geometry, trees: Trees, t: int, action: int) -> None:
     own, occupied = play(geometry, trees.own[t], trees.occupied[t], action)
     new_root = trees.child[t, ROOT, action]
     if new_root == NO_NODE:
-        plant(geometry, trees, t, own, occupied)
+        plant(geometry, trees, t, own, occupied, look_ahead)
         return
     trees.own[t] = own
     trees.occupied[t] = occupied

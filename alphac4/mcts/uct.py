@@ -195,8 +195,11 @@ def run_uct(
                     evaluate_moves(geometry, trees, t, leaf, own, occupied, selection.evaluation)
                 if all_moves:
                     tried = try_all_moves(geometry, trees, t, leaf, own, occupied, style, plain)
+                    trees.value[t, leaf] = 0.0
                 else:
-                    backup(trees, t, leaf, rollout_value(geometry, trees, t, own, occupied, style, plain))
+                    value = rollout_value(geometry, trees, t, own, occupied, style, plain)
+                    trees.value[t, leaf] = value
+                    backup(trees, t, leaf, value)
             run += tried
             left -= tried
     return run
@@ -221,6 +224,7 @@ def final_move(
         return int(np.where(legal, proofs, ILLEGAL).argmax())
     means = np.where(visits > 0, values, -np.inf)
     means = np.where(proofs == PROVEN_DRAW, 0.0, means)
-    chosen: Row = {"visits": visits.astype(np.float64), "rate": means, "ucb": scores}[rule]
+    tried_scores = np.where((visits > 0) & np.isfinite(scores), scores, -np.inf)  # an untried move's is infinite
+    chosen: Row = {"visits": visits.astype(np.float64), "rate": means, "ucb": tried_scores}[rule]
     order = np.lexsort((means, chosen))  # ascending by the rule, then by the mean value
     return int(next(action for action in order[::-1] if open_moves[action]))
