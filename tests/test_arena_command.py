@@ -202,7 +202,7 @@ def test_the_order_in_which_parts_finish_does_not_matter() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["random"], "two different players"),
+        ([], "two different players"),
         (["random", "random"], "two different players"),
         (["random", "uct:10", "--games", "3"], "--games must be an even number, not 3"),
         (["random", "uct:10", "--processes", "0"], "--processes must be at least 1"),
