@@ -39,6 +39,8 @@ from alphac4.mcts.uct import UctConfig, final_move, run_uct
 
 Planes = npt.NDArray[np.float32]
 
+NODES_A_SECOND = 1_500_000  # more than classic search makes on one core
+
 
 class Evaluate(Protocol):
     """What a network-guided search asks of a network."""
@@ -340,8 +342,10 @@ class UctSearch(TreeSearch):
         self.roots = roots
         self._pool = ThreadPoolExecutor(threads)
 
-    def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 4_000_000) -> SearchResult:
-        """See `TreeSearch.search`; a million nodes are a second's work, and memory is taken as it is used."""
+    def search(self, positions: Sequence[Position], budget: Budget, nodes: int | None = None) -> SearchResult:
+        """See `TreeSearch.search`; by default there is room for what a fast core can do in the time given."""
+        if nodes is None:
+            nodes = min(4_000_000, int(200_000 + NODES_A_SECOND * (budget.seconds or 0.0)))
         if self.roots == 1:
             return super().search(positions, budget, nodes)
         share = None if budget.simulations is None else -(-budget.simulations // self.roots)
@@ -354,7 +358,7 @@ class UctSearch(TreeSearch):
             return
         chunk = max(1, 256 // count)
         left = list(range(count))
-        while left and time.perf_counter() < deadline:  # a chunk each in turn, so that all get their share
+        while left:  # a chunk each in turn, so that all get their share, and at least one
             goals = [min(root_visits(trees, t) + chunk, int(targets[t])) for t in left]
             before = time.perf_counter()
             list(self._pool.map(lambda t, goal: self._simulate(trees, t, goal), left, goals))
@@ -363,6 +367,8 @@ class UctSearch(TreeSearch):
             left = [  # the others are proven, out of memory, or done
                 t for t, goal in zip(left, goals, strict=True) if goal <= root_visits(trees, t) < targets[t]
             ]
+            if time.perf_counter() > deadline:
+                return
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `TreeSearch.node`; of several roots the first."""
