@@ -1,6 +1,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -133,6 +134,20 @@ def test_limited_time_is_each_positions_own(make: Make, rng: np.random.Generator
     )
     player.choose([Position()] * 4)
     assert searched == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("tree", ["keep", "new"])
+def test_players_keep_trees_between_moves_limited_by_time(tree: str, rng: np.random.Generator) -> None:
+    """Only where they were told to."""
+    player = parse_player(f"uct:0.02s,tree={tree}", rng=rng, threads=1)
+    assert isinstance(player, UctPlayer)
+    player.choose([Position.from_moves(moves) for moves in ("44", "1", "27")])
+    results: list[tuple[Any, ...]] = []
+    result = player.tree_search._result
+    player.tree_search._result = lambda *arguments: results.append(arguments) or result(*arguments)  # type: ignore
+    player.choose([Position.from_moves(moves) for moves in ("2744", "4444")])
+    before = np.concatenate([arguments[2] for arguments in results])
+    assert (before > 0).tolist() == [tree == "keep"] * 2
 
 
 def plain_negamax(position: Position, depth: int, ply: int) -> int:

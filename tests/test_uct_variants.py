@@ -9,10 +9,12 @@ from alphac4.arena.uct_options import UctOptions, describe_uct_options, parse_uc
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, Geometry, make_geometry
 from alphac4.mcts.heuristics import CHAINS, chains_value
+from alphac4.mcts.results import SearchResult
 from alphac4.mcts.rollouts import Rollout, draw_cell, rollout, styled_rollout
-from alphac4.mcts.search import Budget, SearchResult, UctSearch
+from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
 from alphac4.mcts.uct import UctConfig, final_move
+from alphac4.mcts.uct_search import UctSearch
 from alphac4.solver import Solver
 
 VARIANTS = {

@@ -5,8 +5,9 @@ import numpy.typing as npt
 
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.search import Budget, UctSearch
+from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import UNPROVEN
+from alphac4.mcts.uct_search import UctSearch
 
 BALANCE = 0.4  # largest |value| of a balanced opening, of at most 1
 ROLLOUTS = 400  # that judge an opening

@@ -11,9 +11,11 @@ from alphac4.arena.uct_options import UctOptions, describe_uct_options
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, SearchResult, TreeSearch, UctSearch
+from alphac4.mcts.results import SearchResult
+from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, TreeSearch
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.mcts.uct import UctConfig
+from alphac4.mcts.uct_search import UctSearch
 from alphac4.selfplay.replay import make_planes
 from alphac4.solver import shared_solver
 
@@ -220,8 +222,8 @@ def budget_name(budget: Budget) -> str:
 
 
 def _search_each(search: TreeSearch, positions: Sequence[Position], budget: Budget) -> list[SearchResult]:
-    """Search all positions at once, or one after the other if time is limited: each has a right to all of it."""
-    if budget.seconds is None:
+    """Search all positions at once, or with one tree for all in turn if time alone bounds its size."""
+    if budget.seconds is None or search.reuse:
         return [search.search(positions, budget)]
     return [search.search([position], budget) for position in positions]
 

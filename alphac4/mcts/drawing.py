@@ -7,7 +7,8 @@ from html import escape
 
 from alphac4.game import Position
 from alphac4.game.position import column_name
-from alphac4.mcts.search import NodeView, TreeSearch
+from alphac4.mcts.results import NodeView
+from alphac4.mcts.search import TreeSearch
 
 NODE_WIDTH, NODE_HEIGHT = 92, 116
 GAP_ACROSS, GAP_DOWN, MARGIN = 14, 62, 16

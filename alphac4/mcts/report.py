@@ -3,7 +3,7 @@
 import math
 
 from alphac4.game.position import column_name
-from alphac4.mcts.search import SearchResult
+from alphac4.mcts.results import SearchResult
 from alphac4.mcts.tree import ILLEGAL
 
 

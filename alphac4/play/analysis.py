@@ -13,7 +13,8 @@ from alphac4.arena.players import NetworkPlayer, UctPlayer
 from alphac4.arena.specifications import parse_player
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.search import Budget, SearchResult, TreeSearch
+from alphac4.mcts.results import SearchResult
+from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.tree import ILLEGAL
 from alphac4.solver import shared_solver
 from alphac4.solver.solver import best_columns, moves_to_end

@@ -15,7 +15,7 @@ import safetensors.numpy
 
 from alphac4.files import write_atomically
 from alphac4.game.rules import Geometry
-from alphac4.selfplay.returns import root_wdl
+from alphac4.mcts.results import root_wdl
 
 logger = logging.getLogger(__name__)
 

@@ -4,14 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
+from alphac4.mcts.results import root_wdl
 from alphac4.selfplay.game_arrays import Finished
-
-
-def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Win/draw/loss [..., 3] with this value in [-1, 1] and probability of a draw, both [...]."""
-    value = np.asarray(value, np.float64)
-    draw = np.clip(draw, 0.0, 1.0 - np.abs(value))
-    return np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1)
 
 
 def lambda_returns(games: Finished, decay: float, tolerance: float) -> npt.NDArray[np.float64]:

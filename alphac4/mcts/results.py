@@ -1,0 +1,80 @@
+"""What a search saw, for those who use it and those who show it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.game import Position
+from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, node_proof
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResult:
+    """What the searches of B positions saw at their roots."""
+
+    moves: npt.NDArray[np.int64]  # [B] the move to play, 0-based column
+    visits: npt.NDArray[np.int64]  # [B, A]
+    values: npt.NDArray[np.float64]  # [B, A] mean value to the side to move in [-1, 1]; NaN where unvisited
+    priors: npt.NDArray[np.float64]  # [B, A]
+    scores: npt.NDArray[np.float64]  # [B, A] the selection rule's, as the next simulation sees them; NaN if full
+    proofs: npt.NDArray[np.int64]  # [B, A] see `alphac4.mcts.tree`: UNPROVEN, ILLEGAL or a proven outcome
+    value: npt.NDArray[np.float64]  # [B] the root's value to the side to move
+    wdl: npt.NDArray[np.float64]  # [B, 3] its win/draw/loss shares; exact where the root is proven
+    simulations: npt.NDArray[np.int64]  # [B] simulations run for this call
+    seconds: float  # wall time of the whole batch
+    variations: list[list[int]]  # [B] principal variations, 0-based columns
+
+    def describe_proof(self, index: int, column: int) -> str:
+        """What is proven of a move, such as "wins in 3", "draws" or "loses in 4"; empty where nothing is."""
+        return describe_proof(int(self.proofs[index, column]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeView:
+    """What a search knows of one node of its tree."""
+
+    position: Position
+    visits: npt.NDArray[np.int64]  # [A]
+    values: npt.NDArray[np.float64]  # [A] mean value to the side to move; NaN where unvisited
+    priors: npt.NDArray[np.float64]  # [A]
+    scores: npt.NDArray[np.float64]  # [A]
+    proofs: npt.NDArray[np.int64]  # [A]
+    value: float  # the node's own, to its side to move
+    total_visits: int  # of its moves
+
+    def describe_proof(self, column: int) -> str:
+        """What is proven of a move; see `SearchResult.describe_proof`."""
+        return describe_proof(int(self.proofs[column]))
+
+
+def describe_proof(proof: int) -> str:
+    """A proven outcome in words, such as "wins in 3" plies; empty for none."""
+    if proof in (ILLEGAL, UNPROVEN):
+        return ""
+    if proof == PROVEN_DRAW:
+        return "draws"
+    return f"wins in {PROVEN_WIN - proof}" if proof > 0 else f"loses in {PROVEN_WIN + proof}"
+
+
+def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Win/draw/loss [..., 3] with this value in [-1, 1] and probability of a draw, both [...]."""
+    value = np.asarray(value, np.float64)
+    draw = np.clip(draw, 0.0, 1.0 - np.abs(value))
+    return np.clip(np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1), 0.0, 1.0)
+
+
+def principal_variation(trees: Trees, t: int, length: int = 20) -> list[int]:
+    """The moves both sides would play as far as the tree goes: the proven best, else the most visited."""
+    line: list[int] = []
+    node = ROOT
+    while node != NO_NODE and len(line) < length:
+        proof = node_proof(trees, t, node)
+        edges, visits = trees.proof[t, node], trees.visits[t, node]
+        candidates = edges == proof if proof != UNPROVEN else (edges != ILLEGAL) & (visits > 0)
+        if not candidates.any():
+            break
+        action = int(np.argmax(np.where(candidates, visits, -1)))
+        line.append(action)
+        node = int(trees.child[t, node, action])
+    return line

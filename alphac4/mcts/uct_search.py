@@ -1,0 +1,137 @@
+"""Classic MCTS over batches of positions, with any number of threads and root-parallel trees."""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.game import Geometry, Position
+from alphac4.game.rules import STANDARD
+from alphac4.mcts.results import NodeView, SearchResult
+from alphac4.mcts.search import Budget, TreeSearch
+from alphac4.mcts.tree import UNPROVEN, Trees, root_visits
+from alphac4.mcts.uct import UctConfig, final_move, run_uct
+
+NODES_A_SECOND = 1_500_000  # more than classic search makes on one core
+
+
+class UctSearch(TreeSearch):
+    """Classic MCTS with random rollouts; ``threads`` trees are searched at a time.
+
+    With ``roots`` above 1 every position gets that many trees, which share its simulations out and whose root
+    statistics are added up: root parallelisation (Chaslot et al. 2008), which pays on as many threads. Given time
+    instead, every tree has all of it.
+    """
+
+    def __init__(
+        self,
+        config: UctConfig | None = None,
+        *,
+        geometry: Geometry = STANDARD,
+        rng: np.random.Generator,
+        reuse: bool = False,
+        threads: int = 1,
+        roots: int = 1,
+    ) -> None:
+        if threads < 1 or roots < 1:
+            raise ValueError("threads and roots must be at least 1")
+        self.config = config or UctConfig()
+        super().__init__(geometry, rng, reuse, self.config.selection())
+        self.threads = threads
+        self.roots = roots
+        self._pool = ThreadPoolExecutor(threads)
+
+    def search(self, positions: Sequence[Position], budget: Budget, nodes: int | None = None) -> SearchResult:
+        """See `TreeSearch.search`; by default there is room for what a fast core can do in the time given."""
+        if nodes is None:
+            nodes = min(4_000_000, int(200_000 + NODES_A_SECOND * (budget.seconds or 0.0)))
+        if self.roots == 1:
+            return super().search(positions, budget, nodes)
+        share = None if budget.simulations is None else -(-budget.simulations // self.roots)
+        each = Budget(simulations=share, seconds=budget.seconds)
+        return self._merged(super().search([p for p in positions for _ in range(self.roots)], each, nodes))
+
+    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
+        if deadline is None:
+            list(self._pool.map(lambda t: self._simulate(trees, t, int(targets[t])), range(count)))
+            return
+        chunk = 256
+        left = [t for t in range(count) if root_visits(trees, t) < targets[t]]
+        while left:  # a chunk each in turn, so that all get their share, and at least one
+            goals = [min(root_visits(trees, t) + chunk, int(targets[t])) for t in left]
+            before = time.perf_counter()
+            list(self._pool.map(lambda t, goal: self._simulate(trees, t, goal), left, goals))
+            spent = time.perf_counter() - before  # a look at the clock every millisecond or so
+            chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk
+            left = [  # the others are proven, out of memory, or done
+                t for t, goal in zip(left, goals, strict=True) if goal <= root_visits(trees, t) < targets[t]
+            ]
+            if time.perf_counter() > deadline:
+                return
+
+    def node(self, index: int, path: Sequence[int]) -> NodeView:
+        """See `TreeSearch.node`; of several roots the first."""
+        return super().node(index * self.roots, path)
+
+    def _simulate(self, trees: Trees, t: int, target: int) -> None:
+        config = self.config
+        run_uct(
+            self.geometry,
+            trees,
+            t,
+            t + 1,
+            target,
+            self.selection,
+            config.rollouts(),
+            config.plain_rollouts,
+            config.expansion == "all",
+        )
+
+    def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
+        result = super()._result(trees, count, before, seconds)
+        if self.roots > 1 or (self.config.final == "visits" and self.config.proofs):
+            return result
+        return dataclasses.replace(result, moves=self._final_moves(result))
+
+    def _final_moves(self, result: SearchResult) -> npt.NDArray[np.int64]:
+        rows = zip(result.visits, result.values, result.scores, result.proofs, strict=True)
+        return np.array([final_move(*row, rule=self.config.final) for row in rows], np.int64)
+
+    def _merged(self, parts: SearchResult) -> SearchResult:
+        """The searches of each position's trees as one."""
+        shape = (-1, self.roots, self.geometry.columns)
+        visits = parts.visits.reshape(shape)
+        weights = np.where(visits > 0, visits, 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            sums = np.nansum(parts.values.reshape(shape) * weights, axis=1)
+            values = sums / visits.sum(axis=1)
+        proofs = parts.proofs.reshape(shape)
+        proven = np.where(proofs == UNPROVEN, -129, proofs).max(axis=1)  # what one tree has proven holds for all
+        proven = np.where(proven == -129, UNPROVEN, proven)
+        per_tree = visits.sum(axis=2) + 1
+        value = (parts.value.reshape(-1, self.roots) * per_tree).sum(axis=1) / per_tree.sum(axis=1)
+        wdl = (parts.wdl.reshape(-1, self.roots, 3) * per_tree[:, :, None]).sum(axis=1) / per_tree.sum(axis=1)[:, None]
+        with np.errstate(invalid="ignore"):
+            known = np.isfinite(parts.scores).reshape(shape)
+            scores = np.where(known, parts.scores.reshape(shape), 0.0).sum(axis=1) / known.sum(axis=1)
+        merged = dataclasses.replace(
+            parts,
+            moves=parts.moves[:: self.roots],
+            visits=visits.sum(axis=1),
+            values=values,
+            priors=parts.priors.reshape(shape).mean(axis=1),
+            scores=scores,
+            proofs=proven,
+            value=value,
+            wdl=wdl,
+            simulations=parts.simulations.reshape(-1, self.roots).sum(axis=1),
+        )
+        moves = self._final_moves(merged)
+        variations = []
+        for index, move in enumerate(moves):
+            lines = parts.variations[index * self.roots : (index + 1) * self.roots]
+            variations.append(max((line for line in lines if line[:1] == [move]), key=len, default=[int(move)]))
+        return dataclasses.replace(merged, moves=moves, variations=variations)
