@@ -10,7 +10,8 @@ from alphac4.game.rules import STANDARD
 from alphac4.nn import UniformEvaluator
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.actor import Actor, Block, play_together
+from alphac4.selfplay.actor import Actor, play_together
+from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.game_arrays import Finished, make_finished
 from alphac4.selfplay.replay import (

@@ -24,7 +24,8 @@ from alphac4.mcts.uct_search import UctSearch
 from alphac4.nn.backends import available_backends
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator, cores, measure_rate
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.actor import Actor, Block, Work, play_together
+from alphac4.selfplay.actor import Actor, play_together
+from alphac4.selfplay.blocks import Block, Work
 from alphac4.selfplay.config import SelfPlayConfig
 
 

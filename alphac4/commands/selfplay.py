@@ -17,7 +17,8 @@ from alphac4.files import append_line
 from alphac4.game.rules import STANDARD
 from alphac4.nn.evaluator import Evaluator, cores
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.actor import Actor, Block, play_together
+from alphac4.selfplay.actor import Actor, play_together
+from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.statistics import SelfPlayStatistics, move_string

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import U64_0, U64_1, Geometry
 from alphac4.mcts import random_state
 from alphac4.mcts.selection import PUCT, Selection
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees, backup
@@ -98,14 +98,22 @@ def add_root_noise(trees: Trees, t: int, concentration: float, fraction: float) 
 
 
 @inlined
-def write_planes(geometry: Geometry, own: np.uint64, occupied: np.uint64, planes: npt.NDArray[np.float32]) -> None:
-    """Fill ``planes`` [2, rows, columns], bottom row first: the stones of the side to move, the opponent's."""
+def write_planes(
+    geometry: Geometry,
+    own: np.uint64,
+    occupied: np.uint64,
+    planes: npt.NDArray[np.number],
+    one: np.number,
+) -> None:
+    """Fill ``planes`` [2, rows, columns], bottom row first: the stones of the side to move, the opponent's.
+
+    ``one`` is 1 as the planes' type has it; networks in bf16 get it as the bits of two bytes.
+    """
     opponent = own ^ occupied
-    one = np.uint64(1)
-    bit = np.uint64(0)
+    bit = U64_0
     for column in range(geometry.columns):
         for row in range(geometry.rows):
-            planes[0, row, column] = float((own >> bit) & one)
-            planes[1, row, column] = float((opponent >> bit) & one)
-            bit += one
-        bit += one
+            planes[0, row, column] = ((own >> bit) & U64_1) * one
+            planes[1, row, column] = ((opponent >> bit) & U64_1) * one
+            bit += U64_1
+        bit += U64_1

@@ -91,7 +91,7 @@ def step(
             simulate(geometry, trees, t, selection, NO_NODE)
         if trees.leaf[t] != NO_NODE:
             rows[waiting] = t
-            write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[waiting])
+            write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[waiting], np.float32(1))
             waiting += 1
     return waiting
 

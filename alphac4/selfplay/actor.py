@@ -4,7 +4,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +11,10 @@ import numpy.typing as npt
 from alphac4.game.rules import Geometry
 from alphac4.mcts.search import Evaluate
 from alphac4.mcts.tree import make_trees
+from alphac4.selfplay.blocks import Block, Work, make_block, recorded_plies
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.game_arrays import (
     NEW_GAME,
-    SIMULATIONS,
     Finished,
     Games,
     make_finished,
@@ -23,36 +22,8 @@ from alphac4.selfplay.game_arrays import (
     make_rules,
 )
 from alphac4.selfplay.games import advance, restart_searches
-from alphac4.selfplay.replay import Samples
-from alphac4.selfplay.returns import final_stones, lambda_returns
 
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
-
-
-@dataclass(kw_only=True)
-class Work:
-    """What an actor has done since it was asked last."""
-
-    simulations: int = 0
-    evaluations: int = 0
-    network_seconds: float = 0.0
-    tree_seconds: float = 0.0
-
-    def add(self, other: "Work") -> None:
-        """Add another's figures."""
-        self.simulations += other.simulations
-        self.evaluations += other.evaluations
-        self.network_seconds += other.network_seconds
-        self.tree_seconds += other.tree_seconds
-
-
-@dataclass(frozen=True, kw_only=True)
-class Block:
-    """G games finished by one actor, move by move, and the samples they left."""
-
-    samples: Samples
-    games: Finished  # [G] rows
-    work: Work = field(default_factory=Work)
 
 
 class Actor:
@@ -78,7 +49,6 @@ class Actor:
         planes = np.zeros((slots, 2, geometry.rows, geometry.columns), np.float32)
         logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
         work, recorded, held = Work(), 0, 0
-        games.counters[:] = 0
         now = last_block = time.perf_counter()
         while recorded + held < samples and not stopped():
             advance(geometry, trees, games, finished, rules, selection, logits, wdl, planes)
@@ -89,7 +59,7 @@ class Actor:
             work.network_seconds += now - walked
             work.evaluations += slots
             count = int(finished.rows[0])
-            held = int(self._recorded_mask(count).sum()) if count else 0
+            held = int(recorded_plies(self.geometry, self.config, self._finished, count).sum()) if count else 0
             if count >= 2 * slots or (count and now - last_block > SECONDS_BETWEEN_BLOCKS):
                 recorded, held, last_block = recorded + held, 0, now
                 yield self._take_block(work)
@@ -98,38 +68,13 @@ class Actor:
         if finished.rows[0]:
             yield self._take_block(work)
 
-    def _recorded_mask(self, count: int) -> npt.NDArray[np.bool_]:
-        """[G, C] which plies of the finished games are samples."""
-        finished = self._finished
-        ply = np.arange(self.geometry.cells)
-        mask = (ply >= finished.opening[:count, None]) & (ply < finished.plies[:count, None])
-        return mask if self.config.record_fast else mask & finished.deep[:count]
-
     def _take_block(self, work: Work) -> Block:
         count = int(self._finished.rows[0])
-        mask = self._recorded_mask(count)
         games = self._copy(count)
         self._finished.rows[0] = 0
-        work.simulations = int(self._games.counters[SIMULATIONS])
-        self._games.counters[SIMULATIONS] = 0
-        ply = np.broadcast_to(np.arange(self.geometry.cells), mask.shape)
-        to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
-        final_own, final_occupied = final_stones(self.geometry, games)
-        returns = lambda_returns(games, self.config.trace_decay, self.config.trace_tolerance)
-        samples = Samples(
-            own=games.own[mask],
-            occupied=games.occupied[mask],
-            policy=games.policy[mask].astype(np.float16),
-            full=games.deep[mask],
-            outcome=(games.outcome[:, None] * to_move)[mask].astype(np.int8),
-            value=games.value[mask],
-            draw=games.draw[mask],
-            returns=returns[mask].astype(np.float16),
-            final_own=final_own[mask],
-            final_occupied=final_occupied[mask],
-            plies_left=(games.plies[:, None] - ply)[mask].astype(np.uint8),
-        )
-        return Block(samples=samples, games=games, work=work)
+        work.simulations = int(self._games.simulations.sum())
+        self._games.simulations[:] = 0
+        return make_block(self.geometry, self.config, games, work)
 
     def _copy(self, count: int) -> Finished:
         rows = {name: getattr(self._finished, name)[:count].copy() for name in Finished._fields if name != "rows"}
@@ -144,7 +89,7 @@ class Actor:
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """The games under way, for a later `restore`: between two calls of `play` nothing else matters."""
         trees = {name: getattr(self._trees, name) for name in ("own", "occupied", "rng")}
-        games = {name: getattr(self._games, name) for name in Games._fields}
+        games = {name: getattr(self._games, name) for name in Games._fields if name != "simulations"}
         return {f"{kind}.{name}": a for kind, part in (("trees", trees), ("games", games)) for name, a in part.items()}
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:

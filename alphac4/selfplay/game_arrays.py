@@ -13,8 +13,7 @@ NEW_GAME = 0
 NEW_MOVE = 1  # decide how deep to search
 NEW_SEARCH = 2  # the root is evaluated: add noise
 SEARCHING = 3
-
-SIMULATIONS = 0  # index into Games.counters
+GAME_OVER = 4  # waits to be handed over
 
 
 class Games(NamedTuple):
@@ -26,6 +25,8 @@ class Games(NamedTuple):
     begun: npt.NDArray[np.int32]  # [T] root visits kept when it began
     plies: npt.NDArray[np.int32]  # [T] moves played, the random opening included
     opening: npt.NDArray[np.int32]  # [T] random moves at the start
+    outcome: npt.NDArray[np.int8]  # [T] once it is over: +1 the first player won, 0 draw, -1 lost
+    simulations: npt.NDArray[np.int64]  # [T] run in this slot since the host asked last
     prior: npt.NDArray[np.float32]  # [T, A] the network's policy at the root, without noise
     gumbels: npt.NDArray[np.float32]  # [T, A]
     moves: npt.NDArray[np.int8]  # [T, C] columns played
@@ -37,7 +38,6 @@ class Games(NamedTuple):
     draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
     regret: npt.NDArray[np.float32]  # [T, C] how much better than the move played the best one looked
     deep: npt.NDArray[np.bool_]  # [T, C] whether the search was a full one
-    counters: npt.NDArray[np.int64]  # [1]
 
 
 class Finished(NamedTuple):
@@ -103,6 +103,7 @@ def _rows(count: int, geometry: Geometry) -> dict[str, npt.NDArray[np.generic]]:
     return {
         "plies": np.zeros(count, np.int32),
         "opening": np.zeros(count, np.int32),
+        "outcome": np.zeros(count, np.int8),
         "moves": np.zeros((count, cells), np.int8),
         "own": np.zeros((count, cells), np.uint64),
         "occupied": np.zeros((count, cells), np.uint64),
@@ -124,7 +125,7 @@ def make_games(count: int, geometry: Geometry) -> Games:
         begun=np.zeros(count, np.int32),
         prior=np.zeros((count, geometry.columns), np.float32),
         gumbels=np.zeros((count, geometry.columns), np.float32),
-        counters=np.zeros(1, np.int64),
+        simulations=np.zeros(count, np.int64),
         **_rows(count, geometry),  # type: ignore[arg-type]
     )
 
@@ -133,6 +134,5 @@ def make_finished(count: int, geometry: Geometry) -> Finished:
     """Room for ``count`` finished games."""
     return Finished(
         rows=np.zeros(1, np.int64),
-        outcome=np.zeros(count, np.int8),
         **_rows(count, geometry),  # type: ignore[arg-type]
     )

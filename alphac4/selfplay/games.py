@@ -7,7 +7,7 @@ starts the next one, within the same step. So every network call is full.
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled
+from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import U64_0, Geometry, column_cells, has_run, legal_cells, play
 from alphac4.mcts import random_state
 from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
@@ -28,11 +28,11 @@ from alphac4.mcts.tree import (
     root_visits,
 )
 from alphac4.selfplay.game_arrays import (
+    GAME_OVER,
     NEW_GAME,
     NEW_MOVE,
     NEW_SEARCH,
     SEARCHING,
-    SIMULATIONS,
     Finished,
     Games,
     Rules,
@@ -178,8 +178,8 @@ def record_search(trees: Trees, games: Games, t: int, rules: Rules) -> None:
 
 
 @compiled
-def play_move(geometry: Geometry, trees: Trees, games: Games, finished: Finished, t: int, rules: Rules) -> None:
-    """Record the search, play its move, and hand a finished game over."""
+def play_move(geometry: Geometry, trees: Trees, games: Games, t: int, rules: Rules) -> None:
+    """Record the search and play its move."""
     record_search(trees, games, t, rules)
     column = choose_move(trees, games, t, rules)
     ply = games.plies[t]
@@ -188,25 +188,53 @@ def play_move(geometry: Geometry, trees: Trees, games: Games, finished: Finished
     games.plies[t] = ply + 1
     own, occupied = play(geometry, trees.own[t], trees.occupied[t], column)
     won = has_run(geometry, own ^ occupied)
-    if not won and occupied != geometry.board:
+    if won or occupied == geometry.board:
+        games.outcome[t] = 0 if not won else (1 if ply % 2 == 0 else -1)
+        games.stage[t] = GAME_OVER
+    else:
         advance_root(geometry, trees, t, column)
         games.stage[t] = NEW_MOVE
-        return
-    row = finished.rows[0]
-    finished.rows[0] = row + 1
-    finished.outcome[row] = 0 if not won else (1 if ply % 2 == 0 else -1)
+
+
+@compiled
+def hand_over(games: Games, finished: Finished, t: int, row: int) -> None:
+    """Copy a game that is over into a row of ``finished``; its slot starts another."""
+    finished.outcome[row] = games.outcome[t]
     finished.plies[row] = games.plies[t]
     finished.opening[row] = games.opening[t]
-    finished.moves[row] = games.moves[t]
-    finished.own[row] = games.own[t]
-    finished.occupied[row] = games.occupied[t]
-    finished.policy[row] = games.policy[t]
-    finished.surprise[row] = games.surprise[t]
-    finished.value[row] = games.value[t]
-    finished.draw[row] = games.draw[t]
-    finished.regret[row] = games.regret[t]
-    finished.deep[row] = games.deep[t]
+    for ply in range(games.plies[t]):
+        finished.moves[row, ply] = games.moves[t, ply]
+        finished.own[row, ply] = games.own[t, ply]
+        finished.occupied[row, ply] = games.occupied[t, ply]
+        for a in range(games.policy.shape[2]):
+            finished.policy[row, ply, a] = games.policy[t, ply, a]
+        finished.surprise[row, ply] = games.surprise[t, ply]
+        finished.value[row, ply] = games.value[t, ply]
+        finished.draw[row, ply] = games.draw[t, ply]
+        finished.regret[row, ply] = games.regret[t, ply]
+        finished.deep[row, ply] = games.deep[t, ply]
     games.stage[t] = NEW_GAME
+
+
+@inlined
+def walk(geometry: Geometry, trees: Trees, games: Games, t: int, rules: Rules, selection: Selection) -> None:
+    """Go on in slot ``t`` until a leaf waits for the network, or the game is over."""
+    while trees.leaf[t] == NO_NODE and games.stage[t] != GAME_OVER:
+        if games.stage[t] == NEW_GAME:
+            play_opening(geometry, trees, games, t, rules)
+        elif games.stage[t] == NEW_MOVE:
+            begin_move(geometry, trees, games, t, rules)
+        elif games.stage[t] == NEW_SEARCH:
+            begin_search(trees, games, t, rules)
+        elif (
+            root_visits(trees, t) >= games.target[t]
+            or trees.size[t] >= trees.parent.shape[1]
+            or node_proof(trees, t, ROOT) != UNPROVEN
+        ):
+            play_move(geometry, trees, games, t, rules)
+        else:
+            games.simulations[t] += 1
+            simulate(geometry, trees, t, selection, forced_root_action(trees, games, t, rules))
 
 
 @compiled
@@ -222,37 +250,30 @@ def advance(
     planes: npt.NDArray[np.float32],
 ) -> None:
     """Take in the evaluation of every slot's leaf ([T, A] and [T, 3]) and walk on to its next one ([T, 2, R, C])."""
-    capacity = trees.parent.shape[1]
-    room = finished.outcome.shape[0]
     for t in range(trees.size.shape[0]):
         expand(trees, t, logits[t], wdl[t], selection)
-        while trees.leaf[t] == NO_NODE:
-            if games.stage[t] == NEW_GAME:
-                if finished.rows[0] >= room:
-                    break  # wait for the host to take the finished games
-                play_opening(geometry, trees, games, t, rules)
-            elif games.stage[t] == NEW_MOVE:
-                begin_move(geometry, trees, games, t, rules)
-            elif games.stage[t] == NEW_SEARCH:
-                begin_search(trees, games, t, rules)
-            elif (
-                root_visits(trees, t) >= games.target[t]
-                or trees.size[t] >= capacity
-                or node_proof(trees, t, ROOT) != UNPROVEN
-            ):
-                play_move(geometry, trees, games, finished, t, rules)
-            else:
-                games.counters[SIMULATIONS] += 1
-                simulate(geometry, trees, t, selection, forced_root_action(trees, games, t, rules))
+        while True:
+            walk(geometry, trees, games, t, rules, selection)
+            if games.stage[t] != GAME_OVER or finished.rows[0] >= finished.outcome.shape[0]:
+                break  # in the latter case the slot waits for the host to take the finished games
+            finished.rows[0] += 1
+            hand_over(games, finished, t, finished.rows[0] - 1)
         if trees.leaf[t] != NO_NODE:
-            write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[t])
+            write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[t], np.float32(1))
+
+
+@compiled
+def restart_search(geometry: Geometry, trees: Trees, games: Games, t: int) -> None:
+    """Search the game's current position anew, as the network has changed."""
+    trees.leaf[t] = NO_NODE
+    games.simulations[t] = 0
+    if games.stage[t] != NEW_GAME and games.stage[t] != GAME_OVER:
+        plant(geometry, trees, t, trees.own[t], trees.occupied[t])
+        games.stage[t] = NEW_MOVE
 
 
 @compiled
 def restart_searches(geometry: Geometry, trees: Trees, games: Games) -> None:
-    """Search every game's current position anew, as the network has changed."""
+    """`restart_search` in every slot."""
     for t in range(trees.size.shape[0]):
-        trees.leaf[t] = NO_NODE
-        if games.stage[t] != NEW_GAME:
-            plant(geometry, trees, t, trees.own[t], trees.occupied[t])
-            games.stage[t] = NEW_MOVE
+        restart_search(geometry, trees, games, t)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from alphac4.game import Geometry, column_name
-from alphac4.selfplay.actor import Block, Work
+from alphac4.selfplay.blocks import Block, Work
 from alphac4.selfplay.game_arrays import Finished
 
 OPENING_LENGTH = 4  # plies that tell openings apart

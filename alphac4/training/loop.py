@@ -18,7 +18,8 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator, cores
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import Actor, Block, play_together
+from alphac4.selfplay.actor import Actor, play_together
+from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Batch, batches, window_size
 from alphac4.selfplay.statistics import SelfPlayStatistics
 from alphac4.training.config import TrainConfig, to_dict

@@ -1,0 +1,68 @@
+"""Blocks of finished games: what actors hand over."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.game.rules import Geometry
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.game_arrays import Finished
+from alphac4.selfplay.replay import Samples
+from alphac4.selfplay.returns import final_stones, lambda_returns
+
+
+@dataclass(kw_only=True)
+class Work:
+    """What an actor has done since it was asked last."""
+
+    simulations: int = 0
+    evaluations: int = 0
+    network_seconds: float = 0.0
+    tree_seconds: float = 0.0
+
+    def add(self, other: "Work") -> None:
+        """Add another's figures."""
+        self.simulations += other.simulations
+        self.evaluations += other.evaluations
+        self.network_seconds += other.network_seconds
+        self.tree_seconds += other.tree_seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """G games finished by one actor, move by move, and the samples they left."""
+
+    samples: Samples
+    games: Finished  # [G] rows
+    work: Work = field(default_factory=Work)
+
+
+def recorded_plies(geometry: Geometry, config: SelfPlayConfig, games: Finished, count: int) -> npt.NDArray[np.bool_]:
+    """[G, C] which plies of the first ``count`` games are samples."""
+    ply = np.arange(geometry.cells)
+    mask = (ply >= games.opening[:count, None]) & (ply < games.plies[:count, None])
+    return mask if config.record_fast else mask & games.deep[:count]
+
+
+def make_block(geometry: Geometry, config: SelfPlayConfig, games: Finished, work: Work) -> Block:
+    """The samples of finished games, with targets that know how each game went on."""
+    mask = recorded_plies(geometry, config, games, len(games.plies))
+    ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)
+    to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
+    final_own, final_occupied = final_stones(geometry, games)
+    returns = lambda_returns(games, config.trace_decay, config.trace_tolerance)
+    samples = Samples(
+        own=games.own[mask],
+        occupied=games.occupied[mask],
+        policy=games.policy[mask].astype(np.float16),
+        full=games.deep[mask],
+        outcome=(games.outcome[:, None] * to_move)[mask].astype(np.int8),
+        value=games.value[mask],
+        draw=games.draw[mask],
+        returns=returns[mask].astype(np.float16),
+        final_own=final_own[mask],
+        final_occupied=final_occupied[mask],
+        plies_left=(games.plies[:, None] - ply)[mask].astype(np.uint8),
+    )
+    return Block(samples=samples, games=games, work=work)
