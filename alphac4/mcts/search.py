@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled
+from alphac4.compiled import compiled, inlined
 from alphac4.game import Geometry, Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
@@ -59,6 +59,19 @@ class Budget:
             raise ValueError("a search's budget must be positive")
 
 
+@inlined
+def walk_to_leaf(geometry: Geometry, trees: Trees, t: int, target: int, selection: Selection) -> bool:
+    """Simulate until a leaf waits for its evaluation; False once the root has ``target`` visits or is proven."""
+    while (
+        trees.leaf[t] == NO_NODE
+        and root_visits(trees, t) < target
+        and trees.size[t] < trees.parent.shape[1]
+        and node_proof(trees, t, ROOT) == UNPROVEN
+    ):
+        simulate(geometry, trees, t, selection, NO_NODE)
+    return bool(trees.leaf[t] != NO_NODE)
+
+
 @compiled
 def step(
     geometry: Geometry,
@@ -80,16 +93,8 @@ def step(
     for row in range(evaluated):
         expand(trees, rows[row], logits[row], wdl[row], selection)
     waiting = 0
-    capacity = trees.parent.shape[1]
     for t in range(count):
-        while (
-            trees.leaf[t] == NO_NODE
-            and root_visits(trees, t) < targets[t]
-            and trees.size[t] < capacity
-            and node_proof(trees, t, ROOT) == UNPROVEN
-        ):
-            simulate(geometry, trees, t, selection, NO_NODE)
-        if trees.leaf[t] != NO_NODE:
+        if walk_to_leaf(geometry, trees, t, targets[t], selection):
             rows[waiting] = t
             write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[waiting], np.float32(1))
             waiting += 1

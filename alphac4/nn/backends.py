@@ -28,6 +28,14 @@ class Backend(Protocol):
         """``planes`` [B, 2, R, C] to policy logits [B, C] and win/draw/loss logits [B, 3]."""
 
 
+def has_bf16(device: torch.device) -> bool:
+    """Whether bf16 arithmetic is in hardware; emulated, it is slower than fp32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    available = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+    return available and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
 class TorchBackend:
     """PyTorch in eager mode, batch norm folded, channels last."""
 

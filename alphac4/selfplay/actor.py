@@ -45,18 +45,17 @@ class Actor:
         geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
         rules, selection = make_rules(self.config), self.config.puct.selection()
         slots = len(trees.size)
-        restart_searches(geometry, trees, games)
         planes = np.zeros((slots, 2, geometry.rows, geometry.columns), np.float32)
-        logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
+        restart_searches(geometry, trees, games, planes)
         work, recorded, held = Work(), 0, 0
         now = last_block = time.perf_counter()
         while recorded + held < samples and not stopped():
-            advance(geometry, trees, games, finished, rules, selection, logits, wdl, planes)
-            walked = time.perf_counter()
             logits, wdl = self.evaluator.evaluate(planes)
-            work.tree_seconds += walked - now
+            evaluated = time.perf_counter()
+            advance(geometry, trees, games, finished, rules, selection, logits, wdl, planes)
+            work.network_seconds += evaluated - now
             now = time.perf_counter()
-            work.network_seconds += now - walked
+            work.tree_seconds += now - evaluated
             work.evaluations += slots
             count = int(finished.rows[0])
             held = int(recorded_plies(self.geometry, self.config, self._finished, count).sum()) if count else 0
@@ -64,7 +63,7 @@ class Actor:
                 recorded, held, last_block = recorded + held, 0, now
                 yield self._take_block(work)
                 work = Work()
-        # The leaves under way have been evaluated for nothing: the next call searches anew.
+        # The searches under way have been for nothing: the next call begins them anew.
         if finished.rows[0]:
             yield self._take_block(work)
 

@@ -264,7 +264,7 @@ def advance(
 
 @compiled
 def restart_search(geometry: Geometry, trees: Trees, games: Games, t: int) -> None:
-    """Search the game's current position anew, as the network has changed."""
+    """Search the game's current position anew, as the network has changed: its root waits for an evaluation."""
     trees.leaf[t] = NO_NODE
     games.simulations[t] = 0
     if games.stage[t] != NEW_GAME and games.stage[t] != GAME_OVER:
@@ -273,7 +273,9 @@ def restart_search(geometry: Geometry, trees: Trees, games: Games, t: int) -> No
 
 
 @compiled
-def restart_searches(geometry: Geometry, trees: Trees, games: Games) -> None:
-    """`restart_search` in every slot."""
+def restart_searches(geometry: Geometry, trees: Trees, games: Games, planes: npt.NDArray[np.float32]) -> None:
+    """`restart_search` in every slot; writes the roots' ``planes`` [T, 2, R, C]."""
     for t in range(trees.size.shape[0]):
         restart_search(geometry, trees, games, t)
+        if trees.leaf[t] != NO_NODE:
+            write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[t], np.float32(1))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from alphac4.nn.backends import has_bf16
 from alphac4.nn.evaluator import cores
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.replay import Batch
@@ -48,14 +49,6 @@ def learning_rate(config: LearningConfig, step: int, total_steps: int) -> float:
     cosine = 0.5 * (1.0 + math.cos(math.pi * progress))
     rate = config.final_learning_rate + (config.learning_rate - config.final_learning_rate) * cosine
     return rate * min(1.0, (step + 1) / max(config.warmup_steps, 1))
-
-
-def has_bf16(device: torch.device) -> bool:
-    """Whether bf16 arithmetic is in hardware; emulated, it is slower than fp32."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    available = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
-    return available and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class Learner:

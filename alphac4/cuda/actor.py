@@ -1,0 +1,164 @@
+"""Self-play that never leaves the device: the host only looks, now and then, whether games have finished."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from alphac4.cuda import kernels
+from alphac4.cuda.arrays import share, share_trees
+from alphac4.cuda.device import launch, synchronise, the_device
+from alphac4.cuda.network import DeviceNetwork, captured
+from alphac4.game.rules import Geometry
+from alphac4.mcts.tree import make_trees
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.blocks import Block, Work, make_block, recorded_plies
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.game_arrays import NEW_GAME, Finished, Games, make_finished, make_games, make_rules
+
+STEPS_BETWEEN_LOOKS = 32
+SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay on the device
+
+
+class DeviceActor:
+    """Plays ``slots`` games at once on a stream of its own, as `alphac4.selfplay.actor.Actor` does on a core.
+
+    With the same seed, and a network that answers the same, it plays the same games: the functions are the same.
+
+    Raises:
+        RuntimeError: in one line, if there is no GPU.
+    """
+
+    def __init__(
+        self,
+        geometry: Geometry,
+        config: SelfPlayConfig,
+        network: PolicyValueNetwork,
+        slots: int,
+        rng: np.random.Generator,
+        precision: torch.dtype | None = None,
+    ) -> None:
+        device = the_device()
+        self.geometry = geometry
+        self.config = config
+        self.slots = slots
+        nodes = max(config.full_simulations, config.fast_simulations) + 2
+        empty = make_trees(slots, 1, geometry, rng)
+        self._trees = share_trees(empty, nodes, device)
+        self._games = share(make_games(slots, geometry), device)
+        self._finished = share(make_finished(4 * slots, geometry), device)
+        self._rules, self._selection = make_rules(config), config.puct.selection()
+        self._network = DeviceNetwork(network, geometry, slots, device, precision)
+        self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(self._stream):
+            self._step = captured(self._launch_step, device)
+            synchronise()
+        for name in ("own", "occupied", "size", "leaf", "rng"):  # forget the games that warmed it up
+            self._trees.write(name, getattr(empty, name))
+        for name, array in make_games(slots, geometry)._asdict().items():
+            self._games.write(name, array)
+        self._finished.tensors["rows"].zero_()
+
+    def update(self, network: PolicyValueNetwork) -> None:
+        """Play with other weights from now on."""
+        self._network.update(network)
+
+    def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+        """See `alphac4.selfplay.actor.Actor.play`; the device plays on while a block is dealt with."""
+        with torch.cuda.stream(self._stream):
+            trees, games = self._trees.arrays, self._games.arrays
+            launch(kernels.restart, self.slots, self.geometry, trees, games)
+            launch(kernels.write_leaves, self.slots, self.geometry, trees, self._network.exchange)
+            recorded, work = 0, Work()
+            now = last_block = time.perf_counter()
+            self._launch_steps(work)
+            while True:
+                held = self._held()  # waits for the steps launched
+                work.network_seconds += time.perf_counter() - now
+                now = time.perf_counter()
+                enough = recorded + held >= samples or stopped()
+                count = self._finished_games()
+                block = None
+                if count and (enough or count >= 2 * self.slots or now - last_block > SECONDS_BETWEEN_BLOCKS):
+                    finished = self._take(count, work)
+                    last_block = now
+                    if not enough:
+                        self._launch_steps(block_work := Work())
+                    block = make_block(self.geometry, self.config, finished, work)
+                    recorded += len(block.samples)
+                    work = Work() if enough else block_work
+                elif not enough:
+                    self._launch_steps(work)
+                if block is not None:
+                    yield block
+                if enough:
+                    return
+
+    def _launch_step(self) -> None:
+        """One evaluation of every slot's leaf, and the way to its next one."""
+        self._network.evaluate()
+        launch(
+            kernels.advance,
+            self.slots,
+            self.geometry,
+            self._trees.arrays,
+            self._games.arrays,
+            self._finished.arrays,
+            self._rules,
+            self._selection,
+            self._network.exchange,
+        )
+
+    def _launch_steps(self, work: Work) -> None:
+        for _ in range(STEPS_BETWEEN_LOOKS):
+            self._step()
+        work.evaluations += STEPS_BETWEEN_LOOKS * self.slots
+
+    def _finished_games(self) -> int:
+        rows = self._finished.tensors
+        return min(int(rows["rows"][0]), len(rows["outcome"]))
+
+    def _held(self) -> int:
+        """Samples in the games that have finished."""
+        tensors = self._finished.tensors
+        count = self._finished_games()
+        if self.config.record_fast:
+            return int((tensors["plies"][:count] - tensors["opening"][:count]).sum())
+        return int(recorded_plies(self.geometry, self.config, self._read_finished(count), count).sum())
+
+    def _read_finished(self, count: int) -> Finished:
+        rows = {name: self._finished.read(name, count) for name in Finished._fields if name != "rows"}
+        return Finished(rows=np.array([count]), **rows)
+
+    def _take(self, count: int, work: Work) -> Finished:
+        """The finished games, and what they took; their rows are free again."""
+        games = self._read_finished(count)
+        self._finished.tensors["rows"].zero_()
+        simulations = self._games.tensors["simulations"]
+        work.simulations = int(simulations.sum())
+        simulations.zero_()
+        return games
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Forget the games under way and start others."""
+        self._games.tensors["stage"].fill_(NEW_GAME)
+        self._trees.write("rng", rng.integers(1, 2**63, self.slots, dtype=np.uint64))
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """See `alphac4.selfplay.actor.Actor.state`."""
+        trees = {f"trees.{name}": self._trees.read(name) for name in ("own", "occupied", "rng")}
+        return trees | {f"games.{name}": self._games.read(name) for name in Games._fields if name != "simulations"}
+
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take up the games of `state`.
+
+        Raises:
+            ValueError: if they were played with other settings.
+        """
+        for name, array in self.state().items():
+            if name not in state or state[name].shape != array.shape:
+                raise ValueError("the saved games do not fit the settings")
+            kind, _, field = name.partition(".")
+            (self._trees if kind == "trees" else self._games).write(field, state[name])

@@ -1,0 +1,78 @@
+"""Whether there is a GPU to work on, and how kernels are launched on PyTorch's stream."""
+
+import importlib.util
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import torch
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+THREADS = 128  # of a block
+
+
+def simulated() -> bool:
+    """Whether Numba's simulator stands in for the GPU."""
+    config: Any = numba.config
+    return bool(config.ENABLE_CUDASIM)
+
+
+def why_not() -> str:
+    """What keeps self-play and search off the GPU, in one line; empty if nothing does."""
+    if simulated():
+        return ""
+    if not torch.cuda.is_available():
+        return "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine)"
+    if importlib.util.find_spec("numba_cuda") is None:
+        return "search on the GPU needs numba-cuda: pip install 'alphac4[cuda]'"
+    return ""
+
+
+def the_device() -> torch.device:
+    """Where arrays live.
+
+    Raises:
+        RuntimeError: in one line, if there is no GPU.
+    """
+    reason = why_not()
+    if reason:
+        raise RuntimeError(reason)
+    return torch.device("cpu" if simulated() else "cuda")
+
+
+def launch(kernel: Any, count: int, *arguments: Any) -> None:
+    """Run a kernel with at least ``count`` threads on PyTorch's current stream; returns before it has run."""
+    from numba import cuda
+
+    blocks = -(-count // THREADS)
+    if simulated():
+        kernel[blocks, min(THREADS, count)](*arguments)
+    else:
+        kernel[blocks, THREADS, cuda.external_stream(torch.cuda.current_stream().cuda_stream)](*arguments)
+
+
+def synchronise() -> None:
+    """Wait for all that was launched on PyTorch's current stream."""
+    if not simulated():
+        torch.cuda.current_stream().synchronize()
+
+
+def largest_that_fits(make: Callable[[int], _T], count: int, least: int) -> tuple[_T, int]:
+    """``make(count)``, or with half as many as often as memory runs out; says so in one line."""
+    wanted = count
+    while True:
+        try:
+            made = make(count)
+        except torch.cuda.OutOfMemoryError:
+            if count // 2 < least:
+                raise
+            count //= 2
+            torch.cuda.empty_cache()
+            continue
+        if count < wanted:
+            logger.warning("the GPU's memory has room for %d games at once, not for %d", count, wanted)
+        return made, count

@@ -1,0 +1,79 @@
+"""The kernels: one thread for each tree, which runs the same functions as a core does."""
+
+from typing import Any
+
+from numba import cuda as numba_cuda
+
+from alphac4.cuda.network import Exchange
+from alphac4.game.rules import Geometry
+from alphac4.mcts.puct import expand, write_planes
+from alphac4.mcts.search import walk_to_leaf
+from alphac4.mcts.selection import Selection
+from alphac4.mcts.tree import NO_NODE, Trees
+from alphac4.selfplay.game_arrays import GAME_OVER, Finished, Games, Rules
+from alphac4.selfplay.games import hand_over, restart_search, walk
+
+cuda: Any = numba_cuda  # its functions are made at run time
+
+
+@cuda.jit
+def advance(
+    geometry: Geometry,
+    trees: Trees,
+    games: Games,
+    finished: Finished,
+    rules: Rules,
+    selection: Selection,
+    exchange: Exchange,
+) -> None:
+    """`alphac4.selfplay.games.advance`; threads take rows of ``finished`` in no particular order.
+
+    The count in ``finished.rows`` runs past the rows there are while slots wait for the host to take them.
+    """
+    t = cuda.grid(1)
+    if t >= trees.size.shape[0]:
+        return
+    expand(trees, t, exchange.logits[t], exchange.wdl[t], selection)
+    while True:
+        walk(geometry, trees, games, t, rules, selection)
+        if games.stage[t] != GAME_OVER:
+            break
+        row = cuda.atomic.add(finished.rows, 0, 1)
+        if row >= finished.outcome.shape[0]:
+            break
+        hand_over(games, finished, t, row)
+    if trees.leaf[t] != NO_NODE:
+        write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], exchange.planes[t], exchange.one)
+
+
+@cuda.jit
+def restart(geometry: Geometry, trees: Trees, games: Games) -> None:
+    """`alphac4.selfplay.games.restart_search` in every slot; `write_leaves` has to follow."""
+    t = cuda.grid(1)
+    if t < trees.size.shape[0]:
+        restart_search(geometry, trees, games, t)
+
+
+@cuda.jit
+def write_leaves(geometry: Geometry, trees: Trees, exchange: Exchange) -> None:
+    """Write the planes of every leaf that waits for its evaluation."""
+    t = cuda.grid(1)
+    if t < trees.size.shape[0] and trees.leaf[t] != NO_NODE:
+        write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], exchange.planes[t], exchange.one)
+
+
+@cuda.jit
+def search_step(
+    geometry: Geometry,
+    trees: Trees,
+    targets: Any,
+    selection: Selection,
+    exchange: Exchange,
+) -> None:
+    """`alphac4.mcts.search.step`, with a row of the batch for every tree."""
+    t = cuda.grid(1)
+    if t >= trees.size.shape[0]:
+        return
+    expand(trees, t, exchange.logits[t], exchange.wdl[t], selection)
+    if walk_to_leaf(geometry, trees, t, targets[t], selection):
+        write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], exchange.planes[t], exchange.one)

@@ -1,0 +1,106 @@
+"""Network-guided search of a batch of positions on the device."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from alphac4.cuda import kernels
+from alphac4.cuda.arrays import NODE_FIELDS, Shared, kernel_view, share_trees
+from alphac4.cuda.device import launch, the_device
+from alphac4.cuda.network import DeviceNetwork, captured
+from alphac4.game import Geometry
+from alphac4.game.rules import STANDARD
+from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.search import NetworkSearch
+from alphac4.mcts.tree import NO_NODE, Trees, make_trees
+from alphac4.nn.evaluator import UniformEvaluator
+from alphac4.nn.network import PolicyValueNetwork
+
+STEPS_BETWEEN_LOOKS = 8
+
+
+class DeviceSearch(NetworkSearch):
+    """`NetworkSearch` with the network and the growing trees on the device; the trees come back when it is done.
+
+    Raises:
+        RuntimeError: in one line, if there is no GPU.
+    """
+
+    def __init__(
+        self,
+        network: PolicyValueNetwork,
+        config: PuctConfig | None = None,
+        *,
+        geometry: Geometry = STANDARD,
+        rng: np.random.Generator,
+        precision: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(UniformEvaluator(), config, geometry=geometry, rng=rng)
+        self._device = the_device()
+        self._precision = precision
+        self._weights = network
+        self._shape = (0, 0)
+
+    def update(self, network: PolicyValueNetwork) -> None:
+        """Search with other weights from now on."""
+        self._weights = network
+        if self._shape != (0, 0):
+            self._network.update(network)
+
+    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
+        if self._shape != trees.parent.shape:
+            self._make(*trees.parent.shape)
+        self._targets.zero_()  # trees that are not searched now stay as they are
+        self._targets[:count] = torch.from_numpy(targets)
+        self._upload(trees, count)
+        launch(kernels.write_leaves, len(trees.size), self.geometry, self._shared.arrays, self._network.exchange)
+        waiting = True
+        while waiting:
+            for _ in range(STEPS_BETWEEN_LOOKS):
+                self._step()
+            waiting = bool((self._shared.tensors["leaf"] != NO_NODE).any())
+            if deadline is not None and time.perf_counter() > deadline:
+                self._targets.zero_()  # take in the last evaluation, then stop
+        self._download(trees, count)
+
+    def _make(self, rows: int, nodes: int) -> None:
+        """Arrays for ``rows`` trees of ``nodes`` nodes, and the step that they take."""
+        empty = make_trees(rows, 1, self.geometry, np.random.default_rng(0))
+        self._shared: Shared[Trees] = share_trees(empty, nodes, self._device)
+        self._network = DeviceNetwork(self._weights, self.geometry, rows, self._device, self._precision)
+        self._targets = torch.zeros(rows, dtype=torch.int64, device=self._device)
+        targets: Any = kernel_view(self._targets)
+
+        def step() -> None:
+            self._network.evaluate()
+            launch(
+                kernels.search_step,
+                rows,
+                self.geometry,
+                self._shared.arrays,
+                targets,
+                self.selection,
+                self._network.exchange,
+            )
+
+        self._step: Callable[[], Any] = captured(step, self._device)
+        self._shape = (rows, nodes)
+
+    def _upload(self, trees: Trees, count: int) -> None:
+        nodes = int(trees.size[:count].max())
+        for name in Trees._fields:
+            array = getattr(trees, name)[:count]
+            self._shared.write(name, array[:, :nodes] if name in NODE_FIELDS else array)
+
+    def _download(self, trees: Trees, count: int) -> None:
+        trees.size[:count] = self._shared.read("size", count)
+        nodes = int(trees.size[:count].max())
+        for name in Trees._fields:
+            if name in NODE_FIELDS:
+                getattr(trees, name)[:count, :nodes] = self._shared.read(name, count, nodes)
+            else:
+                getattr(trees, name)[:count] = self._shared.read(name, count)
