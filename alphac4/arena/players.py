@@ -77,7 +77,8 @@ class NetworkPlayer:
     """A network with PUCT search, a fresh tree each move; without a budget, its raw policy.
 
     With a ``temperature`` T above 0 it draws moves in proportion to ``visits ** (1 / T)``, or from the raw policy
-    with its logits divided by T, instead of playing the best one; a proven result is always played.
+    with its logits divided by T, instead of playing the best one; a proven result is always played. Another
+    ``search`` of the same network takes the place of the usual one.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class NetworkPlayer:
         config: PuctConfig | None = None,
         *,
         temperature: float = 0.0,
+        search: NetworkSearch | None = None,
     ) -> None:
         if temperature < 0:
             raise ValueError(f"temperature must not be negative, not {temperature}")
@@ -99,7 +101,7 @@ class NetworkPlayer:
         self.temperature = temperature
         self._rng = rng
         self._evaluator = evaluator
-        self.tree_search = NetworkSearch(evaluator, config, geometry=geometry, rng=rng)
+        self.tree_search = search or NetworkSearch(evaluator, config, geometry=geometry, rng=rng)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""

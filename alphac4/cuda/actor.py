@@ -51,6 +51,7 @@ class DeviceActor:
         self._finished = share(make_finished(4 * slots, geometry), device)
         self._rules, self._selection = make_rules(config), config.puct.selection()
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
+        self.precision = self._network.precision
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
         with torch.cuda.stream(self._stream):
             self._step = captured(self._launch_step, device)
@@ -66,7 +67,7 @@ class DeviceActor:
         self._network.update(network)
 
     def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
-        """See `alphac4.selfplay.actor.Actor.play`; the device plays on while a block is dealt with."""
+        """See `SelfPlayer`; the device plays on while a block is dealt with."""
         with torch.cuda.stream(self._stream):
             trees, games = self._trees.arrays, self._games.arrays
             launch(kernels.restart, self.slots, self.geometry, trees, games)
@@ -142,21 +143,17 @@ class DeviceActor:
         return games
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Forget the games under way and start others."""
+        """See `SelfPlayer`."""
         self._games.tensors["stage"].fill_(NEW_GAME)
         self._trees.write("rng", rng.integers(1, 2**63, self.slots, dtype=np.uint64))
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """See `alphac4.selfplay.actor.Actor.state`."""
+        """See `SelfPlayer`."""
         trees = {f"trees.{name}": self._trees.read(name) for name in ("own", "occupied", "rng")}
         return trees | {f"games.{name}": self._games.read(name) for name in Games._fields if name != "simulations"}
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take up the games of `state`.
-
-        Raises:
-            ValueError: if they were played with other settings.
-        """
+        """See `SelfPlayer`."""
         for name, array in self.state().items():
             if name not in state or state[name].shape != array.shape:
                 raise ValueError("the saved games do not fit the settings")

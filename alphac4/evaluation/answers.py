@@ -37,11 +37,13 @@ def ask_network(
     seed: int = 0,
     threads: int | None = None,
     on_batch: Callable[[int], object] = _unwatched,
+    search: NetworkSearch | None = None,
 ) -> Answers:
     """The network's moves and values: by ``simulations`` of search in each position, or raw if that is 0.
 
     The raw network plays the legal move with the largest policy logit, without any look ahead. ``threads`` batches
     are searched at a time, by default one a core; ``on_batch`` is told how many positions have just been answered.
+    Another ``search`` of the same network takes the place of the usual one, on a single thread.
     """
     geometry = sets[0].geometry
     positions = [position for part in sets for position in part.positions]
@@ -55,13 +57,14 @@ def ask_network(
             values = (wdl[:, 0] - wdl[:, 2]).astype(np.float64)
         else:
             # Numbers of its own for each batch, so that the order in which threads come does not matter.
-            search = NetworkSearch(evaluator, geometry=geometry, rng=np.random.default_rng([seed, first]))
-            result = search.search(batch, Budget(simulations=simulations))
+            rng = np.random.default_rng([seed, first])
+            searcher = search or NetworkSearch(evaluator, geometry=geometry, rng=rng)
+            result = searcher.search(batch, Budget(simulations=simulations))
             moves, values = result.moves, result.value
         on_batch(len(batch))
         return moves, values
 
-    with ThreadPoolExecutor(threads or cores()) as pool:
+    with ThreadPoolExecutor(1 if search else threads or cores()) as pool:
         answers = list(pool.map(answer, range(0, len(positions), BATCH)))
     ends = np.cumsum([len(part) for part in sets])[:-1]
     return Answers(

@@ -3,7 +3,8 @@
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,26 @@ from alphac4.selfplay.games import advance, restart_searches
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
 
 
+class SelfPlayer(Protocol):
+    """Plays some of a run's games; see `Actor`, which does so on a core."""
+
+    def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+        """Play until ``samples`` positions are recorded or ``stopped()``; games under way stay where they are."""
+
+    def reset(self, rng: np.random.Generator) -> None:
+        """Forget the games under way and start others."""
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The games under way, for a later `restore`: between two calls of `play` nothing else matters."""
+
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take up the games of `state`.
+
+        Raises:
+            ValueError: if they were played with other settings.
+        """
+
+
 class Actor:
     """Plays ``slots`` games at once; its games go on from one `play` to the next."""
 
@@ -41,7 +62,7 @@ class Actor:
         self._finished = make_finished(4 * slots, geometry)
 
     def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
-        """Play until ``samples`` positions are recorded or ``stopped()``; games under way stay where they are."""
+        """See `SelfPlayer`."""
         geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
         rules, selection = make_rules(self.config), self.config.puct.selection()
         slots = len(trees.size)
@@ -80,23 +101,19 @@ class Actor:
         return Finished(rows=np.array([count]), **rows)
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Forget the games under way and start others."""
+        """See `SelfPlayer`."""
         slots = len(self._trees.size)
         self._games.stage[:] = NEW_GAME
         self._trees.rng[:] = rng.integers(1, 2**63, slots, dtype=np.uint64)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The games under way, for a later `restore`: between two calls of `play` nothing else matters."""
+        """See `SelfPlayer`."""
         trees = {name: getattr(self._trees, name) for name in ("own", "occupied", "rng")}
         games = {name: getattr(self._games, name) for name in Games._fields if name != "simulations"}
         return {f"{kind}.{name}": a for kind, part in (("trees", trees), ("games", games)) for name, a in part.items()}
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take up the games of `state`.
-
-        Raises:
-            ValueError: if they were played with other settings.
-        """
+        """See `SelfPlayer`."""
         for name, array in self.state().items():
             if name not in state or state[name].shape != array.shape:
                 raise ValueError("the saved games do not fit the settings")
@@ -104,7 +121,7 @@ class Actor:
 
 
 def play_together(
-    actors: list[Actor], samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]
+    actors: Sequence[SelfPlayer], samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]
 ) -> None:
     """Let every actor play its share of ``samples`` on a thread of its own; ``on_block(actor, block)`` runs here.
 

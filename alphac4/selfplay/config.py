@@ -12,6 +12,10 @@ class SelfPlayConfig:
 
     games: int = 256
     """Games in lockstep, shared out over the actors (AlphaZero: 5000 actors; here one batch a core)."""
+    device_games: int = 8192
+    """The same where trees and network are both on a GPU, which wants many more."""
+    device_streams: int = 2
+    """Parts that they are split into there: while one part's trees grow, the network evaluates another's leaves."""
     full_simulations: int = 128
     """Root visits of a full search, those kept from the last move included (AlphaZero: 800; KataGo: 600)."""
     fast_simulations: int = 24
@@ -54,7 +58,8 @@ class SelfPlayConfig:
     """Exploration in the tree."""
 
     def __post_init__(self) -> None:
-        positive = ("games", "full_simulations", "fast_simulations", "noise_concentration", "temperature_halflife")
+        games = ("games", "device_games", "device_streams")
+        positive = (*games, "full_simulations", "fast_simulations", "noise_concentration", "temperature_halflife")
         for name in positive:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")

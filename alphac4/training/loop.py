@@ -16,13 +16,14 @@ from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.nn.evaluator import cores
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import Actor, play_together
+from alphac4.selfplay.actor import play_together
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Batch, batches, window_size
 from alphac4.selfplay.statistics import SelfPlayStatistics
 from alphac4.training.config import TrainConfig, to_dict
+from alphac4.training.engine import make_engine
 from alphac4.training.learner import Learner
 from alphac4.training.monitor import Monitor
 from alphac4.training.reports import (
@@ -35,7 +36,7 @@ from alphac4.training.reports import (
     summarise,
 )
 from alphac4.training.run_folder import RunFolder
-from alphac4.training.strength import elo_over_run, find_warnings, hold_against_exact_play, resident_memory_mb
+from alphac4.training.strength import elo_over_run, find_warnings, resident_memory_mb
 
 logger = logging.getLogger(__name__)
 
@@ -62,28 +63,31 @@ class TrainingLoop:
             self.best = self.folder.load_best(self.state)
         else:
             self._save_network(self.best, 0, {})
-        backend = self.state.backend or config.backend
-        actors = cores()
-        slots = -(-config.selfplay.games // actors)
-        self.evaluator = Evaluator(
-            self.best, batch_size=slots, streams=actors, device=config.device, backend=backend, int8=True
+        self.engine = make_engine(
+            self.best,
+            self.geometry,
+            config.selfplay,
+            lambda index: self._rng(0, "actor", index),
+            device=config.device,
+            backend=config.backend,
+            remembered=self.state.backend,
         )
-        self.state.backend = self.evaluator.backend
-        # Matches call from one thread with all cores. Two evaluators for the whole run: new ones each time would
-        # cost memory that the libraries behind them never quite give back.
-        self._match_evaluators = tuple(
-            Evaluator(self.best, device=config.device, backend=self.evaluator.backend) for _ in range(2)
-        )
-        self.actors = [
-            Actor(self.geometry, config.selfplay, self.evaluator, slots, self._rng(0, "actor", index))
-            for index in range(actors)
-        ]
+        self.state.backend = self.engine.backend
         if self.state.iteration:
-            for index, actor in enumerate(self.actors):
+            self._restore_games()
+        self._clock = time.perf_counter()  # when the run began, were it all one session
+
+    def _restore_games(self) -> None:
+        """Go on with the games under way, or with new ones where those do not fit another machine."""
+        try:
+            for index, actor in enumerate(self.engine.actors):
                 prefix = f"{index}."
                 saved = {k.removeprefix(prefix): v for k, v in self.state.actors.items() if k.startswith(prefix)}
                 actor.restore(saved)
-        self._clock = time.perf_counter()  # when the run began, were it all one session
+        except ValueError:
+            logger.warning("the games under way were played in other numbers than this machine does: new ones begin")
+            for index, actor in enumerate(self.engine.actors):
+                actor.reset(self._rng(self.state.iteration, "new games", index))
 
     def run(self) -> list[IterationReport]:
         """Train to the configured number of iterations; returns all reports of the run.
@@ -123,7 +127,7 @@ class TrainingLoop:
         gate = self._gate(candidate, iteration)
         if gate.accepted:
             self.best = candidate
-            self.evaluator.update(candidate)
+            self.engine.update(candidate)
             self.state.best_iteration = iteration
         self._save_network(candidate, iteration, {})
         every = self.config.gate.classic_every
@@ -161,7 +165,9 @@ class TrainingLoop:
         self.state.samples = self.folder.replay.total
         self.state.learner = self.learner.state()
         self.state.actors = {
-            f"{index}.{name}": array for index, actor in enumerate(self.actors) for name, array in actor.state().items()
+            f"{index}.{name}": array
+            for index, actor in enumerate(self.engine.actors)
+            for name, array in actor.state().items()
         }
         self.folder.commit(self.state, report)
         logger.info(summarise(report))
@@ -176,9 +182,9 @@ class TrainingLoop:
         wanted = self.config.samples - recorded
         statistics = SelfPlayStatistics(self.geometry)
         if number:  # an interrupted attempt: its games under way are lost, and must not be played again
-            for index, actor in enumerate(self.actors):
+            for index, actor in enumerate(self.engine.actors):
                 actor.reset(self._rng(iteration, "resumed actor", index + 1000 * number))
-        numbers = [number] * len(self.actors)
+        numbers = [number] * len(self.engine.actors)
         with tqdm(
             total=self.config.samples,
             initial=recorded,
@@ -197,9 +203,9 @@ class TrainingLoop:
                 bar.set_postfix_str(f"{statistics.evaluations_per_second():,.0f} evaluations/s")
 
             if wanted > 0:
-                play_together(self.actors, wanted, self.stop, on_block)
+                play_together(self.engine.actors, wanted, self.stop, on_block)
         self._check_stop()
-        return selfplay_report(statistics, len(self.actors), self.evaluator.backend)
+        return selfplay_report(statistics, len(self.engine.actors), self.engine.backend)
 
     def _learn(self, iteration: int) -> LearningReport:
         config, replay = self.config.learning, self.folder.replay
@@ -261,16 +267,12 @@ class TrainingLoop:
         config = self.config.evaluation
         if not config.every or iteration % config.every or self.geometry != STANDARD:
             return None
-        evaluator = self._match_evaluators[1]
-        evaluator.update(self.best)
-        return hold_against_exact_play(evaluator, packaged_positions(config.positions), config.simulations)
+        return self.engine.judge(self.best, packaged_positions(config.positions), config.simulations)
 
     def _player(self, side: int, network: PolicyValueNetwork, iteration: int, simulations: int) -> NetworkPlayer:
-        """The network of an iteration as a player; the two sides of a match have an evaluator each."""
-        evaluator = self._match_evaluators[side]
-        evaluator.update(network)
+        """The network of an iteration as one side of a match."""
         rng = self._rng(iteration, "player", simulations)
-        return NetworkPlayer(f"iteration {iteration}", evaluator, Budget(simulations=simulations), rng, self.geometry)
+        return self.engine.player(side, f"iteration {iteration}", network, simulations, rng)
 
     def _save_network(self, network: PolicyValueNetwork, iteration: int, strength: Mapping[str, object]) -> None:
         provenance = {

@@ -38,6 +38,7 @@ STATE_FORMAT = "alphac4-run-state"
 STATE_VERSION = 1
 # What may differ when a run goes on.
 CHANGEABLE = ("iterations", "device", "backend", "keep_checkpoints", "gate", "evaluation")
+CHANGEABLE_TOO = ("selfplay.device_games", "selfplay.device_streams")
 
 
 class RunError(ValueError):
@@ -86,7 +87,9 @@ class RunFolder:
             raise RunError(f"{config_path}: cannot be read: {error}") from error
         new = to_dict(self.config)
         changed = [
-            name for name, before, now in _leaves(old, new) if before != now and name.split(".")[0] not in CHANGEABLE
+            name
+            for name, before, now in _leaves(old, new)
+            if before != now and name.split(".")[0] not in CHANGEABLE and name not in CHANGEABLE_TOO
         ]
         if changed:
             raise RunError(f"{self.path} holds a run with other settings ({', '.join(changed)}): choose another folder")

@@ -8,7 +8,7 @@ from alphac4.arena.ratings import Rating, fit_ratings
 from alphac4.evaluation.accuracy import judge_moves, judge_values
 from alphac4.evaluation.answers import ask_network
 from alphac4.evaluation.positions import PositionSet
-from alphac4.mcts.search import Evaluate
+from alphac4.mcts.search import Evaluate, NetworkSearch
 from alphac4.training.reports import (
     EvaluationReport,
     ExactPlayFigures,
@@ -29,7 +29,9 @@ def elo_over_run(matches: Sequence[MatchReport], best_iteration: int) -> Rating:
     return ratings.get(f"iteration {best_iteration}", Rating(elo=0.0, error=0.0))
 
 
-def hold_against_exact_play(evaluator: Evaluate, sets: Sequence[PositionSet], simulations: int) -> EvaluationReport:
+def hold_against_exact_play(
+    evaluator: Evaluate, sets: Sequence[PositionSet], simulations: int, search: NetworkSearch | None = None
+) -> EvaluationReport:
     """The network's errors, raw and with search, judged by the solver's scores.
 
     The report is for people: what it says must not reach learning, the gate or the choice of the best network, or the
@@ -37,7 +39,7 @@ def hold_against_exact_play(evaluator: Evaluate, sets: Sequence[PositionSet], si
     """
     found = []
     for budget in (0, simulations):
-        answers = ask_network(evaluator, sets, budget, threads=1)
+        answers = ask_network(evaluator, sets, budget, threads=1, search=search)
         assert answers.values is not None
         error = judge_moves(sets, answers.columns).error
         figures = ExactPlayFigures(
