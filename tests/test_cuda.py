@@ -3,6 +3,7 @@ import subprocess
 import sys
 import types
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from alphac4.cuda.actor import DeviceActor
 from alphac4.cuda.arrays import share_trees
 from alphac4.cuda.device import largest_that_fits, simulated, why_not
 from alphac4.cuda.search import DeviceSearch
+from alphac4.evaluation.answers import ask_network
+from alphac4.evaluation.positions import packaged_positions
 from alphac4.game import STANDARD, Geometry, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.tree import NO_NODE, make_trees
@@ -25,6 +28,8 @@ from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.training.config import from_dict
+from alphac4.training.loop import TrainingLoop
 
 on_device = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one")
 CONFIG = SelfPlayConfig(full_simulations=12, fast_simulations=6, full_share=0.5)
@@ -168,6 +173,18 @@ def test_search_on_the_device_finds_the_same(simulations: int) -> None:
 
 
 @on_device
+def test_evaluation_by_search_on_the_device_is_the_same() -> None:
+    """Answers to a set of positions."""
+    network = small_network(STANDARD)
+    sets = packaged_positions(12)
+    evaluator = Evaluator(network, device="cpu", backend="torch-fp32")
+    search = DeviceSearch(network, rng=np.random.default_rng(0), precision=torch.float32)
+    expected, found = (ask_network(evaluator, sets, 20, search=given) for given in (None, search))
+    same = [(a == b).mean() for a, b in zip(expected.columns, found.columns, strict=True)]
+    assert np.mean(same) == 1.0 if simulated() else np.mean(same) > 0.9
+
+
+@on_device
 def test_search_on_the_device_ends_in_time_and_takes_other_weights() -> None:
     """A clock is looked at now and then; an update changes the opinion."""
     network = small_network(STANDARD)
@@ -262,3 +279,30 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         signature = tuple(typeof(argument) for argument in arguments)
         code, _ = cuda.compile(kernel.py_func, signature, cc=(9, 0), output="ptx", device=False, abi="numba")
         assert ".entry" in code
+
+
+@on_device
+def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Self-play, learning and matches; a later session without a GPU takes the run up, with new games."""
+    config = from_dict(
+        {
+            "iterations": 2,
+            "samples": 60,
+            "device": "cuda",
+            "board": {"rows": 4, "columns": 5, "run_length": 3},
+            "network": {"channels": 8, "blocks": 1},
+            "selfplay": {"device_games": 6, "full_simulations": 8, "fast_simulations": 4},
+            "learning": {"batch_size": 32},
+            "gate": {"pairs": 2, "simulations": 4, "classic_every": 0, "closing_pairs": 1, "classic_rollouts": [10]},
+        }
+    )
+    history = TrainingLoop(tmp_path / "run", config).run()
+    assert [report.iteration for report in history] == [1, 2]
+    assert history[-1].selfplay.evaluator == ("device-float32" if simulated() else "device-bfloat16")
+    assert history[-1].selfplay.samples >= 60
+    assert history[-1].learning.policy_loss > 0
+    assert len(TrainingLoop(tmp_path / "run", replace(config, iterations=3)).run()) == 3
+    assert not caplog.messages or "new ones begin" not in caplog.text
+    elsewhere = replace(config, iterations=4, device="cpu", backend="torch-fp32")
+    assert len(TrainingLoop(tmp_path / "run", elsewhere).run()) == 4
+    assert "new ones begin" in caplog.text

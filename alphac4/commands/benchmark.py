@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
@@ -50,6 +51,12 @@ class BenchmarkOptions:
     and mctx in JAX; what is not installed is named (pip install 'alphac4[peers]')."""
     peer_pairs: int = 10
     """With --peers: colour-swapped pairs of games against OpenSpiel at equal time a move."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """With cuda: self-play and learning with everything on the GPU instead, and pgx + mctx there if installed."""
+    device_games: tuple[int, ...] = (1024, 4096, 16384)
+    """With --device cuda: games at once."""
+    device_streams: tuple[int, ...] = (1, 2)
+    """With --device cuda: parts that the games are split into."""
     json: bool = False
     """Print JSON instead of a table."""
 
@@ -94,18 +101,38 @@ def run(options: BenchmarkOptions) -> int:
     if options.peers:
         return run_peers(options)
     table = Table()
-    chosen = [name for name in parts if not options.only or name in options.only]
+    if options.device == "cuda":
+        chosen, parts = ["device"], {"device": measure_on_device}
+    else:
+        chosen = [name for name in parts if not options.only or name in options.only]
     for name in tqdm(chosen, desc="benchmark", unit="part", disable=None, leave=False):
         parts[name](options, table)
     if options.json:
         print(json.dumps({name: {"value": value, "unit": unit} for name, value, unit in table.rows}, indent=2))
         return 0
+    where = f"{platform.processor() or platform.machine()}, {cores()} cores"
+    if options.device == "cuda" and torch.cuda.is_available():
+        where = torch.cuda.get_device_name()
     print(
-        f"{platform.processor() or platform.machine()}, {cores()} cores, Python {platform.python_version()}, "
+        f"{where}, Python {platform.python_version()}, "
         f"PyTorch {torch.__version__}; network {options.channels} x {options.blocks}"
     )
     print(table)
     return 0
+
+
+def measure_on_device(options: BenchmarkOptions, table: Table) -> None:
+    """Self-play and learning with everything on the GPU; rough lengths are ten times ``seconds``."""
+    from alphac4.commands.device_benchmark import measure_device
+
+    measure_device(
+        table.add,
+        channels=options.channels,
+        blocks=options.blocks,
+        games=options.device_games,
+        streams=options.device_streams,
+        seconds=10 * options.seconds,
+    )
 
 
 def run_peers(options: BenchmarkOptions) -> int:

@@ -54,7 +54,7 @@ class DeviceActor:
         self.precision = self._network.precision
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
         with torch.cuda.stream(self._stream):
-            self._step = captured(self._launch_step, device)
+            self.step = captured(self._launch_step, device)  # one evaluation of every slot's leaf, and what follows
             synchronise()
         for name in ("own", "occupied", "size", "leaf", "rng"):  # forget the games that warmed it up
             self._trees.write(name, getattr(empty, name))
@@ -114,7 +114,7 @@ class DeviceActor:
 
     def _launch_steps(self, work: Work) -> None:
         for _ in range(STEPS_BETWEEN_LOOKS):
-            self._step()
+            self.step()
         work.evaluations += STEPS_BETWEEN_LOOKS * self.slots
 
     def _finished_games(self) -> int:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,7 +13,11 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
+_one_at_a_time = threading.Lock()  # the simulator runs a single kernel
+
 THREADS = 128  # of a block
+
+NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); use --device cpu"
 
 
 def simulated() -> bool:
@@ -26,14 +31,14 @@ def why_not() -> str:
     if simulated():
         return ""
     if not torch.cuda.is_available():
-        return "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine)"
+        return NO_DEVICE
     if importlib.util.find_spec("numba_cuda") is None:
         return "search on the GPU needs numba-cuda: pip install 'alphac4[cuda]'"
     return ""
 
 
 def the_device() -> torch.device:
-    """Where arrays live.
+    """Where kernels work.
 
     Raises:
         RuntimeError: in one line, if there is no GPU.
@@ -44,13 +49,25 @@ def the_device() -> torch.device:
     return torch.device("cpu" if simulated() else "cuda")
 
 
+def on_gpu(name: str) -> bool:
+    """Whether the device of this name, "cpu", "cuda" or "auto", is a GPU or stands in for one.
+
+    Raises:
+        RuntimeError: in one line, for "cuda" without a device.
+    """
+    if name == "cuda" and not simulated() and not torch.cuda.is_available():
+        raise RuntimeError(NO_DEVICE)
+    return name == "cuda" or (name == "auto" and torch.cuda.is_available())
+
+
 def launch(kernel: Any, count: int, *arguments: Any) -> None:
     """Run a kernel with at least ``count`` threads on PyTorch's current stream; returns before it has run."""
     from numba import cuda
 
     blocks = -(-count // THREADS)
     if simulated():
-        kernel[blocks, min(THREADS, count)](*arguments)
+        with _one_at_a_time:
+            kernel[blocks, min(THREADS, count)](*arguments)
     else:
         kernel[blocks, THREADS, cuda.external_stream(torch.cuda.current_stream().cuda_stream)](*arguments)
 

@@ -15,6 +15,7 @@ from alphac4.nn.evaluator import cores
 from alphac4.selfplay.replay import make_planes
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
+DEVICE_BATCH = 1024  # on a GPU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,17 +44,18 @@ def ask_network(
 
     The raw network plays the legal move with the largest policy logit, without any look ahead. ``threads`` batches
     are searched at a time, by default one a core; ``on_batch`` is told how many positions have just been answered.
-    Another ``search`` of the same network takes the place of the usual one, on a single thread.
+    Another ``search`` of the same network, on a GPU, takes the place of the usual one, in larger batches.
     """
     geometry = sets[0].geometry
     positions = [position for part in sets for position in part.positions]
     legal = np.concatenate([part.legal for part in sets])
+    size = DEVICE_BATCH if search else BATCH
 
     def answer(first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        batch = positions[first : first + BATCH]
+        batch = positions[first : first + size]
         if simulations == 0:
             logits, wdl = evaluator.evaluate(make_planes(geometry, *stones(batch)))
-            moves = np.where(legal[first : first + BATCH], logits, -np.inf).argmax(axis=1)
+            moves = np.where(legal[first : first + size], logits, -np.inf).argmax(axis=1)
             values = (wdl[:, 0] - wdl[:, 2]).astype(np.float64)
         else:
             # Numbers of its own for each batch, so that the order in which threads come does not matter.
@@ -65,7 +67,7 @@ def ask_network(
         return moves, values
 
     with ThreadPoolExecutor(1 if search else threads or cores()) as pool:
-        answers = list(pool.map(answer, range(0, len(positions), BATCH)))
+        answers = list(pool.map(answer, range(0, len(positions), size)))
     ends = np.cumsum([len(part) for part in sets])[:-1]
     return Answers(
         columns=np.split(np.concatenate([moves for moves, _ in answers]), ends),

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.specifications import describe, load_player_checkpoint, parse_player, split_checkpoint
 from alphac4.checkpoint import SHIPPED, Checkpoint
+from alphac4.cuda.search import device_search
 from alphac4.evaluation.answers import BATCH, ask_network, ask_player
 from alphac4.evaluation.games import PerfectMatchReport, PerfectPlayer, play_perfect, standard_starts
 from alphac4.evaluation.positions import PositionSet
@@ -104,14 +105,18 @@ def _measure_player(name: str, player: Player, measurement: Measurement) -> Subj
 def _measure_network(name: str, checkpoint: Checkpoint, measurement: Measurement) -> SubjectReport:
     device, backend = measurement.device, measurement.backend
     evaluator = Evaluator(checkpoint.network, batch_size=BATCH, streams=cores(), device=device, backend=backend)
+    search = device_search(checkpoint.network, measurement.geometry, device, backend)
     reports = []
     for simulations in measurement.budgets:
         started = time.perf_counter()
         with _bar(f"{name}, {simulations or 'no'} simulations", measurement) as bar:
-            answers = ask_network(evaluator, measurement.sets, simulations, seed=measurement.seed, on_batch=bar.update)
+            answers = ask_network(
+                evaluator, measurement.sets, simulations, seed=measurement.seed, on_batch=bar.update, search=search
+            )
         reports.append(budget_report(measurement.sets, answers, simulations, time.perf_counter() - started))
     budget = Budget(simulations=measurement.games_simulations) if measurement.games_simulations else None
-    player = NetworkPlayer(name, evaluator, budget, np.random.default_rng(measurement.seed), measurement.geometry)
+    rng = np.random.default_rng(measurement.seed)
+    player = NetworkPlayer(name, evaluator, budget, rng, measurement.geometry, search=search)
     config = checkpoint.network.config
     return SubjectReport(
         name=name,

@@ -127,6 +127,11 @@ class Replay:
         numbers = [int(path.stem.split("-")[2]) + 1 for path in self.folder.glob(prefix + "*.safetensors")]
         return max(numbers, default=0), sum(len(samples) for _, samples in mine)
 
+    @property
+    def shards(self) -> Sequence[tuple[Path, Samples]]:
+        """All that is in memory, oldest first."""
+        return self._shards
+
     def window(self, size: int) -> Samples:
         """The latest ``size`` samples (fewer if there are not as many), oldest first."""
         parts: list[Samples] = []

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from alphac4.arena.players import NetworkPlayer
-from alphac4.cuda.device import largest_that_fits, simulated, why_not
+from alphac4.cuda.device import largest_that_fits, on_gpu, simulated, why_not
 from alphac4.evaluation.positions import PositionSet
 from alphac4.game.rules import Geometry
 from alphac4.mcts.search import Budget, NetworkSearch
@@ -156,8 +156,7 @@ def make_engine(
         RuntimeError: in one line, for CUDA without a device.
         ValueError: for an unknown backend.
     """
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = "cuda" if on_gpu(device) else "cpu"
     if device == "cuda" and backend == "auto":
         reason = why_not()
         if not reason:

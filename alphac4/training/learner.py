@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,10 +51,27 @@ def learning_rate(config: LearningConfig, step: int, total_steps: int) -> float:
     return rate * min(1.0, (step + 1) / max(config.warmup_steps, 1))
 
 
+class TensorBatch(NamedTuple):
+    """`alphac4.selfplay.replay.Batch` as tensors on the learner's device."""
+
+    planes: Tensor  # float32 [B, 2, R, C]
+    policy: Tensor  # float32 [B, A]
+    policy_weight: Tensor  # float32 [B]
+    wdl: Tensor  # float32 [B, 3]
+    final: Tensor  # float32 [B, 2, R, C]
+
+
 class Learner:
     """The network being trained, its optimiser, and the average of its weights, which is what plays."""
 
-    def __init__(self, network: NetworkConfig, config: LearningConfig, device: str, seed: int) -> None:
+    def __init__(
+        self,
+        network: NetworkConfig,
+        config: LearningConfig,
+        device: str | torch.device,
+        seed: int,
+        replicas: int | None = None,
+    ) -> None:
         self.config = config
         self.device = torch.device(device)
         with torch.random.fork_rng(devices=[]):
@@ -64,22 +81,23 @@ class Learner:
         self.average = PolicyValueNetwork(network).to(self.device)
         self.average.load_state_dict(self.network.state_dict())
         self.average.eval().requires_grad_(False)
-        decayed = [p for p in self.network.parameters() if p.ndim > 1]
-        others = [p for p in self.network.parameters() if p.ndim <= 1]
-        self.optimizer = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}],
-            lr=config.learning_rate,
-        )
+        self.optimizer = torch.optim.AdamW(self.parameter_groups(), lr=config.learning_rate)
         self.steps = 0
         self._bf16 = has_bf16(self.device)
         # One replica a core on its part of the batch: two single-threaded passes neither wait for each other after
         # every layer, nor come to a halt, as OpenMP's barriers do, when another program takes one of the cores.
         self._replicas = [self.network]
-        for _ in range(1, cores() if device == "cpu" else 1):
+        for _ in range(1, replicas or (cores() if self.device.type == "cpu" else 1)):
             replica = copy.deepcopy(self.network)
             for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
                 theirs.data = ours.data  # the same weights, gradients of its own
             self._replicas.append(replica)
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """The parameters as optimisers take them: kernels decay, the others do not."""
+        decayed = [p for p in self.network.parameters() if p.ndim > 1]
+        others = [p for p in self.network.parameters() if p.ndim <= 1]
+        return [{"params": decayed, "weight_decay": self.config.weight_decay}, {"params": others, "weight_decay": 0.0}]
 
     def learn(self, batches: Iterable[Batch], total_steps: int, window: int) -> LearningReport:
         """One gradient step a batch; ``total_steps`` is the length of the whole run's schedule."""
@@ -96,9 +114,11 @@ class Learner:
                 sums += self._step(batch, pool)
                 count += 1
                 self.steps += 1
-        means = sums / max(count, 1)
+        return self._report(sums / max(count, 1), count, rate, window, time.perf_counter() - started)
+
+    def _report(self, means: np.ndarray, steps: int, rate: float, window: int, seconds: float) -> LearningReport:
         return LearningReport(
-            steps=count,
+            steps=steps,
             policy_loss=float(means[0]),
             value_loss=float(means[1]),
             policy_entropy=float(means[2]),
@@ -106,7 +126,7 @@ class Learner:
             gradient_norm=float(means[4]),
             learning_rate=rate,
             window=window,
-            seconds=time.perf_counter() - started,
+            seconds=seconds,
         )
 
     def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> np.ndarray:
@@ -131,31 +151,37 @@ class Learner:
     def _accumulate(self, replica: PolicyValueNetwork, part: Batch, share: float) -> np.ndarray:
         """Set the replica's gradients to those of its part, times its share; returns losses and entropy [4]."""
         self._use_one_thread()
-        planes, policy, weight, wdl, final = (torch.from_numpy(array).to(self.device) for array in part)
-        planes = planes.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16):
-            policy_logits, value_logits, ownership_logits = replica.forward_all(planes)
-        policy_logits, value_logits = policy_logits.float(), value_logits.float()
-        loss_policy = policy_loss(policy_logits, policy, weight)
-        loss_value = value_loss(value_logits, wdl)
-        loss = loss_policy + self.config.value_weight * loss_value
-        loss_ownership = torch.zeros(())
-        if ownership_logits is not None:
-            loss_ownership = ownership_loss(ownership_logits.float(), final, planes)
-            loss = loss + self.config.ownership_weight * loss_ownership
+        loss, figures = self.losses(replica, TensorBatch(*(torch.from_numpy(array).to(self.device) for array in part)))
         replica.zero_grad(set_to_none=True)
         (share * loss).backward()  # type: ignore[no-untyped-call]
+        return np.asarray(figures.cpu())
+
+    def losses(self, network: PolicyValueNetwork, batch: TensorBatch) -> tuple[Tensor, Tensor]:
+        """The loss, and as figures [4] those of policy and value, the policy's entropy, and the loss of ownership."""
+        planes = batch.planes.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16, cache_enabled=False):
+            policy_logits, value_logits, ownership_logits = network.forward_all(planes)
+        policy_logits, value_logits = policy_logits.float(), value_logits.float()
+        loss_policy = policy_loss(policy_logits, batch.policy, batch.policy_weight)
+        loss_value = value_loss(value_logits, batch.wdl)
+        loss = loss_policy + self.config.value_weight * loss_value
+        loss_ownership = torch.zeros((), device=loss.device)
+        if ownership_logits is not None:
+            loss_ownership = ownership_loss(ownership_logits.float(), batch.final, planes)
+            loss = loss + self.config.ownership_weight * loss_ownership
         with torch.no_grad():
             log_policy = F.log_softmax(policy_logits, dim=1)
             entropy = -(log_policy.exp() * log_policy).sum(dim=1).mean()
-            return np.asarray(
-                torch.stack([loss_policy, loss_value, entropy, loss_ownership.to(entropy)]).double().cpu()
-            )
+            figures = torch.stack([loss_policy, loss_value, entropy, loss_ownership])
+            return loss, figures.detach().double()
+
+    def _average_decay(self) -> float:
+        # At the start the average follows closely, or it would be the untrained network for hundreds of steps.
+        return min(self.config.average_decay, (1 + self.steps) / (10 + self.steps))
 
     @torch.no_grad()
     def _update_average(self) -> None:
-        # At the start the average follows closely, or it would be the untrained network for hundreds of steps.
-        decay = min(self.config.average_decay, (1 + self.steps) / (10 + self.steps))
+        decay = self._average_decay()
         ours = self.network.state_dict()
         for name, value in self.average.state_dict().items():
             if value.is_floating_point():

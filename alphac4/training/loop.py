@@ -3,16 +3,19 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
 from alphac4.arena.match import MatchResult, play_match
 from alphac4.arena.openings import balanced_openings
 from alphac4.arena.players import NetworkPlayer, UctPlayer
 from alphac4.checkpoint import Checkpoint, save_checkpoint
+from alphac4.cuda.device import on_gpu, simulated
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
@@ -20,9 +23,11 @@ from alphac4.nn.evaluator import cores
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import play_together
 from alphac4.selfplay.blocks import Block
-from alphac4.selfplay.replay import Batch, batches, window_size
+from alphac4.selfplay.replay import batches, window_size
 from alphac4.selfplay.statistics import SelfPlayStatistics
 from alphac4.training.config import TrainConfig, to_dict
+from alphac4.training.device_learner import DeviceLearner
+from alphac4.training.device_window import DeviceWindow
 from alphac4.training.engine import make_engine
 from alphac4.training.learner import Learner
 from alphac4.training.monitor import Monitor
@@ -40,6 +45,8 @@ from alphac4.training.strength import elo_over_run, find_warnings, resident_memo
 
 logger = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+
 
 class Stopped(Exception):  # noqa: N818 - not an error
     """The user asked the run to stop; everything recorded is on disk."""
@@ -54,9 +61,7 @@ class TrainingLoop:
         self.geometry = config.board.geometry()
         self.folder = RunFolder(folder, config)
         self.state = self.folder.load_state()
-        self.learner = Learner(
-            config.network_config(), config.learning, device=self._learning_device(), seed=config.seed
-        )
+        self.learner = self._make_learner()
         self.best: PolicyValueNetwork = self.learner.candidate()
         if self.state.iteration:
             self.learner.restore(self.state.learner)
@@ -210,23 +215,27 @@ class TrainingLoop:
     def _learn(self, iteration: int) -> LearningReport:
         config, replay = self.config.learning, self.folder.replay
         size = window_size(replay.total, config.window_minimum, config.window_exponent, config.window_slope)
-        samples = replay.window(size)
         steps = max(1, round(self.config.samples * config.passes / config.batch_size))
+        total_steps = steps * self.config.iterations
+        window = min(size, sum(len(samples) for _, samples in replay.shards))
         rng = self._rng(iteration, "learning", 0)
-        stream = batches(samples, self.geometry, config.batch_size, steps, config.return_share, rng)
-
-        def watched() -> Iterator[Batch]:
-            with tqdm(
-                total=steps, desc=f"iteration {iteration}: learning", unit="step", disable=None, leave=False
-            ) as bar:
-                for batch in stream:
-                    self._check_stop()
-                    yield batch
-                    bar.update()
-
-        report = self.learner.learn(watched(), steps * self.config.iterations, len(samples))
+        if isinstance(self.learner, DeviceLearner):
+            seed = int(rng.integers(2**63))
+            made = self._window.batches(replay.shards, size, config.batch_size, steps, seed)
+            report = self.learner.learn_from(self._watched(made, iteration, steps), total_steps, window)
+        else:
+            stream = batches(replay.window(size), self.geometry, config.batch_size, steps, config.return_share, rng)
+            report = self.learner.learn(self._watched(stream, iteration, steps), total_steps, window)
         replay.drop_old(2 * size)
         return report
+
+    def _watched(self, stream: Iterable[_T], iteration: int, steps: int) -> Iterator[_T]:
+        """The batches, behind a progress bar; ends early when the run is to stop."""
+        with tqdm(total=steps, desc=f"iteration {iteration}: learning", unit="step", disable=None, leave=False) as bar:
+            for batch in stream:
+                self._check_stop()
+                yield batch
+                bar.update()
 
     def _gate(self, candidate: PolicyValueNetwork, iteration: int) -> MatchReport:
         config = self.config.gate
@@ -292,12 +301,13 @@ class TrainingLoop:
         """Independent random numbers for each purpose, the same whenever the iteration is run."""
         return np.random.default_rng([self.config.seed, iteration, index, *purpose.encode()])
 
-    def _learning_device(self) -> str:
-        import torch
-
-        if self.config.device == "auto":
-            return "cuda" if torch.cuda.is_available() else "cpu"
-        return self.config.device
+    def _make_learner(self) -> Learner:
+        config = self.config
+        if not on_gpu(config.device):
+            return Learner(config.network_config(), config.learning, "cpu", config.seed)
+        device = torch.device("cpu" if simulated() else "cuda")
+        self._window = DeviceWindow(self.geometry, device, config.learning.return_share)
+        return DeviceLearner(config.network_config(), config.learning, device, config.seed)
 
     def _check_stop(self) -> None:
         if self.stop.is_set():

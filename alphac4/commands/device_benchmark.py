@@ -1,0 +1,149 @@
+"""`alphac4 benchmark --device cuda`: self-play and learning where all of it is on a GPU."""
+
+import importlib.util
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+
+from alphac4.commands.peers import pgx_mctx_rate
+from alphac4.cuda.actor import DeviceActor
+from alphac4.cuda.device import synchronise, the_device
+from alphac4.cuda.network import DeviceNetwork, captured
+from alphac4.game.rules import STANDARD
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.selfplay.actor import play_together
+from alphac4.selfplay.blocks import Block, Work
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.training.config import LearningConfig
+from alphac4.training.device_learner import DeviceLearner
+from alphac4.training.learner import TensorBatch
+
+Add = Callable[[str, float, str], None]  # name, value, unit
+
+PEER_SIMULATIONS = 32  # mctx searches every move alike
+
+
+def flops(config: NetworkConfig) -> float:
+    """Floating-point operations of one evaluation; a multiplication and its addition count as two."""
+    cells, channels, heads = config.rows * config.columns, config.channels, config.head_channels
+    convolutions = 9 * 2 * channels + config.blocks * 2 * 9 * channels**2 + channels * 2 * heads
+    dense = cells * heads * (config.columns + config.value_hidden) + 3 * config.value_hidden
+    return 2.0 * (cells * convolutions + dense)
+
+
+def measure_device(
+    add: Add, *, channels: int, blocks: int, games: tuple[int, ...], streams: tuple[int, ...], seconds: float
+) -> None:
+    """All figures of one network size.
+
+    Raises:
+        RuntimeError: in one line, if there is no GPU.
+    """
+    device = the_device()
+    network = PolicyValueNetwork(NetworkConfig(channels=channels, blocks=blocks, ownership=True)).eval()
+    size = 8192 if device.type == "cuda" else 256
+    peak = matrix_peak(device, size)
+    add("matrix product alone", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
+    best = 0.0
+    for count in games:
+        evaluate, step = step_seconds(network, count, device, seconds)
+        share = flops(network.config) * count / evaluate / peak
+        add(f"{count:,} games: network alone", count / evaluate, f"evaluations/s, {share:.1%} of the matrix peak")
+        add(f"{count:,} games: network's share of a step", 100 * evaluate / step, "%, the rest is the trees")
+        for parts in streams:
+            simulations, finished = selfplay_rate(network, count, parts, seconds)
+            best = max(best, simulations)
+            add(f"{count:,} games in {parts}: self-play", simulations, "simulations/s")
+            add(f"{count:,} games in {parts}: self-play", finished, "games/s")
+    for batch in (512, 4096):
+        add(f"learning, batch {batch:,}", learning_rate(network.config, batch, device, seconds), "positions/s")
+    if any(importlib.util.find_spec(name) is None for name in ("jax", "mctx", "pgx")):
+        add("pgx + mctx: not installed, see alphac4[peers]", float("nan"), "")
+        return
+    theirs, alone = max(
+        pgx_mctx_rate(channels=channels, blocks=blocks, games=count, simulations=PEER_SIMULATIONS, seconds=seconds)
+        for count in games
+    )
+    add("pgx + mctx: self-play, the best of these numbers of games", theirs, "simulations/s")
+    add("pgx + mctx: network alone", alone, "evaluations/s")
+    add("self-play against pgx + mctx", best / theirs, "times as many simulations/s")
+
+
+def matrix_peak(device: torch.device, size: int) -> float:
+    """FLOP/s of a large matrix product in bf16: what the network could reach at best."""
+    a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    return 2.0 * size**3 / timed(lambda: a @ b, 0.5)
+
+
+def timed(work: Callable[[], object], seconds: float) -> float:
+    """Mean seconds of ``work`` on the device, launched back to back."""
+    work()
+    synchronise()
+    count, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        for _ in range(10):
+            work()
+        synchronise()
+        count += 10
+    return (time.perf_counter() - started) / count
+
+
+def step_seconds(network: PolicyValueNetwork, games: int, device: torch.device, seconds: float) -> tuple[float, float]:
+    """Of evaluating all leaves, and of a whole step of self-play with it."""
+    alone = DeviceNetwork(network, STANDARD, games, device)
+    evaluate = timed(captured(alone.evaluate, device), seconds / 4)
+    actor = DeviceActor(STANDARD, SelfPlayConfig(), network, games, np.random.default_rng(0))
+    return evaluate, timed(actor.step, seconds / 4)
+
+
+def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds: float) -> tuple[float, float]:
+    """Simulations/s and finished games/s, once the games have spread over all plies."""
+    slots = -(-games // streams)
+    rngs = [np.random.default_rng(index) for index in range(streams)]
+    actors = [DeviceActor(STANDARD, SelfPlayConfig(), network, slots, rng) for rng in rngs]
+    work, finished = Work(), 0
+
+    def on_block(_index: int, block: Block) -> None:
+        nonlocal finished
+        work.add(block.work)
+        finished += len(block.games.plies)
+
+    def play(limit: float) -> float:
+        stop = threading.Event()
+        timer = threading.Timer(limit, stop.set)
+        timer.start()
+        started = time.perf_counter()
+        play_together(actors, 2**62, stop, on_block)
+        timer.cancel()
+        return time.perf_counter() - started
+
+    play(seconds)
+    work, finished = Work(), 0
+    spent = play(seconds)
+    return work.simulations / spent, finished / spent
+
+
+def learning_rate(config: NetworkConfig, batch: int, device: torch.device, seconds: float) -> float:
+    """Positions/s of gradient steps on a batch that is on the device."""
+    learner = DeviceLearner(config, LearningConfig(batch_size=batch), device, seed=0)
+    planes = torch.zeros((batch, 2, config.rows, config.columns), device=device)
+    some = TensorBatch(
+        planes=planes,
+        policy=torch.full((batch, config.columns), 1 / config.columns, device=device),
+        policy_weight=torch.ones(batch, device=device),
+        wdl=torch.full((batch, 3), 1 / 3, device=device),
+        final=planes.clone(),
+    )
+
+    def steps(count: int) -> Iterator[TensorBatch]:
+        return (some for _ in range(count))
+
+    learner.learn_from(steps(10), 10, batch)
+    count, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds / 4:
+        learner.learn_from(steps(20), 20, batch)
+        count += 20 * batch
+    return count / (time.perf_counter() - started)

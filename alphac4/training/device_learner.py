@@ -1,0 +1,103 @@
+"""Learning without waiting for the GPU: a gradient step is one launch of a captured graph."""
+
+import logging
+import time
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from alphac4.nn.network import NetworkConfig
+from alphac4.training.config import LearningConfig
+from alphac4.training.learner import Learner, TensorBatch, learning_rate
+from alphac4.training.reports import LearningReport
+
+logger = logging.getLogger(__name__)
+
+EAGER_STEPS = 3  # ordinary steps before the graph is captured, while libraries choose their algorithms
+
+
+class DeviceLearner(Learner):
+    """`Learner` on batches that are on the device already; figures come back once an iteration."""
+
+    def __init__(self, network: NetworkConfig, config: LearningConfig, device: torch.device, seed: int) -> None:
+        super().__init__(network, config, device, seed, replicas=1)
+        self._rate = torch.zeros((), device=device)
+        self._follow = torch.zeros((), device=device)  # how far the averaged weights follow
+        self.optimizer = torch.optim.AdamW(
+            self.parameter_groups(), lr=self._rate, fused=True, capturable=device.type == "cuda"
+        )
+        self._sums = torch.zeros(5, dtype=torch.float64, device=device)
+        self._batch: TensorBatch | None = None
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._capture = device.type == "cuda"
+        self._eager_left = EAGER_STEPS
+
+    def learn_from(self, batches: Iterable[TensorBatch], total_steps: int, window: int) -> LearningReport:
+        """See `Learner.learn`."""
+        started = time.perf_counter()
+        self.network.train()
+        self._sums.zero_()
+        count, rate = 0, 0.0
+        for batch in batches:
+            rate = learning_rate(self.config, self.steps, total_steps)
+            self._rate.fill_(rate)
+            self._follow.fill_(1.0 - self._average_decay())
+            self._learn_batch(batch)
+            count += 1
+            self.steps += 1
+        means = self._sums.cpu().numpy() / max(count, 1)  # waits for the device
+        return self._report(means, count, rate, window, time.perf_counter() - started)
+
+    def _learn_batch(self, batch: TensorBatch) -> None:
+        if self._batch is None or self._batch.planes.shape != batch.planes.shape:
+            self._batch = TensorBatch(*(tensor.clone() for tensor in batch))
+            self._graph = None
+        for ours, theirs in zip(self._batch, batch, strict=True):
+            ours.copy_(theirs)
+        if self._graph is None and self._capture and self._eager_left == 0:
+            self._graph = self._captured()
+        if self._graph is not None:
+            self._graph.replay()
+        else:
+            self._launch()
+            self._eager_left = max(0, self._eager_left - 1)
+
+    def _launch(self) -> None:
+        """One gradient step from the batch in place."""
+        assert self._batch is not None
+        self.optimizer.zero_grad(set_to_none=True)
+        loss, figures = self.losses(self.network, self._batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
+        self.optimizer.step()
+        with torch.no_grad():
+            ours = self.network.state_dict()
+            for name, value in self.average.state_dict().items():
+                if value.is_floating_point():
+                    value.lerp_(ours[name], self._follow.to(value.dtype))
+                else:
+                    value.copy_(ours[name])
+            self._sums += torch.cat([figures, norm.double().reshape(1)])
+
+    def _captured(self) -> torch.cuda.CUDAGraph | None:
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        try:
+            self.optimizer.zero_grad(set_to_none=True)
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                self._launch()
+        except RuntimeError as error:
+            torch.cuda.synchronize()
+            logger.warning("no CUDA graph, so every step is launched anew: %s", str(error).splitlines()[0])
+            self._capture = False
+            return None
+        return graph
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """See `Learner.restore`."""
+        super().restore(tensors)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._rate
+        self._graph = None
+        self._eager_left = EAGER_STEPS
