@@ -41,7 +41,7 @@ def test_the_page_and_its_parts_are_served_locally(client: TestClient) -> None:
     page = client.get("/")
     assert "alphac4" in page.text
     assert "default-src 'self'" in page.headers["content-security-policy"]
-    for name in ("app.js", "board.js", "remote.js", "rules.js", "style.css", "icon.svg"):
+    for name in ("app.js", "board.js", "engine.js", "rules.js", "style.css", "icon.svg"):
         part = client.get(f"/static/{name}")
         assert part.status_code == 200
         assert "https://" not in part.text

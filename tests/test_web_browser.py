@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from alphac4.checkpoint import load_checkpoint, shipped_checkpoint
+from alphac4.play.web.static_page import export_page, read_runtime
+
 sync_api = pytest.importorskip("playwright.sync_api")
 pytest.importorskip("starlette")
 CHROMIUM = shutil.which("chromium")
@@ -118,5 +121,53 @@ def test_analysis_tree_and_solver_are_shown(browser: Any, address: str) -> None:
     assert page.inner_text("#nodes") != before
     page.click("#moves button >> nth=0")
     assert page.url.endswith("#4")
+    assert not errors
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def static_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The exported page below a folder of a plain file server."""
+    pytest.importorskip("onnxruntime")
+    try:
+        read_runtime(None)
+    except OSError as error:
+        pytest.skip(str(error))
+    site = tmp_path_factory.mktemp("site")
+    export_page(load_checkpoint(shipped_checkpoint("fast")), "fast", site / "below" / "connect-four")
+    command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(site)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert server.stdout is not None
+    port = server.stdout.readline().split("port ")[1].split()[0]
+    yield f"http://127.0.0.1:{port}/below/connect-four/"
+    server.kill()
+    server.wait()
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_the_exported_page_plays_without_a_server(browser: Any, static_address: str, size: dict[str, int]) -> None:
+    """A whole game with the mouse, the search in the page; then its analysis, tree and hint, and a shared position."""
+    errors: list[str] = []
+    page = open_page(browser, static_address, size, errors)
+    assert page.locator("#exact").is_hidden()
+    page.select_option("#second", "club")
+    for _ in range(21):
+        status = page.inner_text("#status")
+        if "wins" in status or "draw" in status:
+            break
+        page.locator(".column[aria-disabled='false']").first.click()
+        expect(page, "#status", "Red to move|wins|draw")
+    assert re.search("wins|draw", page.inner_text("#status"))
+    page.goto(static_address + "#112233")
+    expect(page, "#variation", "simulations")
+    assert page.locator("#columns tr.best td").first.inner_text() == "4"
+    assert "wins in 1" in page.inner_text("#columns tr.best")
+    page.goto(static_address + "#44")
+    expect(page, "#variation", "800 simulations")
+    page.click("summary")
+    page.click("#nodes li:first-child button")
+    page.wait_for_selector("#path button:nth-child(2)")
+    page.keyboard.press("h")
+    expect(page, "#status", "Hint: column")
     assert not errors
     page.close()

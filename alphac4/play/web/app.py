@@ -31,6 +31,7 @@ STATIC = Path(__file__).parent / "static"
 MOST_SESSIONS = 64  # search trees kept at a time; the one longest unused goes first
 MOST_WAITING = 32  # searches running or queued; beyond, the server says that it is busy
 MOST_SIMULATIONS = 20_000
+SIMULATIONS = 2000  # of an analysis
 MOST_BYTES = 4_096  # of a request
 SESSION = re.compile(r"[A-Za-z0-9_-]{8,64}")
 HEADERS = {
@@ -142,6 +143,8 @@ class WebApplication:
                 "run_length": geometry.run_length,
                 "levels": levels,
                 "network": self.table.name,
+                "simulations": SIMULATIONS,
+                "exact": True,
             }
         )
 

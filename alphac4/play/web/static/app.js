@@ -1,15 +1,16 @@
 // The page: whose turn it is, what the network thinks, the list of moves.
 
 import { Board } from "./board.js";
-import { Remote } from "./remote.js";
+import { engine } from "./engine.js";
 import { Rules, write } from "./rules.js";
 
 const $ = (id) => document.getElementById(id);
-const SIMULATIONS = 2000;
 const COLOURS = ["Red", "Yellow"];
 
-const engine = new Remote();
-const setup = await engine.setup();
+const setup = await engine.setup().catch((error) => {
+  $("status").textContent = error.message;
+  throw error;
+});
 const rules = new Rules(setup.rows, setup.columns, setup.run_length);
 
 const state = {
@@ -33,6 +34,8 @@ for (const [id, chosen] of [["first", ""], ["second", "strong"]]) {
   $(id).value = chosen;
   $(id).addEventListener("change", () => update());
 }
+
+$("exact").hidden = !setup.exact;
 
 const board = new Board($("board"), rules, (column) => drop(column));
 const now = () => state.moves.slice(0, state.ply);
@@ -98,7 +101,7 @@ async function analyse() {
   if (!$("analyse").checked || rules.result(now())) return drawAnalysis(null);
   const asked = write(now()), controller = (state.analysing = new AbortController());
   try {
-    for await (const analysis of engine.analyze(asked, SIMULATIONS, controller.signal)) {
+    for await (const analysis of engine.analyze(asked, setup.simulations, controller.signal)) {
       if (state.analysing !== controller) return;
       state.values.set(asked, asked.length % 2 ? -analysis.value : analysis.value);
       drawAnalysis(analysis);
@@ -242,7 +245,7 @@ async function hint() {
   const asked = write(now());
   try {
     let best = null;
-    for await (const analysis of engine.analyze(asked, SIMULATIONS)) best = analysis.best;
+    for await (const analysis of engine.analyze(asked, setup.simulations)) best = analysis.best;
     if (write(now()) === asked) {
       state.hint = best;
       show();

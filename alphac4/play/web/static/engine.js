@@ -1,12 +1,12 @@
 // The engine behind the page, on the server.
 
-export class Remote {
+class Remote {
   constructor() {
     this.session = Array.from(crypto.getRandomValues(new Uint8Array(12)), (b) => b.toString(16).padStart(2, "0")).join("");
   }
 
   async ask(name, body, signal) {
-    const response = await fetch(`/api/${name}`, {
+    const response = await fetch(`api/${name}`, {
       method: body ? "POST" : "GET",
       body: body && JSON.stringify({ ...body, session: this.session }),
       headers: body ? { "Content-Type": "application/json" } : {},
@@ -43,3 +43,5 @@ export class Remote {
     }
   }
 }
+
+export const engine = new Remote();

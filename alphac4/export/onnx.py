@@ -1,0 +1,114 @@
+"""The network as an ONNX file, checked against PyTorch before it is there."""
+
+import io
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from alphac4.checkpoint import Checkpoint
+from alphac4.files import write_atomically
+from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.quantization import random_boards
+
+TOLERANCE = 1e-4  # largest deviation from PyTorch in a probability
+CHECKED_BOARDS = 256
+
+INPUT = "planes float32 [N, 2, rows, columns], bottom row first: the stones of the side to move, its opponent's"
+OUTPUT = "policy logits [N, columns]; wdl probabilities [N, 3] of win, draw and loss for the side to move"
+
+
+class _Answers(nn.Module):
+    """The network with probabilities in place of its win/draw/loss logits."""
+
+    def __init__(self, network: PolicyValueNetwork) -> None:
+        super().__init__()
+        self.network = fold_batch_norm(network)
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        policy, value = self.network(planes)
+        return policy, torch.softmax(value, dim=1)
+
+
+def export_onnx(checkpoint: Checkpoint, path: Path) -> float:
+    """Write the network; returns the largest deviation from PyTorch in a probability.
+
+    The file's metadata say what goes in, what comes out, and on which board.
+
+    Raises:
+        RuntimeError: if a package is missing, or the file would answer otherwise than the network.
+    """
+    content = onnx_bytes(checkpoint)
+    deviation = deviation_from_torch(checkpoint, content)
+    if not deviation <= TOLERANCE:
+        raise RuntimeError(f"{path} is not written: ONNX would answer otherwise than PyTorch, by {deviation:.2g}")
+    write_atomically(path, content)
+    return deviation
+
+
+def onnx_bytes(checkpoint: Checkpoint) -> bytes:
+    """The network as an ONNX model, for batches of any size.
+
+    Raises:
+        RuntimeError: if a package is missing.
+    """
+    try:
+        import onnx
+        import onnxscript  # noqa: F401 - PyTorch's exporter needs it
+    except ImportError as error:
+        raise RuntimeError(f"ONNX needs {error.name}: pip install 'alphac4[onnx]'") from error
+    geometry = checkpoint.geometry
+    planes = torch.zeros(2, 2, geometry.rows, geometry.columns)
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # the exporter tells of every step, and of packages that nothing here needs
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                _Answers(checkpoint.network),
+                (planes,),
+                input_names=["planes"],
+                output_names=["policy", "wdl"],
+                dynamic_shapes={"planes": {0: torch.export.Dim("N")}},
+                dynamo=True,
+                verbose=False,
+            )
+    finally:
+        logging.disable(disabled)
+    assert program is not None
+    model = program.model_proto
+    board = {name: int(getattr(geometry, name)) for name in ("rows", "columns", "run_length", "diagonals")}
+    about = {"game": "Connect Four", "board": json.dumps(board), "input": INPUT, "output": OUTPUT}
+    onnx.helper.set_model_props(model, about)
+    onnx.checker.check_model(model)
+    packed = io.BytesIO()
+    onnx.save_model(model, packed)
+    return packed.getvalue()
+
+
+def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
+    """The largest difference in a probability, of moves or results, on random boards.
+
+    Raises:
+        RuntimeError: if onnxruntime is missing.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise RuntimeError("checking ONNX needs onnxruntime: pip install 'alphac4[onnx]'") from error
+    geometry = checkpoint.geometry
+    boards = random_boards(geometry.rows, geometry.columns, CHECKED_BOARDS, np.random.default_rng(0))
+    session: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    policy, wdl = session.run(["policy", "wdl"], {"planes": boards})
+    with torch.inference_mode():
+        expected_policy, expected_value = checkpoint.network.eval()(torch.from_numpy(boards))
+    differences = (
+        torch.softmax(torch.from_numpy(policy), 1) - torch.softmax(expected_policy, 1),
+        torch.from_numpy(wdl) - torch.softmax(expected_value, 1),
+    )
+    return max(float(difference.abs().max()) for difference in differences)

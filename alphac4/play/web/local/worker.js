@@ -1,0 +1,93 @@
+// Runs the network and the searches, so that the page stays free.
+
+import * as ort from "./onnxruntime/ort.wasm.bundle.min.mjs";
+import { Search, sample } from "./search.js";
+
+const MILLISECONDS_BETWEEN_REPORTS = 100;
+
+ort.env.wasm.numThreads = 1; // more would need headers that a plain file server does not send
+ort.env.wasm.wasmPaths = { wasm: new URL("./onnxruntime/ort-wasm-simd-threaded.wasm", import.meta.url).href };
+
+const stopped = new Set(); // requests that nobody waits for any longer
+const setup = await (await fetch(new URL("../setup.json", import.meta.url))).json();
+const network = await (await fetch(new URL("../network.onnx", import.meta.url))).arrayBuffer();
+const session = await ort.InferenceSession.create(network, { executionProviders: ["wasm"] });
+
+let last = Promise.resolve();
+
+// One evaluation at a time: several searches take turns.
+function evaluate(planes) {
+  const run = async () => {
+    const input = new ort.Tensor("float32", planes, [1, 2, setup.rows, setup.columns]);
+    const { policy, wdl } = await session.run({ planes: input });
+    return { policy: policy.data, wdl: wdl.data };
+  };
+  return (last = last.then(run, run));
+}
+
+const analyst = new Search(setup, evaluate);
+let analysing = Promise.resolve();
+
+async function analyze(id, { moves, simulations }) {
+  const started = performance.now();
+  const before = analysing;
+  let done;
+  analysing = new Promise((resolve) => (done = resolve));
+  await before;
+  try {
+    analyst.plant(moves);
+    for (let ran = 0, slice = 16; !stopped.has(id);) {
+      const size = Math.min(slice, simulations - ran), visits = analyst.root.total(), begun = performance.now();
+      await analyst.run(size, () => stopped.has(id));
+      ran += analyst.root.total() - visits;
+      const finished = analyst.root.total() - visits < size || ran >= simulations;
+      const [win, draw, loss] = analyst.wdl();
+      postMessage({ id, analysis: {
+        moves: moves.map((column) => column + 1).join(""), columns: analyst.columns(), best: analyst.best(),
+        value: analyst.root.mean(), win, draw, loss, variation: analyst.variation(), simulations: ran,
+        seconds: (performance.now() - started) / 1000, finished,
+      } });
+      if (finished) return;
+      slice = Math.max(8, Math.round((size * MILLISECONDS_BETWEEN_REPORTS) / (performance.now() - begun)));
+    }
+  } finally {
+    done();
+  }
+}
+
+async function move(id, { moves, level }) {
+  const { simulations, temperature } = setup.levels.find(({ name }) => name === level);
+  const search = new Search(setup, evaluate);
+  search.plant(moves);
+  if (simulations) {
+    await search.run(simulations, () => stopped.has(id));
+    return search.draw(temperature);
+  }
+  const { policy } = await evaluate(search.board.planes(search.root.position));
+  const legal = search.columns().map(({ column }) => column);
+  return sample(legal, legal.map((column) => policy[column]), temperature);
+}
+
+function node({ moves, path }) {
+  if (String(analyst.moves) !== String(moves)) throw new Error("Analyse this position first.");
+  let found = analyst.root;
+  for (const column of path) found = found?.children[column];
+  if (!found) throw new Error("The search has not looked there.");
+  return { value: found.mean(), columns: analyst.columns(found) };
+}
+
+addEventListener("message", async ({ data: { id, kind, ...request } }) => {
+  if (kind === "stop") return stopped.add(id);
+  try {
+    let answer = {};
+    if (kind === "analyze") await analyze(id, request);
+    if (kind === "move") answer = { column: await move(id, request), player: request.level };
+    if (kind === "node") answer = node(request);
+    postMessage({ id, answer });
+  } catch (error) {
+    postMessage({ id, error: error.message });
+  } finally {
+    stopped.delete(id);
+  }
+});
+postMessage({ ready: true });

@@ -1,0 +1,130 @@
+"""The page as files that any web server can serve: network and search run in the visitor's browser."""
+
+import base64
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import shutil
+import tarfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from tqdm import tqdm
+
+from alphac4.checkpoint import Checkpoint
+from alphac4.export.onnx import export_onnx
+from alphac4.files import write_atomically
+from alphac4.game import Geometry
+from alphac4.mcts.puct import PuctConfig
+from alphac4.play.levels import LEVELS
+
+WEB = Path(__file__).parent
+SIMULATIONS = 800  # of an analysis in the page; a phone makes some hundred a second
+
+RUNTIME_URL = "https://registry.npmjs.org/onnxruntime-web/-/onnxruntime-web-1.30.0.tgz"
+RUNTIME_SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
+RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # the part that runs on any browser's CPU
+
+
+def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path | None = None) -> None:
+    """Write the page with the network called ``name``; an earlier export in ``folder`` is replaced as a whole.
+
+    Args:
+        checkpoint: the network and its board.
+        name: what the page calls it.
+        folder: new, empty, or an earlier export.
+        runtime: onnxruntime-web as npm packs it; by default it is downloaded once and kept in the user's cache.
+
+    Raises:
+        ValueError: if ``folder`` holds something else, or the runtime is not the one expected.
+        RuntimeError: if a package is missing.
+        OSError: if something cannot be downloaded or written; ``folder`` is then as it was before.
+    """
+    if folder.exists() and not (folder / "setup.json").is_file() and any(folder.iterdir()):
+        raise ValueError(f"{folder} holds something else: choose a new folder")
+    packed = read_runtime(runtime)
+    building = folder.with_name(f".{folder.name}.{os.getpid()}.new")
+    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    try:
+        shutil.copytree(WEB / "static", building / "static")
+        shutil.copytree(WEB / "local", building / "static", dirs_exist_ok=True)
+        (building / "static" / "index.html").rename(building / "index.html")
+        unpack_runtime(packed, building / "static" / "onnxruntime")
+        export_onnx(checkpoint, building / "network.onnx")
+        write_atomically(building / "setup.json", json.dumps(setup(checkpoint.geometry, name), indent=1).encode())
+        if folder.exists():
+            folder.rename(old)
+        building.rename(folder)
+    finally:
+        for leftover in (building, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def setup(geometry: Geometry, name: str) -> dict[str, object]:
+    """What the page's scripts need to know; the solver stays behind, and with it the perfect level."""
+    levels = [
+        {"name": level.name, "about": level.about, "simulations": level.simulations, "temperature": level.temperature}
+        for level in LEVELS
+        if not level.perfect
+    ]
+    return {
+        "rows": geometry.rows,
+        "columns": geometry.columns,
+        "run_length": geometry.run_length,
+        "diagonals": bool(geometry.diagonals),
+        "levels": levels,
+        "network": name,
+        "simulations": SIMULATIONS,
+        "exact": False,
+        "search": dataclasses.asdict(PuctConfig()),
+    }
+
+
+def read_runtime(path: Path | None) -> bytes:
+    """onnxruntime-web as npm packs it: from a file, the cache, or the registry.
+
+    Raises:
+        ValueError: if it is not the version expected.
+        OSError: if it cannot be read or downloaded.
+    """
+    cached = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "alphac4" / Path(RUNTIME_URL).name
+    if path is None and cached.exists() and _is_expected(content := cached.read_bytes()):
+        return content
+    content = path.read_bytes() if path is not None else _download(RUNTIME_URL)
+    if not _is_expected(content):
+        raise ValueError(f"{path or RUNTIME_URL} is not the onnxruntime-web expected ({Path(RUNTIME_URL).name})")
+    if path is None:
+        write_atomically(cached, content)
+    return content
+
+
+def unpack_runtime(packed: bytes, folder: Path) -> None:
+    """Write the files that the page needs, with their licence."""
+    folder.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        for name in RUNTIME_FILES:
+            member = archive.extractfile(f"package/dist/{name}")
+            assert member is not None
+            (folder / name).write_bytes(member.read())
+
+
+def _is_expected(content: bytes) -> bool:
+    return base64.b64encode(hashlib.sha512(content).digest()).decode() == RUNTIME_SHA512
+
+
+def _download(url: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            size = int(response.headers.get("Content-Length") or 0)
+            content = b""
+            with tqdm(total=size, desc="onnxruntime-web", unit="B", unit_scale=True, disable=None, leave=False) as bar:
+                while part := response.read(1 << 20):
+                    content += part
+                    bar.update(len(part))
+            return content
+    except (urllib.error.URLError, TimeoutError) as error:
+        reason = getattr(error, "reason", error)
+        raise OSError(f"{url} cannot be downloaded ({reason}); give the file by --web-runtime") from error
