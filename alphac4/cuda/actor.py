@@ -53,18 +53,21 @@ class DeviceActor:
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
         self.precision = self._network.precision
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        synchronise()  # what was made so far was made on another stream
         with torch.cuda.stream(self._stream):
             self.step = captured(self._launch_step, device)  # one evaluation of every slot's leaf, and what follows
-            synchronise()
+        synchronise()
         for name in ("own", "occupied", "size", "leaf", "rng"):  # forget the games that warmed it up
             self._trees.write(name, getattr(empty, name))
         for name, array in make_games(slots, geometry)._asdict().items():
             self._games.write(name, array)
         self._finished.tensors["rows"].zero_()
+        synchronise()
 
     def update(self, network: PolicyValueNetwork) -> None:
         """Play with other weights from now on."""
         self._network.update(network)
+        synchronise()
 
     def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         """See `SelfPlayer`; the device plays on while a block is dealt with."""
@@ -95,6 +98,7 @@ class DeviceActor:
                 if block is not None:
                     yield block
                 if enough:
+                    synchronise()
                     return
 
     def _launch_step(self) -> None:
@@ -146,6 +150,7 @@ class DeviceActor:
         """See `SelfPlayer`."""
         self._games.tensors["stage"].fill_(NEW_GAME)
         self._trees.write("rng", rng.integers(1, 2**63, self.slots, dtype=np.uint64))
+        synchronise()
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """See `SelfPlayer`."""
@@ -159,3 +164,4 @@ class DeviceActor:
                 raise ValueError("the saved games do not fit the settings")
             kind, _, field = name.partition(".")
             (self._trees if kind == "trees" else self._games).write(field, state[name])
+        synchronise()

@@ -1,5 +1,6 @@
 """Whether there is a GPU to work on, and how kernels are launched on PyTorch's stream."""
 
+import contextlib
 import importlib.util
 import logging
 import threading
@@ -15,7 +16,7 @@ _T = TypeVar("_T")
 
 _one_at_a_time = threading.Lock()  # the simulator runs a single kernel
 
-THREADS = 128  # of a block
+THREADS = 32  # of a block: trees diverge, so small blocks, spread over the whole GPU, wait least for one another
 
 NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); use --device cpu"
 
@@ -64,6 +65,8 @@ def launch(kernel: Any, count: int, *arguments: Any) -> None:
     """Run a kernel with at least ``count`` threads on PyTorch's current stream; returns before it has run."""
     from numba import cuda
 
+    config: Any = numba.config
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # about small batches, which are small on purpose
     blocks = -(-count // THREADS)
     if simulated():
         with _one_at_a_time:
@@ -73,23 +76,27 @@ def launch(kernel: Any, count: int, *arguments: Any) -> None:
 
 
 def synchronise() -> None:
-    """Wait for all that was launched on PyTorch's current stream."""
+    """Wait for all that was launched, on any stream."""
     if not simulated():
-        torch.cuda.current_stream().synchronize()
+        torch.cuda.synchronize()
 
 
 def largest_that_fits(make: Callable[[int], _T], count: int, least: int) -> tuple[_T, int]:
-    """``make(count)``, or with half as many as often as memory runs out; says so in one line."""
+    """``make(count)``, or with half as many as often as memory runs out; says so in one line.
+
+    Raises:
+        RuntimeError: if there is no room even for ``least``.
+    """
     wanted = count
     while True:
-        try:
+        with contextlib.suppress(torch.cuda.OutOfMemoryError):
             made = make(count)
-        except torch.cuda.OutOfMemoryError:
-            if count // 2 < least:
-                raise
-            count //= 2
+            break
+        if count // 2 < least:
+            raise RuntimeError(f"the GPU's memory has no room for {count} games at once: free some of it")
+        count //= 2
+        if torch.cuda.is_available():
             torch.cuda.empty_cache()
-            continue
-        if count < wanted:
-            logger.warning("the GPU's memory has room for %d games at once, not for %d", count, wanted)
-        return made, count
+    if count < wanted:
+        logger.warning("the GPU's memory has room for %d games at once, not for %d", count, wanted)
+    return made, count

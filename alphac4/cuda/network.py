@@ -48,6 +48,7 @@ class DeviceNetwork:
         precision: torch.dtype | None = None,
     ) -> None:
         self.precision = precision or best_precision(device)
+        torch.backends.cudnn.benchmark = True  # batches never change their size
         self._module = fold_batch_norm(network)
         self._module.to(device, self.precision, memory_format=torch.channels_last)  # type: ignore[call-overload]
         shape = (size, 2, geometry.rows, geometry.columns)

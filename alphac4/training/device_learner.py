@@ -59,9 +59,15 @@ class DeviceLearner(Learner):
             self._graph = self._captured()
         if self._graph is not None:
             self._graph.replay()
+        elif self._capture:  # what is to be captured must not have run on the usual stream
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                self._launch()
+            torch.cuda.current_stream().wait_stream(stream)
+            self._eager_left = max(0, self._eager_left - 1)
         else:
             self._launch()
-            self._eager_left = max(0, self._eager_left - 1)
 
     def _launch(self) -> None:
         """One gradient step from the batch in place."""
