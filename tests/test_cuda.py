@@ -118,9 +118,10 @@ def test_the_device_plays_the_same_games(config: SelfPlayConfig) -> None:
 @on_device
 def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking so seldom that all rows fill up and slots have to wait."""
-    monkeypatch.setattr(device_actor, "STEPS_BETWEEN_LOOKS", 400)
-    ours = play_on_cpu(cpu_actor(), 250)
-    blocks = list(on_the_device().play(400, lambda: False))
+    monkeypatch.setattr(device_actor, "STEPS_BETWEEN_LOOKS", 150)
+    config = replace(CONFIG, full_simulations=4, fast_simulations=2)
+    ours = play_on_cpu(cpu_actor(config), 250)
+    blocks = list(on_the_device(config).play(400, lambda: False))
     assert max(len(block.games.plies) for block in blocks) == 4 * GAMES
     assert same_games(ours, games_of(blocks))
 

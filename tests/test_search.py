@@ -143,7 +143,8 @@ def test_priors_rank_the_first_visits_and_full_columns_get_none(rng: np.random.G
     priors = trees.prior[0, ROOT]  # type: ignore[attr-defined]
     assert priors[0] == 0.0
     assert priors.sum() == pytest.approx(1.0)
-    assert priors[3] == pytest.approx(math.exp(2) / (math.exp(2) + 5), rel=1e-5)
+    weight = math.exp(2 / PuctConfig().prior_temperature)
+    assert priors[3] == pytest.approx(weight / (weight + 5), rel=1e-5)
     assert select_puct(trees, 0, ROOT, selection) == 3
 
 

@@ -78,28 +78,23 @@ class DeviceActor:
             recorded, work = 0, Work()
             now = last_block = time.perf_counter()
             self._launch_steps(work)
-            while True:
+            enough = False
+            while not enough:
                 held = self._held()  # waits for the steps launched
                 work.network_seconds += time.perf_counter() - now
                 now = time.perf_counter()
                 enough = recorded + held >= samples or stopped()
                 count = self._finished_games()
-                block = None
-                if count and (enough or count >= 2 * self.slots or now - last_block > SECONDS_BETWEEN_BLOCKS):
-                    finished = self._take(count, work)
-                    last_block = now
-                    if not enough:
-                        self._launch_steps(block_work := Work())
-                    block = make_block(self.geometry, self.config, finished, work)
-                    recorded += len(block.samples)
-                    work = Work() if enough else block_work
-                elif not enough:
-                    self._launch_steps(work)
-                if block is not None:
+                due = enough or count >= 2 * self.slots or now - last_block > SECONDS_BETWEEN_BLOCKS
+                taken = self._take(count, work) if count and due else None
+                done, work = work, work if taken is None else Work()
+                if not enough:
+                    self._launch_steps(work)  # the device goes on while the host deals with what has finished
+                if taken is not None:
+                    block = make_block(self.geometry, self.config, taken, done)
+                    recorded, last_block = recorded + len(block.samples), now
                     yield block
-                if enough:
-                    synchronise()
-                    return
+            synchronise()
 
     def _launch_step(self) -> None:
         """One evaluation of every slot's leaf, and the way to its next one."""

@@ -23,6 +23,7 @@ SHARE_OF_TIME = 0.85  # of the act timeout; a slow moment beyond it comes off th
 MOST_SIMULATIONS = 200_000  # a move; bounds the memory where time does not
 
 C_INIT, C_BASE = 1.25, 19652.0  # AlphaZero 2018
+PRIOR_TEMPERATURE = 1.4  # divides the policy logits: above 1 the search trusts the policy less
 FPU_REDUCTION = 0.25  # of moves without a visit, at nodes below the root
 EXPLORATION = math.sqrt(2.0)  # UCB1 on values in [-1, 1], Kocsis and Szepesvari 2006
 
@@ -173,7 +174,7 @@ class Network:
         """See `Guide`."""
         logits, wdl_logits = self.forward(node.own, node.occupied)
         # Illegal moves are left out before the softmax: a full column would otherwise absorb prior mass.
-        weights = np.exp(logits[node.actions] - logits[node.actions].max())
+        weights = np.exp((logits[node.actions] - logits[node.actions].max()) / PRIOR_TEMPERATURE)
         node.priors = (weights / weights.sum()).tolist()
         wdl = np.exp(wdl_logits - wdl_logits.max())
         node.value = float((wdl[0] - wdl[2]) / wdl.sum())

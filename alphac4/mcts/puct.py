@@ -26,8 +26,9 @@ class PuctConfig:
     visited priors (KataGo: 0.2)."""
     root_fpu_reduction: float = 0.0
     """The same at the root, where every move should get its chance (KataGo: 0 with noise)."""
-    prior_temperature: float = 1.0
-    """Divides the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4)."""
+    prior_temperature: float = 1.4
+    """Divides the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4). Self-play learns
+    from its own priors and leaves them as they are."""
 
     def __post_init__(self) -> None:
         if self.c_init <= 0 or self.c_base <= 0 or self.prior_temperature <= 0:

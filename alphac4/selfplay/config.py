@@ -54,7 +54,7 @@ class SelfPlayConfig:
     trace_tolerance: float = 0.1
     """A move that looked worse than the best by more than this value was made to explore: what follows it does not
     count for the positions before it (AlphaZero: everything counts, 2)."""
-    puct: PuctConfig = field(default_factory=PuctConfig)
+    puct: PuctConfig = field(default_factory=lambda: PuctConfig(prior_temperature=1.0))
     """Exploration in the tree."""
 
     def __post_init__(self) -> None:
