@@ -7,7 +7,7 @@ class Local {
     this.count = 0;
     this.ready = new Promise((resolve, reject) => {
       this.worker.addEventListener("message", ({ data }) => (data.ready ? resolve() : this.listeners.get(data.id)?.(data)));
-      this.worker.addEventListener("error", (event) => reject(new Error(event.message || "The network cannot be loaded.")));
+      this.worker.addEventListener("error", (event) => reject(new Error(event.message?.replace("Uncaught Error: ", "") || "The network cannot be loaded.")));
     });
   }
 

@@ -9,8 +9,15 @@ ort.env.wasm.numThreads = 1; // more would need headers that a plain file server
 ort.env.wasm.wasmPaths = { wasm: new URL("./onnxruntime/ort-wasm-simd-threaded.wasm", import.meta.url).href };
 
 const stopped = new Set(); // requests that nobody waits for any longer
-const setup = await (await fetch(new URL("../setup.json", import.meta.url))).json();
-const network = await (await fetch(new URL("../network.onnx", import.meta.url))).arrayBuffer();
+
+async function load(name) {
+  const response = await fetch(new URL(`../${name}`, import.meta.url));
+  if (!response.ok) throw new Error(`${name} cannot be loaded (${response.status}).`);
+  return response;
+}
+
+const setup = await (await load("setup.json")).json();
+const network = await (await load("network.onnx")).arrayBuffer();
 const session = await ort.InferenceSession.create(network, { executionProviders: ["wasm"] });
 
 let last = Promise.resolve();
