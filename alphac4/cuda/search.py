@@ -10,7 +10,7 @@ import torch
 
 from alphac4.cuda import kernels
 from alphac4.cuda.arrays import NODE_FIELDS, Shared, kernel_view, share_trees
-from alphac4.cuda.device import launch, on_gpu, the_device, why_not
+from alphac4.cuda.device import launch, the_device
 from alphac4.cuda.network import DeviceNetwork, captured
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -21,13 +21,6 @@ from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 
 STEPS_BETWEEN_LOOKS = 8
-
-
-def device_search(network: PolicyValueNetwork, geometry: Geometry, device: str, backend: str) -> "DeviceSearch | None":
-    """A search on the device of this name, unless that is the CPU or a ``backend`` of the network's own is wanted."""
-    if backend != "auto" or not on_gpu(device) or why_not():
-        return None
-    return DeviceSearch(network, geometry=geometry, rng=np.random.default_rng(0))  # PUCT draws no random numbers
 
 
 class DeviceSearch(NetworkSearch):

@@ -14,13 +14,13 @@ from tqdm import tqdm
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.specifications import describe, load_player_checkpoint, parse_player, split_checkpoint
 from alphac4.checkpoint import SHIPPED, Checkpoint
-from alphac4.cuda.search import device_search
+from alphac4.cuda.device import on_gpu, why_not
 from alphac4.evaluation.answers import BATCH, ask_network, ask_player
 from alphac4.evaluation.games import PerfectMatchReport, PerfectPlayer, play_perfect, standard_starts
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import SubjectReport, budget_report
 from alphac4.game import Geometry
-from alphac4.mcts.search import Budget
+from alphac4.mcts.search import Budget, NetworkSearch
 from alphac4.nn.evaluator import Evaluator, cores
 from alphac4.nn.network import PolicyValueNetwork
 
@@ -105,7 +105,11 @@ def _measure_player(name: str, player: Player, measurement: Measurement) -> Subj
 def _measure_network(name: str, checkpoint: Checkpoint, measurement: Measurement) -> SubjectReport:
     device, backend = measurement.device, measurement.backend
     evaluator = Evaluator(checkpoint.network, batch_size=BATCH, streams=cores(), device=device, backend=backend)
-    search = device_search(checkpoint.network, measurement.geometry, device, backend)
+    search: NetworkSearch | None = None
+    if backend == "auto" and on_gpu(device) and not why_not():
+        from alphac4.cuda.search import DeviceSearch  # Numba's CUDA part is slow to import, and optional
+
+        search = DeviceSearch(checkpoint.network, geometry=measurement.geometry, rng=np.random.default_rng(0))
     reports = []
     for simulations in measurement.budgets:
         started = time.perf_counter()
