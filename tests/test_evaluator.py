@@ -206,6 +206,7 @@ import torch
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork
 network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=1)).eval()
 Evaluator(network, batch_size=1, threads=1, backend="openvino-fp32")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started this in the background
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     time.sleep(20)
