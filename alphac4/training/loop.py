@@ -37,8 +37,10 @@ from alphac4.training.reports import (
     LearningReport,
     MatchReport,
     SelfPlayReport,
+    match_report,
     selfplay_report,
     summarise,
+    time_shares,
 )
 from alphac4.training.run_folder import RunFolder
 from alphac4.training.strength import elo_over_run, find_warnings, resident_memory_mb
@@ -163,7 +165,7 @@ class TrainingLoop:
             elo_error=rating.error,
             best_iteration=self.state.best_iteration,
             memory_mb=resident_memory_mb(),
-            time_shares=_time_shares(selfplay, learning, gate, others, ended - started),
+            time_shares=time_shares(selfplay, learning, gate, others, ended - started),
             warnings=find_warnings(selfplay, gate, history, evaluation),
             evaluation=evaluation,
         )
@@ -255,7 +257,7 @@ class TrainingLoop:
         assert result is not None
         if accepted is None:
             accepted, rule = False, f"{rule}: undecided after all games, so the old one stays"
-        return _match_report(challenger.name, champion.name, result, started, accepted=accepted, rule=rule)
+        return match_report(challenger.name, champion.name, result, started, accepted=accepted, rule=rule)
 
     def _classic_matches(self, pairs: int, iteration: int) -> list[MatchReport]:
         """The best network against classic MCTS at every configured budget."""
@@ -268,7 +270,7 @@ class TrainingLoop:
             rng = self._rng(iteration, "classic", rollouts)
             classic = UctPlayer(Budget(simulations=rollouts), rng, self.geometry, threads=cores())
             result = play_match(ours, classic, openings, check=self._check_stop)
-            reports.append(_match_report(ours.name, classic.name, result, started))
+            reports.append(match_report(ours.name, classic.name, result, started))
         return reports
 
     def _evaluate(self, iteration: int) -> EvaluationReport | None:
@@ -312,36 +314,3 @@ class TrainingLoop:
     def _check_stop(self) -> None:
         if self.stop.is_set():
             raise Stopped
-
-
-def _match_report(
-    player: str, opponent: str, result: MatchResult, started: float, accepted: bool | None = None, rule: str = ""
-) -> MatchReport:
-    return MatchReport(
-        player=player,
-        opponent=opponent,
-        wins=result.wins,
-        draws=result.draws,
-        losses=result.losses,
-        seconds=time.perf_counter() - started,
-        accepted=accepted,
-        rule=rule,
-        games=list(result.games),
-        low=result.interval.low,
-        high=result.interval.high,
-    )
-
-
-def _time_shares(
-    selfplay: SelfPlayReport, learning: LearningReport, gate: MatchReport, others: Mapping[str, float], seconds: float
-) -> dict[str, float]:
-    """Shares of an iteration's wall time, self-play split into network and tree."""
-    spent = {
-        "self-play: network": selfplay.seconds * selfplay.network_share,
-        "self-play: tree": selfplay.seconds * selfplay.tree_share,
-        "learning": learning.seconds,
-        "gate": gate.seconds,
-        **others,
-    }
-    spent["other"] = max(0.0, seconds - sum(spent.values()))
-    return {name: value / seconds for name, value in spent.items()}

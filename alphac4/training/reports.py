@@ -3,9 +3,11 @@
 import dataclasses
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from alphac4.arena.match import MatchResult
 from alphac4.selfplay.statistics import SelfPlayStatistics
 
 
@@ -194,3 +196,37 @@ def summarise(report: IterationReport) -> str:
         f"loss {report.learning.policy_loss:.3f} + {report.learning.value_loss:.3f}{promoted}, "
         f"Elo {report.elo:+.0f} ± {report.elo_error:.0f}{errors}{matches}"
     )
+
+
+def match_report(
+    player: str, opponent: str, result: MatchResult, started: float, accepted: bool | None = None, rule: str = ""
+) -> MatchReport:
+    """The report of a match that ``started`` at that reading of `time.perf_counter`."""
+    return MatchReport(
+        player=player,
+        opponent=opponent,
+        wins=result.wins,
+        draws=result.draws,
+        losses=result.losses,
+        seconds=time.perf_counter() - started,
+        accepted=accepted,
+        rule=rule,
+        games=list(result.games),
+        low=result.interval.low,
+        high=result.interval.high,
+    )
+
+
+def time_shares(
+    selfplay: SelfPlayReport, learning: LearningReport, gate: MatchReport, others: Mapping[str, float], seconds: float
+) -> dict[str, float]:
+    """Shares of an iteration's wall time, self-play split into network and tree."""
+    spent = {
+        "self-play: network": selfplay.seconds * selfplay.network_share,
+        "self-play: tree": selfplay.seconds * selfplay.tree_share,
+        "learning": learning.seconds,
+        "gate": gate.seconds,
+        **others,
+    }
+    spent["other"] = max(0.0, seconds - sum(spent.values()))
+    return {name: value / seconds for name, value in spent.items()}
