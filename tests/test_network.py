@@ -1,3 +1,4 @@
+import dataclasses
 import threading
 
 import numpy as np
@@ -111,3 +112,20 @@ def test_impossible_sizes_are_refused(field: str) -> None:
     """Named in the error."""
     with pytest.raises(ValueError, match=field):
         NetworkConfig(**{field: 0})
+
+
+def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) -> None:
+    """With blocks added it answers the same, and can learn in all of them; any other difference is refused."""
+    config = network.config
+    larger = PolicyValueNetwork(dataclasses.replace(config, blocks=config.blocks + 2)).eval()
+    larger.take_over(network)
+    planes = random_planes(17)
+    for ours, theirs in zip(reference(larger, planes), reference(network, planes), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    policy, _ = larger(torch.from_numpy(planes))
+    policy[:, 0].sum().backward()
+    assert all(block.second[1].weight.grad.abs().sum() > 0 for block in larger.tower)
+    with pytest.raises(ValueError, match="cannot take over"):
+        network.take_over(larger)
+    with pytest.raises(ValueError, match="only blocks may be added"):
+        PolicyValueNetwork(dataclasses.replace(config, channels=config.channels + 1)).take_over(network)

@@ -81,7 +81,8 @@ def run(options: TrainOptions) -> int:
     print(f"\nTrained {state.iteration} iterations in {state.seconds / 60:.1f} minutes: ", end="")
     print(f"{state.games:,} games, {state.samples:,} positions, {state.evaluations:,} evaluations.")
     if history:
-        print(f"Elo {history[-1].elo:+.0f} ± {history[-1].elo_error:.0f} over the untrained network.")
+        start = "first" if options.config.start_from else "untrained"
+        print(f"Elo {history[-1].elo:+.0f} ± {history[-1].elo_error:.0f} over the {start} network.")
     for match in closing:
         print(describe_match(match, options.config.gate.classic_simulations))
     print(f"The best network: {loop.folder.best_path}")

@@ -1,7 +1,7 @@
 """The policy/value network: a small residual CNN."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -93,6 +93,24 @@ class PolicyValueNetwork(nn.Module):
         features = self.tower(torch.relu(self.stem(planes)))
         policy, value = self._answers(features)
         return policy, value, None if self.ownership is None else self.ownership(features)
+
+    @torch.no_grad()
+    def take_over(self, other: "PolicyValueNetwork") -> None:
+        """Compute what ``other`` does, whose tower may be shorter: the blocks beyond its last become the identity.
+
+        So a network can grow while it learns (Chen et al. 2016, "Net2Net").
+
+        Raises:
+            ValueError: if the sizes differ otherwise, or this tower is the shorter one.
+        """
+        theirs = other.config
+        if replace(theirs, blocks=self.config.blocks, ownership=self.config.ownership) != self.config:
+            raise ValueError(f"a network of {self.config} cannot take over one of {theirs}: only blocks may be added")
+        if theirs.blocks > self.config.blocks:
+            raise ValueError(f"a network of {self.config.blocks} blocks cannot take over one of {theirs.blocks}")
+        self.load_state_dict(other.state_dict(), strict=False)
+        for block in self.tower[theirs.blocks :]:
+            cast(nn.BatchNorm2d, cast(ConvNorm, cast(ResidualBlock, block).second)[1]).weight.zero_()
 
     def _answers(self, features: Tensor) -> tuple[Tensor, Tensor]:
         policy, value = torch.relu(self.heads(features)).chunk(2, dim=1)

@@ -148,6 +148,9 @@ class TrainConfig:
     """Inference backend; auto measures all at the start and keeps the fastest for the whole run."""
     keep_checkpoints: int = 5
     """How many recent networks to keep beside the best."""
+    start_from: str = ""
+    """A checkpoint (FILE.safetensors, best or fast) whose network the run begins with, instead of random weights. It
+    must be as wide as the run's; it may have fewer blocks, and then grows."""
     board: BoardConfig = field(default_factory=BoardConfig)
     """The board."""
     network: SizeConfig = field(default_factory=SizeConfig)

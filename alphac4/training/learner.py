@@ -93,6 +93,13 @@ class Learner:
                 theirs.data = ours.data  # the same weights, gradients of its own
             self._replicas.append(replica)
 
+    def take_over(self, network: PolicyValueNetwork) -> None:
+        """Begin with another network's weights; see `PolicyValueNetwork.take_over`."""
+        self.network.take_over(network)
+        self.average.load_state_dict(self.network.state_dict())
+        for replica in self._replicas[1:]:
+            replica.load_state_dict(self.network.state_dict())  # the running statistics of batch norm are its own
+
     def parameter_groups(self) -> list[dict[str, Any]]:
         """The parameters as optimisers take them: kernels decay, the others do not."""
         decayed = [p for p in self.network.parameters() if p.ndim > 1]

@@ -36,8 +36,10 @@ logger = logging.getLogger(__name__)
 
 STATE_FORMAT = "alphac4-run-state"
 STATE_VERSION = 1
+STATE_FILE = "state.safetensors"
 # What may differ when a run goes on.
 CHANGEABLE = ("iterations", "device", "backend", "keep_checkpoints", "gate", "evaluation")
+CHANGEABLE_AT_FIRST = ("start_from",)  # until the first iteration is whole
 CHANGEABLE_TOO = ("selfplay.device_games", "selfplay.device_streams")
 
 
@@ -86,10 +88,11 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise RunError(f"{config_path}: cannot be read: {error}") from error
         new = to_dict(self.config)
+        late = () if self.has_state(self.path) else CHANGEABLE_AT_FIRST
         changed = [
             name
             for name, before, now in _leaves(old, new)
-            if before != now and name.split(".")[0] not in CHANGEABLE and name not in CHANGEABLE_TOO
+            if before != now and name.split(".")[0] not in (*CHANGEABLE, *late) and name not in CHANGEABLE_TOO
         ]
         if changed:
             raise RunError(f"{self.path} holds a run with other settings ({', '.join(changed)}): choose another folder")
@@ -103,13 +106,18 @@ class RunFolder:
         """The best network."""
         return self.path / "checkpoints" / "best.safetensors"
 
+    @staticmethod
+    def has_state(path: Path) -> bool:
+        """Whether the folder holds a run with at least one whole iteration."""
+        return (path / STATE_FILE).exists()
+
     def load_state(self) -> RunState:
         """The last committed state, or a fresh one; also reads the replay window.
 
         Raises:
             RunError: if the state is damaged.
         """
-        path = self.path / "state.safetensors"
+        path = self.path / STATE_FILE
         state = RunState()
         if path.exists():
             try:
@@ -147,7 +155,7 @@ class RunFolder:
             "counters": counters,
             "actor_types": types,
         }
-        write_atomically(self.path / "state.safetensors", pack_tensors(tensors, header))
+        write_atomically(self.path / STATE_FILE, pack_tensors(tensors, header))
         append_line(self.path / "reports.jsonl", state.last_report)
         self.publish_best(state)
         self._drop_old_checkpoints(state)
