@@ -191,6 +191,26 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path: Path) -> None:
     assert len(TrainingLoop(tmp_path, tiny(iterations=2)).run()) == 2
 
 
+def test_a_run_begins_with_a_given_network_and_lets_it_grow(tmp_path: Path) -> None:
+    """Its first network is the given one; one that does not fit is refused before anything is written."""
+    TrainingLoop(tmp_path / "small", tiny(iterations=1)).run()
+    start = tmp_path / "small/checkpoints/000001.safetensors"
+    given = load_checkpoint(start).network
+    changes = {"iterations": 1, "start_from": str(start), "network": {"channels": 8, "blocks": 3}}
+    loop = TrainingLoop(tmp_path / "grown", tiny(**changes))
+    planes = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (20, 2, 6, 7)).astype(np.float32))
+    for network in (loop.best, load_checkpoint(tmp_path / "grown/checkpoints/000000.safetensors").network):
+        for ours, theirs in zip(network(planes), given(planes), strict=True):
+            torch.testing.assert_close(ours, theirs)
+    loop.run()
+    start.unlink()  # needed no longer
+    TrainingLoop(tmp_path / "grown", tiny(**changes))
+    wider = tiny(start_from=str(tmp_path / "grown/checkpoints/000001.safetensors"), network={"channels": 9})
+    with pytest.raises(ValueError, match="only blocks may be added"):
+        TrainingLoop(tmp_path / "wider", wider)
+    assert not (tmp_path / "wider").exists()
+
+
 def test_a_full_disk_ends_the_run_and_leaves_it_intact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
