@@ -88,7 +88,7 @@ class TrainingLoop:
         self._clock = time.perf_counter()  # when the run began, were it all one session
 
     def _load_start(self, folder: Path) -> PolicyValueNetwork | None:
-        """The network that a new run is to begin with; read before anything is written, so that a slip costs nothing."""
+        """The network that a new run is to begin with; read before anything is written."""
         name = self.config.start_from
         if not name or RunFolder.has_state(folder):
             return None
