@@ -109,7 +109,7 @@ class PolicyValueNetwork(nn.Module):
         if theirs.blocks > self.config.blocks:
             raise ValueError(f"a network of {self.config.blocks} blocks cannot take over one of {theirs.blocks}")
         self.load_state_dict(other.state_dict(), strict=False)
-        for block in self.tower[theirs.blocks :]:
+        for block in list(self.tower)[theirs.blocks :]:
             cast(nn.BatchNorm2d, cast(ConvNorm, cast(ResidualBlock, block).second)[1]).weight.zero_()
 
     def _answers(self, features: Tensor) -> tuple[Tensor, Tensor]:
