@@ -22,6 +22,7 @@ COMMANDS = {
     "selfplay": Command("selfplay", "let a checkpoint play itself and record the games"),
     "arena": Command("arena", "play matches between any players and rate them"),
     "evaluate": Command("evaluate", "measure a network or any player against exact play"),
+    "prove": Command("prove", "judge every move that a player can ever have to make"),
     "positions": Command("positions", "make sets of positions with exact scores to evaluate on"),
     "play": Command("play", "play a game in the terminal"),
     "engine": Command("engine", "answer other programs over a line protocol"),

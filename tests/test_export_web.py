@@ -97,7 +97,7 @@ def test_the_pages_search_is_ours(geometry: Geometry, tmp_path: Path) -> None:
     answer = json.loads(ran.stdout)
     found = iter(answer["results"])
     for line in lines:
-        search = NetworkSearch(evaluator, geometry=geometry, rng=np.random.default_rng(0), reuse=True)
+        search = NetworkSearch(evaluator, geometry=geometry, rng=np.random.default_rng(0), reuse="trees")
         for start in dict.fromkeys(("", line)):
             expected = search.search([Position.from_moves(start, geometry)], Budget(simulations=simulations))
             result = next(found)

@@ -202,7 +202,9 @@ def test_lockstep_searches_equal_searches_alone() -> None:
 def test_a_kept_tree_holds_what_was_known_below_the_moves_played(kind: str, rng: np.random.Generator) -> None:
     """After two moves the new root starts with the grandchild's visits, and every statistic adds up."""
     search: NetworkSearch | UctSearch = (
-        NetworkSearch(UniformEvaluator(), rng=rng, reuse=True) if kind == "puct" else UctSearch(rng=rng, reuse=True)
+        NetworkSearch(UniformEvaluator(), rng=rng, reuse="trees")
+        if kind == "puct"
+        else UctSearch(rng=rng, reuse="trees")
     )
     search.search([Position()], Budget(simulations=400))
     trees = search._trees
@@ -222,7 +224,7 @@ def test_a_kept_tree_holds_what_was_known_below_the_moves_played(kind: str, rng:
 
 def test_reuse_adds_the_budget_to_the_visits_kept(rng: np.random.Generator) -> None:
     """A search that follows from the last one runs its own simulations on top; any other starts afresh."""
-    search = NetworkSearch(UniformEvaluator(), rng=rng, reuse=True)
+    search = NetworkSearch(UniformEvaluator(), rng=rng, reuse="trees")
     search.search([Position()], Budget(simulations=200))
     again = search.search([Position.from_moves("43")], Budget(simulations=100))
     assert again.simulations[0] == 100
@@ -235,7 +237,9 @@ def test_reuse_adds_the_budget_to_the_visits_kept(rng: np.random.Generator) -> N
 def test_trees_are_kept_wherever_their_games_stand(kind: str, rng: np.random.Generator) -> None:
     """Of three games the second ends, one begins, and the order changes; the new budget asks for more room."""
     search: NetworkSearch | UctSearch = (
-        NetworkSearch(UniformEvaluator(), rng=rng, reuse=True) if kind == "puct" else UctSearch(rng=rng, reuse=True)
+        NetworkSearch(UniformEvaluator(), rng=rng, reuse="trees")
+        if kind == "puct"
+        else UctSearch(rng=rng, reuse="trees")
     )
     search.search([Position.from_moves(moves) for moves in ("44", "112", "27")], Budget(simulations=500))
     known = {moves: search.node(index, [3, 2]).visits for index, moves in ((0, "4443"), (2, "2743"))}
@@ -251,7 +255,7 @@ def test_trees_are_kept_wherever_their_games_stand(kind: str, rng: np.random.Gen
 
 def test_equal_positions_have_trees_of_their_own(rng: np.random.Generator) -> None:
     """Also when only one was there before: random rollouts then differ, and so do the visits."""
-    search = UctSearch(rng=rng, reuse=True)
+    search = UctSearch(rng=rng, reuse="trees")
     search.search([Position()], Budget(simulations=200))
     twice = search.search([Position.from_moves("44")] * 2, Budget(simulations=300))
     assert twice.visits[0].sum() > 300
@@ -311,3 +315,34 @@ def test_every_simulation_is_one_root_visit(rng: np.random.Generator) -> None:
         result = search.search([Position.from_moves("445")], Budget(simulations=300))
         assert result.visits[0].sum() == 300
         assert root_visits(search._trees, 0) == 300
+
+
+def test_what_is_proven_is_played_out_without_another_simulation() -> None:
+    """Whatever the opponent replies, the kept tree goes on to the win that it promised, no later than promised."""
+    chance = random.Random(4)
+    played = 0
+    while played < 40:
+        position = Position.from_moves("")
+        for _ in range(chance.randrange(8, 26)):
+            if position.outcome() is None:
+                position = position.play(chance.choice(position.legal_columns()))
+        if position.outcome() is not None:
+            continue
+        search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0), reuse="proofs")
+        result = search.search([position], Budget(simulations=400))
+        promised = int(result.proofs[0].max(initial=-127, where=result.proofs[0] != UNPROVEN))
+        if promised <= PROVEN_DRAW or PROVEN_WIN - promised < 5:
+            continue
+        played += 1
+        last = position.plies + PROVEN_WIN - promised
+        while True:
+            position = position.play(int(result.moves[0]))
+            if position.outcome() is not None:
+                break
+            position = position.play(chance.choice(position.legal_columns()))
+            result = search.search([position], Budget(simulations=400))
+            assert result.simulations[0] == 0
+        assert position.outcome() == -1
+        assert position.plies <= last
+        search.search([Position()], Budget(simulations=3))  # a new game begins afresh
+        assert search.search([Position.from_moves("4")], Budget(simulations=3)).simulations[0] == 3

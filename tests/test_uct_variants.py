@@ -281,7 +281,7 @@ def test_bad_options_are_told_in_one_line(written: str, told: str) -> None:
 
 def test_a_kept_tree_starts_with_what_it_knows() -> None:
     """After both sides' moves the kept tree's root has visits before the new search begins."""
-    search = UctSearch(rng=np.random.default_rng(0), reuse=True)
+    search = UctSearch(rng=np.random.default_rng(0), reuse="trees")
     first = search.search([Position.from_moves("")], Budget(simulations=2000))
     reply = first.variations[0][1]
     position = Position.from_moves("").play(int(first.moves[0])).play(reply)

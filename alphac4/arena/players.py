@@ -63,7 +63,7 @@ class UctPlayer:
             options.config,
             geometry=geometry,
             rng=rng,
-            reuse=options.tree == "keep",
+            reuse="trees" if options.tree == "keep" else "nothing",
             threads=threads,
             roots=options.roots,
         )
@@ -75,6 +75,8 @@ class UctPlayer:
 
 class NetworkPlayer:
     """A network with PUCT search, a fresh tree each move; without a budget, its raw policy.
+
+    What one search has proven is played out from its tree without another.
 
     With a ``temperature`` T above 0 it draws moves in proportion to ``visits ** (1 / T)``, or from the raw policy
     with its logits divided by T, instead of playing the best one; a proven result is always played. Another
@@ -101,15 +103,20 @@ class NetworkPlayer:
         self.temperature = temperature
         self._rng = rng
         self._evaluator = evaluator
-        self.tree_search = search or NetworkSearch(evaluator, config, geometry=geometry, rng=rng)
+        self.tree_search = search or NetworkSearch(evaluator, config, geometry=geometry, rng=rng, reuse="proofs")
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
+        return self.decide(positions)[0]
+
+    def decide(self, positions: Sequence[Position]) -> tuple[list[int], list[bool]]:
+        """`choose`, and whether the search has proven that the move wins."""
         if self.budget is None:
-            return self._choose_by_policy(positions)
-        return [
-            move for result in _search_each(self.tree_search, positions, self.budget) for move in self._pick(result)
-        ]
+            return self._choose_by_policy(positions), [False] * len(positions)
+        results = _search_each(self.tree_search, positions, self.budget)
+        moves = [move for result in results for move in self._pick(result)]
+        proofs = [row for result in results for row in result.proofs]
+        return moves, [PROVEN_DRAW < row[move] < UNPROVEN for move, row in zip(moves, proofs, strict=True)]
 
     def _choose_by_policy(self, positions: Sequence[Position]) -> list[int]:
         own, occupied = stones(positions)
@@ -225,7 +232,7 @@ def budget_name(budget: Budget) -> str:
 
 def _search_each(search: TreeSearch, positions: Sequence[Position], budget: Budget) -> list[SearchResult]:
     """Search all positions at once, or with one tree for all in turn if time alone bounds its size."""
-    if budget.seconds is None or search.reuse:
+    if budget.seconds is None or search.reuse == "trees":
         return [search.search(positions, budget)]
     return [search.search([position], budget) for position in positions]
 

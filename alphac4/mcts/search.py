@@ -4,7 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,10 @@ from alphac4.mcts.tree import (
 )
 
 Planes = npt.NDArray[np.float32]
+
+Reuse = Literal["nothing", "proofs", "trees"]
+"""What a search keeps for positions that follow: nothing, trees whose root is proven, so that they need no second
+search, or every tree."""
 
 NODES_A_SECOND = 1_500_000  # more than classic search makes on one core
 
@@ -106,7 +110,7 @@ class TreeSearch(ABC):
 
     roots = 1  # trees of each position
 
-    def __init__(self, geometry: Geometry, rng: np.random.Generator, reuse: bool, selection: Selection) -> None:
+    def __init__(self, geometry: Geometry, rng: np.random.Generator, reuse: Reuse, selection: Selection) -> None:
         self.geometry = geometry
         self.selection = selection
         self.reuse = reuse
@@ -117,8 +121,8 @@ class TreeSearch(ABC):
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
         """Search every position, none of which may be finished, for ``budget`` each.
 
-        Time is spent on one position after the other. With ``reuse``, what was found out is kept for positions that
-        follow from those of the last call, wherever they stand in the batch, if their moves are known.
+        Time is spent on one position after the other. What ``reuse`` names is kept for positions that follow from
+        those of the last call, wherever they stand in the batch, if their moves are known.
         ``nodes`` bounds a tree's memory when only time bounds the search; about 130 bytes each.
         """
         for position in positions:
@@ -145,10 +149,11 @@ class TreeSearch(ABC):
     def _prepare(self, positions: Sequence[Position], capacity: int) -> Trees:
         """Trees whose roots are these positions, with room for ``capacity`` more nodes each."""
         trees = self._trees
-        sources = self._sources(positions) if self.reuse else [None] * len(positions)
+        sources = [None] * len(positions) if self.reuse == "nothing" else self._sources(positions)
         kept = max((int(trees.size[row]) for row in sources if row is not None and trees is not None), default=0)
-        if trees is None or len(trees.size) < len(positions) or trees.parent.shape[1] < capacity + kept:
-            trees = self._enlarged(trees, len(positions), capacity + kept)
+        room = capacity + kept if self.reuse == "trees" else max(capacity, kept)  # proven trees grow no more
+        if trees is None or len(trees.size) < len(positions) or trees.parent.shape[1] < room:
+            trees = self._enlarged(trees, len(positions), room)
             self._trees = trees
         _gather(trees, sources, kept)
         for t, (position, row) in enumerate(zip(positions, sources, strict=True)):
@@ -164,7 +169,7 @@ class TreeSearch(ABC):
         """The tree of the last call from whose position each follows; one tree for one position, None without."""
         rows: dict[str, list[int]] = {}
         for row, position in enumerate(self._positions):
-            if position.moves is not None:
+            if position.moves is not None and (self.reuse == "trees" or self._is_proven(row)):
                 rows.setdefault(position.moves, []).append(row)
         sources = []
         for position in positions:
@@ -173,6 +178,9 @@ class TreeSearch(ABC):
             found = next((rows[start] for start in starts if rows.get(start)), [])
             sources.append(found.pop(0) if found else None)
         return sources
+
+    def _is_proven(self, row: int) -> bool:
+        return self._trees is not None and node_proof(self._trees, row, ROOT) != UNPROVEN
 
     def _enlarged(self, old: Trees | None, count: int, nodes: int) -> Trees:
         """New trees with more room that hold what the old ones did."""
@@ -263,7 +271,7 @@ class NetworkSearch(TreeSearch):
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
-        reuse: bool = False,
+        reuse: Reuse = "nothing",
     ) -> None:
         super().__init__(geometry, rng, reuse, (config or PuctConfig()).selection())
         self.evaluator = evaluator

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.results import NodeView, SearchResult
-from alphac4.mcts.search import Budget, TreeSearch
+from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import UNPROVEN, Trees, root_visits
 from alphac4.mcts.uct import UctConfig, final_move, run_uct
 
@@ -32,7 +32,7 @@ class UctSearch(TreeSearch):
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
-        reuse: bool = False,
+        reuse: Reuse = "nothing",
         threads: int = 1,
         roots: int = 1,
     ) -> None:

@@ -105,7 +105,7 @@ class Analyst:
         self.name = player.name
         self.budget = player.budget or Budget(simulations=1)
         self._search: TreeSearch = player.tree_search
-        self._search.reuse = True
+        self._search.reuse = "trees"
         self._searched: Position | None = None
         self._lock = threading.Lock()
 

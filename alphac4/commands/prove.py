@@ -1,0 +1,132 @@
+"""`alphac4 prove`: whether a player ever errs, whatever the opponent does."""
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import tyro
+from tqdm import tqdm
+
+from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player, split_checkpoint
+from alphac4.evaluation.proof import CONTINUES, DRAWS, ERRS, LOSES, PROVEN, WINS, MoveRecord, PlyReport, walk_games
+from alphac4.game import Position
+from alphac4.solver import Solver
+
+SHOWN_ERRORS = 10
+SEARCHED_TOGETHER = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProveOptions:
+    """What to prove."""
+
+    player: Annotated[str, tyro.conf.Positional] = "best@600"
+    """Any player, as below; one that draws lots proves nothing beyond the games seen."""
+    side: Literal["first", "second"] = "first"
+    """Whether the player has the first move of the game or the second."""
+    start: str = ""
+    """Moves from which the games begin, such as 44."""
+    plies: int | None = None
+    """Look no further than positions with so many stones; by default to the end of every game."""
+    record: Path | None = None
+    """A file for the player's move in each position. If interrupted, the same command goes on from it."""
+    seed: int = 0
+    """Fixes the player, if it draws lots."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where networks run."""
+    backend: str = "auto"
+    """Inference backend; auto measures all and takes the fastest."""
+
+
+DESCRIPTION = f"""\
+Walk every game that any opponent can play against a player, and judge each of the player's moves by the exact solver.
+
+A move errs if it gives away a win, or a draw in a position that is not won. If none does and every line is followed to
+its end, the player is proven not to err. A line ends early once the player's own search has proven that it wins: it
+plays on from that tree. The number of positions grows about threefold with every two plies, so begin with --plies 10.
+Players are written
+
+{SPECIFICATIONS}"""
+
+HEADINGS = ("stones", "positions", "won", "proven won", "drawn", "lost", "go on", "errors")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse and run."""
+    return run(tyro.cli(ProveOptions, args=arguments, prog="alphac4 prove", description=DESCRIPTION))
+
+
+def run(options: ProveOptions) -> int:
+    """Walk and print a line for each number of stones, then the verdict; 1 if the player errs."""
+    geometry = common_geometry((options.player,))
+    start = Position.from_moves(options.start, geometry)
+    if start.outcome() is not None:
+        raise ValueError(f"--start {options.start}: the game is over")
+    plies = geometry.cells if options.plies is None else options.plies
+    if plies < start.plies:
+        raise ValueError(f"--plies {plies}: the start has {start.plies} stones already")
+    player = parse_player(
+        options.player,
+        rng=np.random.default_rng(options.seed),
+        geometry=geometry,
+        device=options.device,
+        backend=options.backend,
+        batch_size=SEARCHED_TOGETHER,
+    )
+    record = MoveRecord(options.record, _header(options), geometry)
+    print("  ".join(f"{heading:>10}" for heading in HEADINGS))
+    reports = []
+    with tqdm(unit="pos", disable=None, leave=False) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total, bar.n = total, done
+            bar.refresh()
+
+        walk = walk_games(
+            player, Solver(geometry), record, start=start, first=options.side == "first", plies=plies, on_moves=show
+        )
+        for report in walk:
+            bar.write(_line(report), file=sys.stdout)
+            reports.append(report)
+    print(_verdict(options, reports))
+    return int(any(report.errors for report in reports))
+
+
+def _header(options: ProveOptions) -> dict[str, object]:
+    """Whose moves a record holds; a network is known by its content."""
+    path, _ = split_checkpoint(options.player)
+    network = hashlib.sha256(path.read_bytes()).hexdigest() if path is not None else None
+    return {
+        "player": options.player,
+        "network": network,
+        "side": options.side,
+        "start": options.start,
+        "seed": options.seed,
+        "backend": options.backend,
+    }
+
+
+def _line(report: PlyReport) -> str:
+    counts = [report.counts.get(verdict, 0) for verdict in (WINS, PROVEN, DRAWS, LOSES, CONTINUES, ERRS)]
+    return "  ".join(f"{number:>10,}" for number in (report.ply, report.positions, *counts))
+
+
+def _verdict(options: ProveOptions, reports: Sequence[PlyReport]) -> str:
+    positions = sum(report.positions for report in reports)
+    errors = [moves for report in reports for moves in report.errors]
+    unfinished = bool(reports) and reports[-1].counts.get(CONTINUES, 0) > 0
+    scope = f"in the {positions:,} positions that any opponent can bring about"
+    if unfinished:
+        scope += f" with up to {reports[-1].ply} stones"
+    if not errors:
+        proof = "" if unfinished else " Every line was followed to its end: proven."
+        return f"\n{options.player}, moving {options.side}, never errs {scope}.{proof}"
+    shown = ", ".join(errors[:SHOWN_ERRORS]) + (", ..." if len(errors) > SHOWN_ERRORS else "")
+    return (
+        f"\n{options.player}, moving {options.side}, errs in {len(errors):,} {scope}"
+        f" ({len(errors) / positions:.2%}); beyond an error the walk does not go.\nMoves up to the errors: {shown}"
+    )

@@ -1,0 +1,188 @@
+"""Every game that any opponent can play against a player, each of its moves judged by the solver."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.arena.players import NetworkPlayer, Player
+from alphac4.files import append_line
+from alphac4.game import Geometry, Position
+from alphac4.game.position import COLUMN_NAMES, Outcome, column_name
+from alphac4.game.rules import STANDARD
+from alphac4.nn.evaluator import cores
+from alphac4.solver import Solver
+
+CONTINUES, WINS, DRAWS, LOSES, PROVEN, ERRS = "goes on", "wins", "draws", "loses", "proven", "errs"
+"""What a move of the player comes to: the game goes on, or is over by it; its own search has proven the win, which it
+plays out from there; or it gives away a win or a draw."""
+
+_VERDICTS = (CONTINUES, WINS, DRAWS, LOSES, PROVEN, ERRS)
+_ENDS = {Outcome.LOSS: WINS, Outcome.DRAW: DRAWS, Outcome.WIN: LOSES}  # by the outcome for the side to move then
+
+BATCH = 256  # positions asked about together; proofs end many of their searches early
+
+
+@dataclass(kw_only=True)
+class PlyReport:
+    """The positions after one number of stones in which the player is to move."""
+
+    ply: int  # stones on the board
+    positions: int = 0  # different ones
+    counts: dict[str, int] = field(default_factory=dict)  # of what its moves come to
+    errors: list[str] = field(default_factory=list)  # move strings up to and with the move that errs
+
+    def add(self, position: Position, column: int, verdict: str) -> None:
+        """Count one move."""
+        self.positions += 1
+        self.counts[verdict] = self.counts.get(verdict, 0) + 1
+        if verdict == ERRS:
+            self.errors.append(f"{position.moves}{column_name(column)}")
+
+
+class MoveRecord:
+    """The player's move in each position as lines of a file, so that an interrupted walk goes on.
+
+    The first line says, as JSON, whose moves they are; the others hold the moves that led to the position, ``-`` for
+    none, the player's column, and what it comes to.
+
+    Raises:
+        ValueError: if the file holds another walk, or something else.
+    """
+
+    def __init__(self, path: Path | None, header: dict[str, object], geometry: Geometry = STANDARD) -> None:
+        self._path = path
+        self._moves: dict[tuple[int, int], tuple[int, str]] = {}
+        if path is None:
+            return
+        if not path.exists():
+            append_line(path, json.dumps(header))
+            return
+        lines = path.read_text().splitlines()
+        try:
+            found = json.loads(lines[0])
+        except (IndexError, ValueError) as error:
+            raise ValueError(f"{path}: holds no record of moves") from error
+        if found != header:
+            raise ValueError(f"{path}: holds another walk, {json.dumps(found)}")
+        for line in lines[1:]:
+            moves, _, rest = line.partition(" ")
+            column, _, verdict = rest.partition(" ")
+            if verdict in _VERDICTS:  # or else cut short by a kill
+                position = Position.from_moves(moves.replace("-", ""), geometry)
+                self._moves[_key(position)] = COLUMN_NAMES.index(column), verdict
+
+    def __contains__(self, position: Position) -> bool:
+        """Whether the player was asked about a position."""
+        return _key(position) in self._moves
+
+    def __getitem__(self, position: Position) -> tuple[int, str]:
+        """The player's 0-based column in a position, and what it comes to."""
+        return self._moves[_key(position)]
+
+    def add(self, positions: Sequence[Position], moves: Sequence[int], verdicts: Sequence[str]) -> None:
+        """Write the moves in some positions."""
+        lines = []
+        for position, move, verdict in zip(positions, moves, verdicts, strict=True):
+            self._moves[_key(position)] = move, verdict
+            lines.append(f"{position.moves or '-'} {column_name(move)} {verdict}")
+        if self._path is not None and lines:
+            append_line(self._path, "\n".join(lines))
+
+
+def walk_games(
+    player: Player,
+    solver: Solver,
+    record: MoveRecord,
+    *,
+    start: Position,
+    first: bool,
+    plies: int,
+    on_moves: Callable[[int, int], object] = lambda _done, _total: None,
+) -> Iterator[PlyReport]:
+    """Ask the player for its move in every position that can come up, ply by ply, and judge it.
+
+    From ``start`` the opponent makes every move it can, the player its own; a position that is reached in several ways
+    is asked about once. A line ends where the game does, where the player errs, or where its own search has proven
+    that it wins: `NetworkPlayer` plays what is proven out.
+
+    Args:
+        player: to be asked; must answer the same whenever it is asked.
+        solver: judges each move.
+        record: what was asked before, and is now.
+        start: where the games begin.
+        first: whether the player has the first move of the game.
+        plies: how many stones a position may hold for its move to be looked at.
+        on_moves: hears, of the positions with as many stones, how many are done and how many there are.
+    """
+    positions = [start] if start.first_to_move == first else _replies([start])
+    with ThreadPoolExecutor(cores()) as pool:
+        while positions and positions[0].plies <= plies:
+            report = PlyReport(ply=positions[0].plies)
+            left: list[Position] = []
+            for index in range(0, len(positions), BATCH):
+                batch = positions[index : index + BATCH]
+                if unknown := [position for position in batch if position not in record]:
+                    record.add(unknown, *_judged_moves(player, solver, unknown, pool))
+                for position in batch:
+                    column, verdict = record[position]
+                    report.add(position, column, verdict)
+                    if verdict == CONTINUES:
+                        left.append(position.play(column))
+                on_moves(report.positions, len(positions))
+            yield report
+            positions = _replies(left)
+
+
+def _judged_moves(
+    player: Player, solver: Solver, positions: Sequence[Position], pool: ThreadPoolExecutor
+) -> tuple[list[int], list[str]]:
+    if isinstance(player, NetworkPlayer):
+        moves, proven = player.decide(positions)
+    else:
+        moves, proven = player.choose(positions), [False] * len(positions)
+    after = [position.play(column) for position, column in zip(positions, moves, strict=True)]
+    kept = -_outcomes(solver, after, pool)
+    possible = kept.copy()
+    unsure = np.flatnonzero(kept < Outcome.WIN)  # nothing is better than a win
+    possible[unsure] = _outcomes(solver, [positions[int(index)] for index in unsure], pool)
+    verdicts = []
+    for index, position in enumerate(after):
+        outcome = position.outcome()
+        if kept[index] < possible[index]:
+            verdicts.append(ERRS)
+        elif outcome is not None:
+            verdicts.append(_ENDS[outcome])
+        else:
+            verdicts.append(PROVEN if proven[index] else CONTINUES)
+    return moves, verdicts
+
+
+def _outcomes(solver: Solver, positions: Sequence[Position], pool: ThreadPoolExecutor) -> npt.NDArray[np.int8]:
+    """1 win, 0 draw, -1 loss with best play for the side to move, int8 [B], by all cores."""
+    if not positions:
+        return np.zeros(0, np.int8)
+    own = np.array([position.own for position in positions], np.uint64)
+    occupied = np.array([position.occupied for position in positions], np.uint64)
+    parts = min(len(positions), cores())
+    found = pool.map(solver.solve_outcome_batch, np.array_split(own, parts), np.array_split(occupied, parts))
+    return np.concatenate(list(found))
+
+
+def _replies(positions: Sequence[Position]) -> list[Position]:
+    """The different unfinished positions that the side to move can bring about."""
+    found: dict[tuple[int, int], Position] = {}
+    for position in positions:
+        for column in position.legal_columns():
+            reply = position.play(column)
+            if reply.outcome() is None:
+                found.setdefault(_key(reply), reply)
+    return list(found.values())
+
+
+def _key(position: Position) -> tuple[int, int]:
+    return int(position.own), int(position.occupied)

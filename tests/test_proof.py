@@ -1,0 +1,144 @@
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from naive import Board, drop, minimax, wins
+
+from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer, SolverPlayer
+from alphac4.cli import main
+from alphac4.evaluation.proof import MoveRecord, PlyReport, walk_games
+from alphac4.game import Position, make_geometry
+from alphac4.mcts import Budget
+from alphac4.nn import UniformEvaluator
+from alphac4.solver import Solver
+
+ROWS, COLUMNS, RUN = 4, 4, 3
+SMALL = make_geometry(ROWS, COLUMNS, RUN)
+
+
+def walk(player: Player, path: Path | None, first: bool, plies: int = ROWS * COLUMNS) -> list[PlyReport]:
+    """All games on a small board."""
+    record = MoveRecord(path, {"player": player.name}, SMALL)
+    return list(walk_games(player, Solver(SMALL), record, start=Position(geometry=SMALL), first=first, plies=plies))
+
+
+def naive_walk(path: Path, first: bool, plies: int) -> dict[int, Counter[str]]:
+    """What the moves in a record come to, by boards of strings and plain minimax."""
+    table: dict[Board, tuple[int, str]] = {}
+    for line in path.read_text().splitlines()[1:]:
+        moves, column, verdict = line.split(" ", 2)
+        board: Board = ("",) * COLUMNS
+        for ply, name in enumerate(moves.replace("-", "")):
+            board = drop(board, int(name) - 1, "xo"[ply % 2])
+        table[board] = int(column) - 1, verdict
+    seen: dict[int, Counter[str]] = {}
+    layer: set[Board] = {("",) * COLUMNS}
+    for ply in range(plies + 1):
+        side = "xo"[ply % 2]
+        following: set[Board] = set()
+        for board in layer:
+            if (ply % 2 == 0) != first:
+                replies = [drop(board, c, side) for c in range(COLUMNS) if len(board[c]) < ROWS]
+                following |= {reply for reply in replies if not wins(reply, side, ROWS, RUN)}
+                continue
+            column, verdict = table[board]
+            after = drop(board, column, side)
+            if -minimax(after, ROWS, RUN)[0] < minimax(board, ROWS, RUN)[0]:
+                expected = "errs"
+            elif wins(after, side, ROWS, RUN):
+                expected = "wins"
+            elif all(len(stack) == ROWS for stack in after):
+                expected = "draws"
+            else:
+                expected = verdict
+                assert verdict in ("goes on", "proven")
+                if verdict == "proven":
+                    assert minimax(after, ROWS, RUN)[0] == -1
+                else:
+                    following.add(after)
+            assert verdict == expected
+            seen.setdefault(ply, Counter())[verdict] += 1
+        layer = {board for board in following if not all(len(stack) == ROWS for stack in board)}
+    return seen
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("kind", ["random", "network"])
+def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, tmp_path: Path) -> None:
+    """Two players that err, and one of them proves wins: the same positions, counted and judged the same."""
+    rng = np.random.default_rng(3)
+    player: Player = RandomPlayer(rng)
+    if kind == "network":
+        player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=12), rng, SMALL)
+    path = tmp_path / "moves.txt"
+    reports = walk(player, path, first, plies=9)
+    expected = naive_walk(path, first, 9)
+    assert {report.ply: report.counts for report in reports} == expected
+    counts = Counter[str]()
+    for report in reports:
+        counts.update(report.counts)
+        assert len(report.errors) == report.counts.get("errs", 0)
+    assert counts["errs"] > 0
+    assert (counts["proven"] > 0) == (kind == "network")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_perfect_play_is_found_perfect(first: bool) -> None:
+    """To the end of every game, as either side."""
+    reports = walk(SolverPlayer(np.random.default_rng(0), SMALL), None, first)
+    assert not any(report.errors for report in reports)
+    assert reports[-1].counts.get("goes on", 0) == 0
+
+
+class Interrupted(Exception):  # noqa: N818 - what a test raises
+    """Ctrl-C."""
+
+
+class Mortal(RandomPlayer):
+    """Raises after a number of questions."""
+
+    left = 2
+
+    def choose(self, positions: list[Position]) -> list[int]:  # type: ignore[override]
+        """A few times, then no more."""
+        self.left -= 1
+        if self.left < 0:
+            raise Interrupted
+        return super().choose(positions)
+
+
+def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
+    """What was recorded is not asked again, also after a line was cut short; another player's record is refused."""
+    path = tmp_path / "moves.txt"
+    with pytest.raises(Interrupted):
+        walk(Mortal(np.random.default_rng(0)), path, True)
+    before = path.read_text()
+    path.write_text(before[:-4])
+    reports = walk(RandomPlayer(np.random.default_rng(1)), path, True)
+    after = path.read_text()
+    assert after.startswith(before[:-4])
+    assert len(reports) > 2
+    assert naive_walk(path, True, 16) == {report.ply: report.counts for report in reports}
+    with pytest.raises(ValueError, match="another walk"):
+        MoveRecord(path, {"player": "other"})
+
+
+def test_the_command_tells_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Late in a game, so that it is quick: exit code and words; bad input is told in one line, and nothing is lost."""
+    start = ["--start", "444444222222666666"]
+    assert main(["prove", "solver", *start, "--plies", "22"]) == 0
+    assert "solver, moving first, never errs in the " in capsys.readouterr().out
+    path = tmp_path / "moves.txt"
+    assert main(["prove", "random", *start, "--side", "second", "--plies", "25", "--record", str(path)]) == 1
+    shown = capsys.readouterr().out
+    assert "random, moving second, errs in " in shown
+    assert "444444222222666666" in shown.splitlines()[-1]
+    before = path.read_text()
+    assert main(["prove", "negamax:1", *start, "--record", str(path)]) == 2
+    assert "another walk" in capsys.readouterr().err
+    assert path.read_text() == before
+    assert main(["prove", "random", "--start", "4444", "--plies", "2"]) == 2
+    assert "has 4 stones already" in capsys.readouterr().err
+    assert main(["prove", "random", "--start", "1212121"]) == 2
+    assert "the game is over" in capsys.readouterr().err
