@@ -26,7 +26,7 @@ SCHEMA_VERSION = 1
 FORMAT = "alphac4-checkpoint"
 
 
-SHIPPED = {"best": "standard.safetensors", "fast": "quick.safetensors"}  # files in the repository's checkpoints/
+SHIPPED = {"best": "grown.safetensors", "fast": "quick.safetensors"}  # files in the repository's checkpoints/
 
 
 class CheckpointError(ValueError):

@@ -119,14 +119,14 @@ def _verdict(options: ProveOptions, reports: Sequence[PlyReport]) -> str:
     positions = sum(report.positions for report in reports)
     errors = [moves for report in reports for moves in report.errors]
     unfinished = bool(reports) and reports[-1].counts.get(CONTINUES, 0) > 0
-    scope = f"in the {positions:,} positions that any opponent can bring about"
+    scope = f"the {positions:,} positions that any opponent can bring about"
     if unfinished:
         scope += f" with up to {reports[-1].ply} stones"
     if not errors:
         proof = "" if unfinished else " Every line was followed to its end: proven."
-        return f"\n{options.player}, moving {options.side}, never errs {scope}.{proof}"
+        return f"\n{options.player}, moving {options.side}, never errs in {scope}.{proof}"
     shown = ", ".join(errors[:SHOWN_ERRORS]) + (", ..." if len(errors) > SHOWN_ERRORS else "")
     return (
-        f"\n{options.player}, moving {options.side}, errs in {len(errors):,} {scope}"
+        f"\n{options.player}, moving {options.side}, errs in {len(errors):,} of {scope}"
         f" ({len(errors) / positions:.2%}); beyond an error the walk does not go.\nMoves up to the errors: {shown}"
     )
