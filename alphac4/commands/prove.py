@@ -12,12 +12,12 @@ import tyro
 from tqdm import tqdm
 
 from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player, split_checkpoint
+from alphac4.evaluation.answers import BATCH
 from alphac4.evaluation.proof import CONTINUES, DRAWS, ERRS, LOSES, PROVEN, WINS, MoveRecord, PlyReport, walk_games
 from alphac4.game import Position
 from alphac4.solver import Solver
 
 SHOWN_ERRORS = 10
-SEARCHED_TOGETHER = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ def run(options: ProveOptions) -> int:
         geometry=geometry,
         device=options.device,
         backend=options.backend,
-        batch_size=SEARCHED_TOGETHER,
+        batch_size=BATCH,
     )
     record = MoveRecord(options.record, _header(options), geometry)
     print("  ".join(f"{heading:>10}" for heading in HEADINGS))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import NetworkPlayer, Player
+from alphac4.arena.players import NetworkPlayer, Player, stones
 from alphac4.files import append_line
 from alphac4.game import Geometry, Position
 from alphac4.game.position import COLUMN_NAMES, Outcome, column_name
@@ -32,13 +32,16 @@ class PlyReport:
     """The positions after one number of stones in which the player is to move."""
 
     ply: int  # stones on the board
-    positions: int = 0  # different ones
     counts: dict[str, int] = field(default_factory=dict)  # of what its moves come to
     errors: list[str] = field(default_factory=list)  # move strings up to and with the move that errs
 
+    @property
+    def positions(self) -> int:
+        """How many different ones."""
+        return sum(self.counts.values())
+
     def add(self, position: Position, column: int, verdict: str) -> None:
         """Count one move."""
-        self.positions += 1
         self.counts[verdict] = self.counts.get(verdict, 0) + 1
         if verdict == ERRS:
             self.errors.append(f"{position.moves}{column_name(column)}")
@@ -166,8 +169,7 @@ def _outcomes(solver: Solver, positions: Sequence[Position], pool: ThreadPoolExe
     """1 win, 0 draw, -1 loss with best play for the side to move, int8 [B], by all cores."""
     if not positions:
         return np.zeros(0, np.int8)
-    own = np.array([position.own for position in positions], np.uint64)
-    occupied = np.array([position.occupied for position in positions], np.uint64)
+    own, occupied = stones(positions)
     parts = min(len(positions), cores())
     found = pool.map(solver.solve_outcome_batch, np.array_split(own, parts), np.array_split(occupied, parts))
     return np.concatenate(list(found))

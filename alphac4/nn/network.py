@@ -35,6 +35,13 @@ class NetworkConfig:
         if self.blocks < 0:
             raise ValueError(f"blocks must not be negative, not {self.blocks}")
 
+    def check_grown_from(self, other: "NetworkConfig") -> None:
+        """Raise a ValueError unless it differs from ``other`` by further blocks at most, or in what is only learned."""
+        if replace(other, blocks=self.blocks, ownership=self.ownership) != self:
+            raise ValueError(f"a network of {self} cannot take over one of {other}: only blocks may be added")
+        if other.blocks > self.blocks:
+            raise ValueError(f"a network of {self.blocks} blocks cannot take over one of {other.blocks}")
+
 
 class ConvNorm(nn.Sequential):
     """A convolution without bias, then batch norm, which folds into it for inference."""
@@ -103,13 +110,9 @@ class PolicyValueNetwork(nn.Module):
         Raises:
             ValueError: if the sizes differ otherwise, or this tower is the shorter one.
         """
-        theirs = other.config
-        if replace(theirs, blocks=self.config.blocks, ownership=self.config.ownership) != self.config:
-            raise ValueError(f"a network of {self.config} cannot take over one of {theirs}: only blocks may be added")
-        if theirs.blocks > self.config.blocks:
-            raise ValueError(f"a network of {self.config.blocks} blocks cannot take over one of {theirs.blocks}")
+        self.config.check_grown_from(other.config)
         self.load_state_dict(other.state_dict(), strict=False)
-        for block in list(self.tower)[theirs.blocks :]:
+        for block in list(self.tower)[other.config.blocks :]:
             cast(nn.BatchNorm2d, cast(ConvNorm, cast(ResidualBlock, block).second)[1]).weight.zero_()
 
     def _answers(self, features: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from alphac4.arena.match import MatchResult, play_match
 from alphac4.arena.openings import balanced_openings
 from alphac4.arena.players import NetworkPlayer, UctPlayer
-from alphac4.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cuda.device import on_gpu, simulated
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game.rules import STANDARD
@@ -42,7 +42,7 @@ from alphac4.training.reports import (
     summarise,
     time_shares,
 )
-from alphac4.training.run_folder import RunFolder
+from alphac4.training.run_folder import RunFolder, load_start
 from alphac4.training.strength import elo_over_run, find_warnings, resident_memory_mb
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class TrainingLoop:
         self.config = config
         self.stop = stop or threading.Event()
         self.geometry = config.board.geometry()
-        start = self._load_start(folder)
+        start = load_start(folder, config)
         self.folder = RunFolder(folder, config)
         self.state = self.folder.load_state()
         self.learner = self._make_learner()
@@ -86,20 +86,6 @@ class TrainingLoop:
         if self.state.iteration:
             self._restore_games()
         self._clock = time.perf_counter()  # when the run began, were it all one session
-
-    def _load_start(self, folder: Path) -> PolicyValueNetwork | None:
-        """The network that a new run is to begin with; read before anything is written."""
-        name = self.config.start_from
-        if not name or RunFolder.has_state(folder):
-            return None
-        checkpoint = load_checkpoint(Path(name))
-        if checkpoint.geometry != self.geometry:
-            raise ValueError(f"{name}: plays on another board than the run")
-        try:
-            PolicyValueNetwork(self.config.network_config()).take_over(checkpoint.network)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
-        return checkpoint.network
 
     def _restore_games(self) -> None:
         """Go on with the games under way, or with new ones where those do not fit another machine."""

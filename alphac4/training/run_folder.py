@@ -63,6 +63,30 @@ class RunState:
     actors: dict[str, np.ndarray] = field(default_factory=dict)
 
 
+def load_start(path: Path, config: TrainConfig) -> PolicyValueNetwork | None:
+    """The network that a new run in a folder is to begin with, if one is named; reads only.
+
+    Raises:
+        ValueError: if it cannot be read, or does not fit the run.
+    """
+    name = config.start_from
+    if not name or _has_state(path):
+        return None
+    checkpoint = load_checkpoint(Path(name))
+    if checkpoint.geometry != config.board.geometry():
+        raise ValueError(f"{name}: plays on another board than the run")
+    try:
+        config.network_config().check_grown_from(checkpoint.network.config)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    return checkpoint.network
+
+
+def _has_state(path: Path) -> bool:
+    """Whether a folder holds a run with at least one whole iteration."""
+    return (path / STATE_FILE).exists()
+
+
 class RunFolder:
     """The files of one run.
 
@@ -88,7 +112,7 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise RunError(f"{config_path}: cannot be read: {error}") from error
         new = to_dict(self.config)
-        late = () if self.has_state(self.path) else CHANGEABLE_AT_FIRST
+        late = () if _has_state(self.path) else CHANGEABLE_AT_FIRST
         changed = [
             name
             for name, before, now in _leaves(old, new)
@@ -105,11 +129,6 @@ class RunFolder:
     def best_path(self) -> Path:
         """The best network."""
         return self.path / "checkpoints" / "best.safetensors"
-
-    @staticmethod
-    def has_state(path: Path) -> bool:
-        """Whether the folder holds a run with at least one whole iteration."""
-        return (path / STATE_FILE).exists()
 
     def load_state(self) -> RunState:
         """The last committed state, or a fresh one; also reads the replay window.
