@@ -13,7 +13,15 @@ from alphac4 import cli
 from alphac4.arena import tournament as module
 from alphac4.arena.match import MatchResult
 from alphac4.arena.record import TournamentError, TournamentRecord
-from alphac4.arena.tournament import Part, Tournament, crosstable, play_part, play_round_robin, rate, short_names
+from alphac4.arena.tournament import (
+    Part,
+    Tournament,
+    crosstable,
+    play_part,
+    play_round_robin,
+    rate_players,
+    short_names,
+)
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.commands.arena import ArenaOptions, run
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
@@ -57,7 +65,7 @@ def test_everyone_plays_everyone_and_is_rated(capsys: pytest.CaptureFixture[str]
 def test_the_table_shows_ranks_points_and_mutual_scores() -> None:
     """Worked by hand: b takes 3 of 4 points from a folder's checkpoint."""
     results = {("runs/a.safetensors@9", "b"): MatchResult(wins=1, draws=0, losses=3)}
-    head, first, second = crosstable(results, rate(results, "b")).splitlines()
+    head, first, second = crosstable(results, rate_players(results, "b")).splitlines()
     assert head.split() == ["player", "Elo", "±", "games", "points", "1", "2"]
     assert first.split()[:2] == ["1", "b"]
     assert first.split()[4:] == ["4", "3.0", "-", "75"]

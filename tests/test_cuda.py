@@ -69,7 +69,7 @@ def games_of(blocks: list[Block]) -> Counter[bytes]:
     for block in blocks:
         games = block.games
         for row, plies in enumerate(games.plies):
-            exact = (games.moves, games.own, games.occupied, games.deep)
+            exact = (games.moves, games.own, games.occupied, games.full_searches)
             rounded = (games.policy, games.value, games.draw, games.regret, games.surprise)
             parts = [array[row, :plies].tobytes() for array in exact]
             parts += [(np.round(array[row, :plies], 3) + 0.0).tobytes() for array in rounded]
@@ -258,7 +258,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
     from alphac4.cuda import kernels
     from alphac4.cuda.network import Exchange
-    from alphac4.selfplay.game_arrays import make_finished, make_games, make_rules
+    from alphac4.selfplay.game_arrays import make_finished, make_games, make_parameters
 
     hopper = types.SimpleNamespace(compute_capability=(9, 0))
     monkeypatch.setattr(dispatcher, "get_current_device", lambda: hopper)
@@ -272,7 +272,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     games, finished = make_games(4, STANDARD), make_finished(16, STANDARD)
     selection = CONFIG.puct.selection()
     for kernel, arguments in (
-        (kernels.advance, (STANDARD, trees, games, finished, make_rules(CONFIG), selection, exchange)),
+        (kernels.advance, (STANDARD, trees, games, finished, make_parameters(CONFIG), selection, exchange)),
         (kernels.restart, (STANDARD, trees, games)),
         (kernels.write_leaves, (STANDARD, trees, exchange)),
         (kernels.search_step, (STANDARD, trees, np.zeros(4, np.int64), selection, exchange)),

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from alphac4.game import STANDARD
+from alphac4.game.planes import make_planes
 from alphac4.game.rules import U64_0, play
 from alphac4.nn.network import NetworkConfig
-from alphac4.selfplay.replay import Batch, Samples, batches, make_planes, value_targets
+from alphac4.selfplay.replay import Batch, Samples, batches, value_targets
 from alphac4.training.config import LearningConfig
 from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.device_window import DeviceWindow

@@ -7,7 +7,7 @@ from naive import drop, minimax
 
 from alphac4 import evaluation
 from alphac4.arena.players import RandomPlayer, SolverPlayer
-from alphac4.evaluation.accuracy import judge_moves, judge_values, mean, rate
+from alphac4.evaluation.accuracy import judge_moves, judge_values, mean, proportion
 from alphac4.evaluation.answers import ask_network, ask_player
 from alphac4.evaluation.games import PerfectPlayer, Slip, play_perfect, standard_starts
 from alphac4.evaluation.generation import random_positions, sampled_positions, set_of, stage_of, write_set
@@ -70,15 +70,15 @@ def test_a_move_into_a_full_column_is_no_move(positions: PositionSet) -> None:
 
 def test_intervals_are_those_of_the_textbook() -> None:
     """Wilson's interval for 2 of 10 is [0.0567, 0.5098]; it never closes, and a mean's is +- 1.96 errors."""
-    two = rate(np.arange(10) < 2)
+    two = proportion(np.arange(10) < 2)
     assert (two.low, two.high) == pytest.approx((0.0567, 0.5098), abs=1e-4)
-    none = rate(np.zeros(20, bool))
+    none = proportion(np.zeros(20, bool))
     assert none.low == 0.0
     assert none.high == pytest.approx(0.1611, abs=1e-4)
     average = mean(np.array([1.0, 2.0, 3.0]))
     assert average.error == pytest.approx(1 / 3**0.5)
     assert average.high == pytest.approx(2 + 1.959964 / 3**0.5)
-    assert rate(np.zeros(0, bool)).count == 0
+    assert proportion(np.zeros(0, bool)).count == 0
 
 
 def test_values_are_judged_as_by_hand(positions: PositionSet) -> None:

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from alphac4.game import Position
+from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, UniformEvaluator
 from alphac4.nn.backends import Array, TorchBackend, available_backends
-from alphac4.nn.evaluator import MirrorAveraged, measure_backends, softmax
+from alphac4.nn.evaluator import measure_backends, softmax
 from alphac4.nn.network import fold_batch_norm
 from alphac4.nn.quantization import input_ranges, random_boards
-from alphac4.selfplay.replay import make_planes
 
 
 class BrokenBackend:
@@ -182,19 +182,6 @@ def test_input_ranges_are_the_largest_inputs(network: PolicyValueNetwork, rng: n
     with torch.inference_mode():
         stem = torch.relu(folded.stem(torch.from_numpy(planes)))
     assert ranges["tower.0.first"] == pytest.approx(float(stem.max()))
-
-
-def test_mirror_images_are_judged_alike_once_averaged(network: PolicyValueNetwork, rng: np.random.Generator) -> None:
-    """Mirrored policy, same value; a network alone judges them differently."""
-    planes = random_boards(6, 7, 16, rng)
-    mirrored = np.ascontiguousarray(planes[..., ::-1])
-    alone = Evaluator(network, batch_size=32, backend="torch-fp32", threads=1)
-    assert np.abs(alone.evaluate(planes)[1] - alone.evaluate(mirrored)[1]).max() > 1e-4
-    policy, value = MirrorAveraged(alone).evaluate(planes)
-    policy_mirrored, value_mirrored = MirrorAveraged(alone).evaluate(mirrored)
-    np.testing.assert_allclose(policy, policy_mirrored[:, ::-1], atol=1e-5)
-    np.testing.assert_allclose(value, value_mirrored, atol=1e-6)
-    np.testing.assert_allclose(value.sum(axis=1), 1, atol=1e-5)
 
 
 @pytest.mark.skipif("openvino-int8" not in available_backends("cpu", 8, 1, 1), reason="needs openvino")

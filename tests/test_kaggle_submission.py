@@ -17,9 +17,9 @@ from alphac4.export import submission
 from alphac4.export.kaggle import PLACEHOLDER, export_kaggle, submission_text
 from alphac4.export.submission import Board, Node, Player, Rollouts
 from alphac4.game import Position, make_geometry
+from alphac4.game.planes import make_planes
 from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN, make_trees, plant
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.replay import make_planes
 
 STUB = Path(kaggle_stub.__file__)
 

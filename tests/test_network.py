@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from alphac4.game import Position
+from alphac4.game.planes import make_planes
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork
 from alphac4.nn.backends import available_backends
 from alphac4.nn.evaluator import softmax
 from alphac4.nn.network import fold_batch_norm
-from alphac4.selfplay.replay import make_planes
 
 
 def random_planes(batch: int, rows: int = 6, columns: int = 7) -> np.ndarray:

@@ -11,9 +11,9 @@ import pytest
 from alphac4.arena import parse_player
 from alphac4.arena.players import NetworkPlayer
 from alphac4.game import Position, make_geometry
+from alphac4.game.planes import make_planes
 from alphac4.mcts import Budget
 from alphac4.nn.evaluator import UniformEvaluator
-from alphac4.selfplay.replay import make_planes
 
 MODULE = "alphac4.integrations.openspiel"
 

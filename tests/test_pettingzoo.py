@@ -10,10 +10,10 @@ import pytest
 from alphac4.arena import parse_player
 from alphac4.arena.players import NetworkPlayer
 from alphac4.game import Position
+from alphac4.game.planes import make_planes
 from alphac4.integrations.pettingzoo import make_policy, position_from_observation
 from alphac4.mcts import Budget
 from alphac4.nn.evaluator import UniformEvaluator
-from alphac4.selfplay.replay import make_planes
 
 Observation = dict[str, npt.NDArray[np.int8]]
 

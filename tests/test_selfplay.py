@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from alphac4.game import Outcome, Position
+from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
 from alphac4.nn import UniformEvaluator
 from alphac4.nn.evaluator import Evaluator
@@ -20,7 +21,6 @@ from alphac4.selfplay.replay import (
     batches,
     concatenate,
     load_shard,
-    make_planes,
     save_shard,
     value_targets,
     window_size,
@@ -62,7 +62,7 @@ def test_recorded_positions_are_those_of_the_games(config: SelfPlayConfig) -> No
             first_player = 0 if outcome is Outcome.DRAW else (1 if len(moves) % 2 else -1)
             assert block.games.outcome[game] == first_player
             for ply in range(int(block.games.opening[game]), len(moves)):
-                if not (config.record_fast or block.games.deep[game, ply]):
+                if not (config.record_fast or block.games.full_searches[game, ply]):
                     continue
                 assert block.samples.own[row] == positions[ply].own
                 assert block.samples.occupied[row] == positions[ply].occupied

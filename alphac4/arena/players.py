@@ -9,6 +9,7 @@ import numpy.typing as npt
 from alphac4.arena.negamax import score_moves
 from alphac4.arena.uct_options import UctOptions, describe_uct_options
 from alphac4.game import Geometry, Position
+from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import SearchResult
@@ -16,7 +17,6 @@ from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, TreeSearch
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.mcts.uct import UctConfig
 from alphac4.mcts.uct_search import UctSearch
-from alphac4.selfplay.replay import make_planes
 from alphac4.solver import shared_solver
 
 
@@ -217,12 +217,6 @@ class OpenSpielPlayer:
                 state.apply_action(int(name) - 1)
             moves.append(int(self._bot.step(state)))
         return moves
-
-
-def stones(positions: Sequence[Position]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """``own`` and ``occupied`` [B] as arrays."""
-    own = np.array([position.own for position in positions], np.uint64)
-    return own, np.array([position.occupied for position in positions], np.uint64)
 
 
 def budget_name(budget: Budget) -> str:

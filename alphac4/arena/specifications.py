@@ -19,8 +19,9 @@ from alphac4.arena.uct_options import parse_uct_options
 from alphac4.checkpoint import SHIPPED, Checkpoint, CheckpointError, load_checkpoint, shipped_checkpoint
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
+from alphac4.machine import cores
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.nn.evaluator import Evaluator
 
 DEFAULT_SIMULATIONS = "100"
 SUFFIX = ".safetensors"

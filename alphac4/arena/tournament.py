@@ -23,7 +23,7 @@ from alphac4.arena.record import TournamentRecord
 from alphac4.arena.specifications import parse_player
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.nn.evaluator import cores
+from alphac4.machine import cores
 
 PART = 25  # pairs of games played in lockstep by one process
 SPRT_PART = 10  # the same where a sequential test may end the pairing after each part
@@ -206,7 +206,7 @@ def _check_stop() -> None:
         raise InterruptedError("the tournament was stopped")
 
 
-def rate(results: Mapping[Pairing, MatchResult], anchor: str) -> dict[str, Rating]:
+def rate_players(results: Mapping[Pairing, MatchResult], anchor: str) -> dict[str, Rating]:
     """Maximum-likelihood ratings with ``anchor`` at 0."""
     return fit_ratings({pairing: (result.points, result.played) for pairing, result in results.items()}, anchor)
 

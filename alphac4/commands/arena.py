@@ -23,9 +23,10 @@ from alphac4.arena.specifications import (
     parse_player,
     split_checkpoint,
 )
-from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate, short_names
+from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate_players, short_names
 from alphac4.game.rules import make_geometry
-from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.machine import cores
+from alphac4.nn.evaluator import Evaluator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +144,7 @@ def _as_text(tournament: Tournament, results: Results) -> str:
     """The crosstable, and a line for each pairing."""
     anchor, short = tournament.players[-1], short_names(tournament.players)
     lines = [
-        crosstable(results, rate(results, anchor)),
+        crosstable(results, rate_players(results, anchor)),
         f"Elo by maximum likelihood, {short[anchor]} = 0, with 95 % intervals; scores in per cent.",
         "",
     ]
@@ -161,7 +162,7 @@ def _as_text(tournament: Tournament, results: Results) -> str:
 
 def _as_json(tournament: Tournament, results: Results) -> str:
     """Pairings and ratings; an infinite Elo, from a score of 0 or 1, is written as null."""
-    ratings = rate(results, tournament.players[-1])
+    ratings = rate_players(results, tournament.players[-1])
     pairings: list[dict[str, Any]] = []
     for pairing, result in results.items():
         score, test = result.interval, tournament.test(result)

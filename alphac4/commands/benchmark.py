@@ -19,11 +19,12 @@ from tqdm import tqdm
 from alphac4.compiled import compiled
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, U64_0, Geometry, has_run, play
+from alphac4.machine import cores
 from alphac4.mcts.rollouts import run_rollouts
 from alphac4.mcts.search import Budget, NetworkSearch
 from alphac4.mcts.uct_search import UctSearch
 from alphac4.nn.backends import available_backends
-from alphac4.nn.evaluator import Evaluator, UniformEvaluator, cores, measure_rate
+from alphac4.nn.evaluator import Evaluator, UniformEvaluator, measure_rate
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.blocks import Block, Work

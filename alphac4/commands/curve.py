@@ -18,7 +18,8 @@ from alphac4.evaluation.answers import BATCH, ask_network
 from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
 from alphac4.files import append_line
-from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.machine import cores
+from alphac4.nn.evaluator import Evaluator
 
 
 @dataclass(frozen=True, kw_only=True)

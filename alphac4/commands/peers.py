@@ -13,9 +13,10 @@ from alphac4.arena.openings import balanced_openings
 from alphac4.arena.players import OpenSpielPlayer, UctPlayer
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
+from alphac4.machine import cores
 from alphac4.mcts.search import Budget
 from alphac4.mcts.uct_search import UctSearch
-from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig

@@ -16,7 +16,7 @@ from alphac4.mcts.tree import make_trees
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block, Work, make_block, recorded_plies
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.game_arrays import NEW_GAME, Finished, Games, make_finished, make_games, make_rules
+from alphac4.selfplay.game_arrays import NEW_GAME, Finished, Games, make_finished, make_games, make_parameters
 
 STEPS_BETWEEN_LOOKS = 32
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay on the device
@@ -49,7 +49,7 @@ class DeviceActor:
         self._trees = share_trees(empty, nodes, device)
         self._games = share(make_games(slots, geometry), device)
         self._finished = share(make_finished(4 * slots, geometry), device)
-        self._rules, self._selection = make_rules(config), config.puct.selection()
+        self._parameters, self._selection = make_parameters(config), config.puct.selection()
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
         self.precision = self._network.precision
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -106,7 +106,7 @@ class DeviceActor:
             self._trees.arrays,
             self._games.arrays,
             self._finished.arrays,
-            self._rules,
+            self._parameters,
             self._selection,
             self._network.exchange,
         )

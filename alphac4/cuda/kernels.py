@@ -10,7 +10,7 @@ from alphac4.mcts.puct import expand, write_planes
 from alphac4.mcts.search import walk_to_leaf
 from alphac4.mcts.selection import Selection
 from alphac4.mcts.tree import NO_NODE, Trees
-from alphac4.selfplay.game_arrays import GAME_OVER, Finished, Games, Rules
+from alphac4.selfplay.game_arrays import GAME_OVER, Finished, Games, SelfPlayParameters
 from alphac4.selfplay.games import hand_over, restart_search, walk
 
 cuda: Any = numba_cuda  # its functions are made at run time
@@ -22,7 +22,7 @@ def advance(
     trees: Trees,
     games: Games,
     finished: Finished,
-    rules: Rules,
+    parameters: SelfPlayParameters,
     selection: Selection,
     exchange: Exchange,
 ) -> None:
@@ -35,7 +35,7 @@ def advance(
         return
     expand(trees, t, exchange.logits[t], exchange.wdl[t], selection)
     while True:
-        walk(geometry, trees, games, t, rules, selection)
+        walk(geometry, trees, games, t, parameters, selection)
         if games.stage[t] != GAME_OVER:
             break
         row = cuda.atomic.add(finished.rows, 0, 1)

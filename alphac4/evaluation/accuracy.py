@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.ratings import Z95
+from alphac4.arena.ratings import Z95, Interval
 from alphac4.evaluation.positions import PositionSet
 
 BINS = 10  # of the reliability diagram, equally wide in the predicted value
@@ -16,13 +16,10 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class Estimate(Interval):
     """A rate or a mean over positions, with its standard error and 95 % interval."""
 
-    value: float
     error: float  # standard error
-    low: float
-    high: float
     count: int  # positions
 
 
@@ -57,7 +54,7 @@ class ValueAccuracy:
     bins: tuple[ReliabilityBin, ...]  # those with any position
 
 
-def rate(hits: npt.NDArray[np.bool_]) -> Estimate:
+def proportion(hits: npt.NDArray[np.bool_]) -> Estimate:
     """A share with Wilson's interval (Wilson 1927), which stays open where all positions agree.
 
     ``(p + z^2/2n ± z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)``; NaN without positions.
@@ -109,7 +106,10 @@ def judge_moves(
         loss.append((positions.best_score - score)[counted])
     error = np.concatenate(errs)
     return Accuracy(
-        error=rate(error), keeps=rate(~error), fastest=rate(np.concatenate(fastest)), loss=mean(np.concatenate(loss))
+        error=proportion(error),
+        keeps=proportion(~error),
+        fastest=proportion(np.concatenate(fastest)),
+        loss=mean(np.concatenate(loss)),
     )
 
 

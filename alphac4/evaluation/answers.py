@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import Player, stones
+from alphac4.arena.players import Player
 from alphac4.evaluation.positions import PositionSet
 from alphac4.game import Position
+from alphac4.game.planes import make_planes, stones
+from alphac4.machine import cores
 from alphac4.mcts.search import Budget, Evaluate, NetworkSearch
-from alphac4.nn.evaluator import cores
-from alphac4.selfplay.replay import make_planes
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
 DEVICE_BATCH = 1024  # on a GPU

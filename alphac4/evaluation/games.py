@@ -9,7 +9,7 @@ import numpy as np
 from alphac4.arena.players import Player
 from alphac4.game import Geometry, Position
 from alphac4.game.position import COLUMN_NAMES
-from alphac4.nn.evaluator import cores
+from alphac4.machine import cores
 from alphac4.solver import Solver, best_columns, shared_solver
 
 

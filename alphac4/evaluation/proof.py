@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import NetworkPlayer, Player, stones
+from alphac4.arena.players import NetworkPlayer, Player
 from alphac4.files import append_line
 from alphac4.game import Geometry, Position
+from alphac4.game.planes import stones
 from alphac4.game.position import COLUMN_NAMES, Outcome, column_name
 from alphac4.game.rules import STANDARD
-from alphac4.nn.evaluator import cores
+from alphac4.machine import cores
 from alphac4.solver import Solver
 
 CONTINUES, WINS, DRAWS, LOSES, PROVEN, ERRS = "goes on", "wins", "draws", "loses", "proven", "errs"

@@ -20,8 +20,9 @@ from alphac4.evaluation.games import PerfectMatchReport, PerfectPlayer, play_per
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import SubjectReport, budget_report
 from alphac4.game import Geometry
+from alphac4.machine import cores
 from alphac4.mcts.search import Budget, NetworkSearch
-from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 
 

@@ -1,7 +1,6 @@
 """Batched inference: the one place that knows about devices, backends and precision."""
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from alphac4.machine import cores
 from alphac4.nn.backends import INT8, Array, Backend, available_backends
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 
@@ -85,23 +85,6 @@ class Evaluator:
         return policy, softmax(value)
 
 
-class MirrorAveraged:
-    """Another evaluator's opinion of a position and its mirror image, averaged: twice the cost, less noise.
-
-    The board is symmetric, and a network is so only as far as it has learned to be.
-    """
-
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
-
-    def evaluate(self, planes: Array) -> tuple[Array, Array]:
-        """See `Evaluator.evaluate`; policy logits and probabilities are means over both images."""
-        count = len(planes)
-        logits, wdl = self._evaluator.evaluate(np.concatenate([planes, planes[..., ::-1]]))
-        half = np.float32(0.5)
-        return half * (logits[:count] + logits[count:, ::-1]), half * (wdl[:count] + wdl[count:])
-
-
 class UniformEvaluator:
     """No opinion at all: for tests, benchmarks, and search without a network."""
 
@@ -115,11 +98,6 @@ def softmax(logits: Array) -> Array:
     """Softmax over the last axis."""
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)  # type: ignore[no-any-return]
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def measure_backends(

@@ -10,13 +10,9 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
-    """The network's size."""
+class NetworkSize:
+    """The network's size, whatever the board."""
 
-    rows: int = 6
-    """Rows of the board."""
-    columns: int = 7
-    """Columns of the board, and moves of the policy."""
     channels: int = 64
     """Channels of the residual tower (AlphaZero: 256)."""
     blocks: int = 4
@@ -25,6 +21,16 @@ class NetworkConfig:
     """Channels of the 1 x 1 convolution before each head (AlphaZero: 2 for the policy, 1 for the value)."""
     value_hidden: int = 64
     """Units of the value head's hidden layer (AlphaZero: 256)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig(NetworkSize):
+    """A network of some size for one board."""
+
+    rows: int = 6
+    """Rows of the board."""
+    columns: int = 7
+    """Columns of the board, and moves of the policy."""
     ownership: bool = False
     """Whether it also learns to foresee whose stone ends up in each cell (KataGo's ownership target)."""
 

@@ -20,7 +20,7 @@ from alphac4.selfplay.game_arrays import (
     Games,
     make_finished,
     make_games,
-    make_rules,
+    make_parameters,
 )
 from alphac4.selfplay.games import advance, restart_searches
 
@@ -64,7 +64,7 @@ class Actor:
     def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         """See `SelfPlayer`."""
         geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
-        rules, selection = make_rules(self.config), self.config.puct.selection()
+        parameters, selection = make_parameters(self.config), self.config.puct.selection()
         slots = len(trees.size)
         planes = np.zeros((slots, 2, geometry.rows, geometry.columns), np.float32)
         restart_searches(geometry, trees, games, planes)
@@ -73,7 +73,7 @@ class Actor:
         while recorded + held < samples and not stopped():
             logits, wdl = self.evaluator.evaluate(planes)
             evaluated = time.perf_counter()
-            advance(geometry, trees, games, finished, rules, selection, logits, wdl, planes)
+            advance(geometry, trees, games, finished, parameters, selection, logits, wdl, planes)
             work.network_seconds += evaluated - now
             now = time.perf_counter()
             work.tree_seconds += now - evaluated

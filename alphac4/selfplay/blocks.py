@@ -42,7 +42,7 @@ def recorded_plies(geometry: Geometry, config: SelfPlayConfig, games: Finished, 
     """[G, C] which plies of the first ``count`` games are samples."""
     ply = np.arange(geometry.cells)
     mask = (ply >= games.opening[:count, None]) & (ply < games.plies[:count, None])
-    return mask if config.record_fast else mask & games.deep[:count]
+    return mask if config.record_fast else mask & games.full_searches[:count]
 
 
 def make_block(geometry: Geometry, config: SelfPlayConfig, games: Finished, work: Work) -> Block:
@@ -56,7 +56,7 @@ def make_block(geometry: Geometry, config: SelfPlayConfig, games: Finished, work
         own=games.own[mask],
         occupied=games.occupied[mask],
         policy=games.policy[mask].astype(np.float16),
-        full=games.deep[mask],
+        full=games.full_searches[mask],
         outcome=(games.outcome[:, None] * to_move)[mask].astype(np.int8),
         value=games.value[mask],
         draw=games.draw[mask],

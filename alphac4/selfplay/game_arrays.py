@@ -22,7 +22,6 @@ class Games(NamedTuple):
     stage: npt.NDArray[np.int8]  # [T]
     full: npt.NDArray[np.bool_]  # [T] whether the current search is a full one
     target: npt.NDArray[np.int32]  # [T] root visits at which it ends
-    begun: npt.NDArray[np.int32]  # [T] root visits kept when it began
     plies: npt.NDArray[np.int32]  # [T] moves played, the random opening included
     opening: npt.NDArray[np.int32]  # [T] random moves at the start
     outcome: npt.NDArray[np.int8]  # [T] once it is over: +1 the first player won, 0 draw, -1 lost
@@ -37,7 +36,7 @@ class Games(NamedTuple):
     value: npt.NDArray[np.float32]  # [T, C] the root value to the side to move
     draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
     regret: npt.NDArray[np.float32]  # [T, C] how much better than the move played the best one looked
-    deep: npt.NDArray[np.bool_]  # [T, C] whether the search was a full one
+    full_searches: npt.NDArray[np.bool_]  # [T, C] whether the search was a full one
 
 
 class Finished(NamedTuple):
@@ -55,10 +54,10 @@ class Finished(NamedTuple):
     value: npt.NDArray[np.float32]  # [G, C]
     draw: npt.NDArray[np.float32]  # [G, C]
     regret: npt.NDArray[np.float32]  # [G, C]
-    deep: npt.NDArray[np.bool_]  # [G, C]
+    full_searches: npt.NDArray[np.bool_]  # [G, C]
 
 
-class Rules(NamedTuple):
+class SelfPlayParameters(NamedTuple):
     """`SelfPlayConfig` for compiled code."""
 
     full_simulations: int
@@ -77,9 +76,9 @@ class Rules(NamedTuple):
     temperature_halflife: float
 
 
-def make_rules(config: SelfPlayConfig) -> Rules:
+def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
     """The configuration's numbers as compiled code takes them."""
-    return Rules(
+    return SelfPlayParameters(
         config.full_simulations,
         config.fast_simulations,
         config.full_share,
@@ -112,7 +111,7 @@ def _rows(count: int, geometry: Geometry) -> dict[str, npt.NDArray[np.generic]]:
         "value": np.zeros((count, cells), np.float32),
         "draw": np.zeros((count, cells), np.float32),
         "regret": np.zeros((count, cells), np.float32),
-        "deep": np.zeros((count, cells), np.bool_),
+        "full_searches": np.zeros((count, cells), np.bool_),
     }
 
 
@@ -122,7 +121,6 @@ def make_games(count: int, geometry: Geometry) -> Games:
         stage=np.full(count, NEW_GAME, np.int8),
         full=np.zeros(count, np.bool_),
         target=np.zeros(count, np.int32),
-        begun=np.zeros(count, np.int32),
         prior=np.zeros((count, geometry.columns), np.float32),
         gumbels=np.zeros((count, geometry.columns), np.float32),
         simulations=np.zeros(count, np.int64),

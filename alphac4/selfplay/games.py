@@ -35,17 +35,17 @@ from alphac4.selfplay.game_arrays import (
     SEARCHING,
     Finished,
     Games,
-    Rules,
+    SelfPlayParameters,
 )
 
 
 @compiled
-def play_opening(geometry: Geometry, trees: Trees, games: Games, t: int, rules: Rules) -> None:
+def play_opening(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Start a game in slot ``t``: from the empty board, or after random moves that do not end it."""
     while True:
         wanted = 0
-        if random_state.uniform(trees.rng, t) < rules.opening_share:
-            wanted = random_state.below(trees.rng, t, rules.opening_plies + 1)
+        if random_state.uniform(trees.rng, t) < parameters.opening_share:
+            wanted = random_state.below(trees.rng, t, parameters.opening_plies + 1)
         own, occupied = U64_0, U64_0
         games.plies[t] = 0
         over = False
@@ -71,56 +71,55 @@ def play_opening(geometry: Geometry, trees: Trees, games: Games, t: int, rules: 
 
 
 @compiled
-def begin_move(geometry: Geometry, trees: Trees, games: Games, t: int, rules: Rules) -> None:
+def begin_move(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Choose between a full and a fast search (playout-cap randomisation, Wu 2019)."""
-    full = random_state.uniform(trees.rng, t) < rules.full_share
+    full = random_state.uniform(trees.rng, t) < parameters.full_share
     games.full[t] = full
-    games.target[t] = rules.full_simulations if full else rules.fast_simulations
-    if full and rules.gumbel_actions > 0 and root_visits(trees, t) > 0:
+    games.target[t] = parameters.full_simulations if full else parameters.fast_simulations
+    if full and parameters.gumbel_actions > 0 and root_visits(trees, t) > 0:
         plant(geometry, trees, t, trees.own[t], trees.occupied[t])  # halving counts from a fresh root
     games.stage[t] = NEW_SEARCH
 
 
 @compiled
-def begin_search(trees: Trees, games: Games, t: int, rules: Rules) -> None:
+def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Keep the root's own policy for the targets, then add what makes this search explore."""
-    games.begun[t] = root_visits(trees, t)
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.prior[t, ROOT, a]
-        games.gumbels[t, a] = random_state.gumbel(trees.rng, t) if rules.gumbel_actions > 0 else 0.0
-    if games.full[t] and rules.gumbel_actions == 0:
-        add_root_noise(trees, t, rules.noise_concentration, rules.noise_fraction)
+        games.gumbels[t, a] = random_state.gumbel(trees.rng, t) if parameters.gumbel_actions > 0 else 0.0
+    if games.full[t] and parameters.gumbel_actions == 0:
+        add_root_noise(trees, t, parameters.noise_concentration, parameters.noise_fraction)
     games.stage[t] = SEARCHING
 
 
 @compiled
-def forced_root_action(trees: Trees, games: Games, t: int, rules: Rules) -> int:
+def forced_root_action(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> int:
     """The root action that sequential halving prescribes; NO_NODE leaves it to the score."""
-    if rules.gumbel_actions == 0 or not games.full[t]:
+    if parameters.gumbel_actions == 0 or not games.full[t]:
         return NO_NODE
     return gumbel_action(
         trees,
         t,
         games.prior[t],
         games.gumbels[t],
-        rules.gumbel_actions,
-        rules.full_simulations,
+        parameters.gumbel_actions,
+        parameters.full_simulations,
         root_visits(trees, t),
-        rules.c_visit,
-        rules.c_scale,
+        parameters.c_visit,
+        parameters.c_scale,
     )
 
 
 @compiled
-def choose_move(trees: Trees, games: Games, t: int, rules: Rules) -> int:
+def choose_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> int:
     """The move of the game: by visits to the power of 1/temperature, which falls with the plies."""
     if node_proof(trees, t, ROOT) != UNPROVEN:
         return best_action(trees, t)
-    if games.full[t] and rules.gumbel_actions > 0:
-        forced = forced_root_action(trees, games, t, rules)
+    if games.full[t] and parameters.gumbel_actions > 0:
+        forced = forced_root_action(trees, games, t, parameters)
         return forced if forced != NO_NODE else best_action(trees, t)
-    decay = 0.5 ** (games.plies[t] / rules.temperature_halflife)
-    temperature = rules.temperature_end + (rules.temperature - rules.temperature_end) * decay
+    decay = 0.5 ** (games.plies[t] / parameters.temperature_halflife)
+    temperature = parameters.temperature_end + (parameters.temperature - parameters.temperature_end) * decay
     if temperature < 0.05:
         return best_action(trees, t)
     most = 0
@@ -153,20 +152,20 @@ def regret(trees: Trees, t: int, column: int) -> float:
 
 
 @compiled
-def record_search(trees: Trees, games: Games, t: int, rules: Rules) -> None:
+def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Write down the position and what the search says of it."""
     ply = games.plies[t]
     games.own[t, ply] = trees.own[t]
     games.occupied[t, ply] = trees.occupied[t]
-    games.deep[t, ply] = games.full[t]
+    games.full_searches[t, ply] = games.full[t]
     proof = node_proof(trees, t, ROOT)
     games.value[t, ply] = root_value(trees, t)
     games.draw[t, ply] = trees.draw_sum[t] / max(trees.draw_count[t], 1)
     if proof != UNPROVEN:
         games.draw[t, ply] = 1.0 if proof == PROVEN_DRAW else 0.0
     policy = games.policy[t, ply]
-    if rules.completed_q:
-        improved_policy(trees, t, games.prior[t], rules.c_visit, rules.c_scale, policy)
+    if parameters.completed_q:
+        improved_policy(trees, t, games.prior[t], parameters.c_visit, parameters.c_scale, policy)
     else:
         visit_policy(trees, t, policy)
     surprise = 0.0
@@ -178,10 +177,10 @@ def record_search(trees: Trees, games: Games, t: int, rules: Rules) -> None:
 
 
 @compiled
-def play_move(geometry: Geometry, trees: Trees, games: Games, t: int, rules: Rules) -> None:
+def play_move(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Record the search and play its move."""
-    record_search(trees, games, t, rules)
-    column = choose_move(trees, games, t, rules)
+    record_search(trees, games, t, parameters)
+    column = choose_move(trees, games, t, parameters)
     ply = games.plies[t]
     games.regret[t, ply] = regret(trees, t, column)
     games.moves[t, ply] = column
@@ -212,29 +211,31 @@ def hand_over(games: Games, finished: Finished, t: int, row: int) -> None:
         finished.value[row, ply] = games.value[t, ply]
         finished.draw[row, ply] = games.draw[t, ply]
         finished.regret[row, ply] = games.regret[t, ply]
-        finished.deep[row, ply] = games.deep[t, ply]
+        finished.full_searches[row, ply] = games.full_searches[t, ply]
     games.stage[t] = NEW_GAME
 
 
 @inlined
-def walk(geometry: Geometry, trees: Trees, games: Games, t: int, rules: Rules, selection: Selection) -> None:
+def walk(
+    geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters, selection: Selection
+) -> None:
     """Go on in slot ``t`` until a leaf waits for the network, or the game is over."""
     while trees.leaf[t] == NO_NODE and games.stage[t] != GAME_OVER:
         if games.stage[t] == NEW_GAME:
-            play_opening(geometry, trees, games, t, rules)
+            play_opening(geometry, trees, games, t, parameters)
         elif games.stage[t] == NEW_MOVE:
-            begin_move(geometry, trees, games, t, rules)
+            begin_move(geometry, trees, games, t, parameters)
         elif games.stage[t] == NEW_SEARCH:
-            begin_search(trees, games, t, rules)
+            begin_search(trees, games, t, parameters)
         elif (
             root_visits(trees, t) >= games.target[t]
             or trees.size[t] >= trees.parent.shape[1]
             or node_proof(trees, t, ROOT) != UNPROVEN
         ):
-            play_move(geometry, trees, games, t, rules)
+            play_move(geometry, trees, games, t, parameters)
         else:
             games.simulations[t] += 1
-            simulate(geometry, trees, t, selection, forced_root_action(trees, games, t, rules))
+            simulate(geometry, trees, t, selection, forced_root_action(trees, games, t, parameters))
 
 
 @compiled
@@ -243,7 +244,7 @@ def advance(
     trees: Trees,
     games: Games,
     finished: Finished,
-    rules: Rules,
+    parameters: SelfPlayParameters,
     selection: Selection,
     logits: npt.NDArray[np.float32],
     wdl: npt.NDArray[np.float32],
@@ -253,7 +254,7 @@ def advance(
     for t in range(trees.size.shape[0]):
         expand(trees, t, logits[t], wdl[t], selection)
         while True:
-            walk(geometry, trees, games, t, rules, selection)
+            walk(geometry, trees, games, t, parameters, selection)
             if games.stage[t] != GAME_OVER or finished.rows[0] >= finished.outcome.shape[0]:
                 break  # in the latter case the slot waits for the host to take the finished games
             finished.rows[0] += 1

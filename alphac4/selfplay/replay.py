@@ -14,6 +14,7 @@ import safetensors
 import safetensors.numpy
 
 from alphac4.files import write_atomically
+from alphac4.game.planes import make_planes
 from alphac4.game.rules import Geometry
 from alphac4.mcts.results import root_wdl
 
@@ -155,16 +156,6 @@ class Replay:
                 del self._shards[: index + 1]
                 return
             held += len(self._shards[index][1])
-
-
-def make_planes(geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64]) -> Array:
-    """Planes float32 [S, 2, rows, columns] of positions [S], bottom row first: own stones, the opponent's."""
-    bits = np.array(
-        [[column * (geometry.rows + 1) + row for column in range(geometry.columns)] for row in range(geometry.rows)],
-        np.uint64,
-    )
-    sides = np.stack([own, own ^ occupied], axis=1)[:, :, None, None]
-    return ((sides >> bits) & np.uint64(1)).astype(np.float32)
 
 
 def value_targets(samples: Samples, return_share: float) -> npt.NDArray[np.float32]:

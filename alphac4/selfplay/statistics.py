@@ -14,15 +14,15 @@ OPENING_LENGTH = 4  # plies that tell openings apart
 CALIBRATION_BINS = 10
 
 
-@dataclass(kw_only=True)
-class GameExample:
-    """One game as the search saw it; the outcome is the first player's."""
+@dataclass(frozen=True, kw_only=True)
+class GameRecord:
+    """A game of self-play with the search's opinion at every move."""
 
-    moves: str
-    opening: int
-    values: list[float]
-    policies: list[list[float]]
-    outcome: int
+    moves: str  # from the empty board, openings included
+    opening: int  # how many of them were random opening moves
+    values: list[float]  # the root value to the side to move, for each move after the opening
+    policies: list[list[float]]  # the policy target at each of those moves, [A]
+    outcome: int  # +1 the first player won, 0 draw, -1 lost
 
 
 @dataclass
@@ -40,7 +40,7 @@ class SelfPlayStatistics:
     entropy: float = 0.0
     surprise: float = 0.0
     surprise_count: int = 0
-    examples: list[GameExample] = field(default_factory=list)
+    examples: list[GameRecord] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.started = time.perf_counter()
@@ -95,9 +95,9 @@ def move_string(games: Finished, row: int) -> str:
     return "".join(column_name(int(column)) for column in games.moves[row, : games.plies[row]])
 
 
-def _example(games: Finished, row: int, moves: str) -> GameExample:
+def _example(games: Finished, row: int, moves: str) -> GameRecord:
     first, last = int(games.opening[row]), int(games.plies[row])
-    return GameExample(
+    return GameRecord(
         moves=moves,
         opening=first,
         values=[round(float(value), 4) for value in games.value[row, first:last]],

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from alphac4.arena.ratings import GateRule
 from alphac4.game.rules import Geometry, make_geometry
-from alphac4.nn.network import NetworkConfig
+from alphac4.nn.network import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
 
 
@@ -31,20 +31,6 @@ class BoardConfig:
     def geometry(self) -> Geometry:
         """The compiled geometry."""
         return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SizeConfig:
-    """The network's size."""
-
-    channels: int = 64
-    """Channels of the residual tower (AlphaZero: 256)."""
-    blocks: int = 4
-    """Residual blocks (AlphaZero: 19)."""
-    head_channels: int = 8
-    """Channels in each head (AlphaZero: 2 and 1)."""
-    value_hidden: int = 64
-    """Hidden units of the value head (AlphaZero: 256)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +139,7 @@ class TrainConfig:
     must be as wide as the run's; it may have fewer blocks, and then grows."""
     board: BoardConfig = field(default_factory=BoardConfig)
     """The board."""
-    network: SizeConfig = field(default_factory=SizeConfig)
+    network: NetworkSize = field(default_factory=NetworkSize)
     """The network."""
     selfplay: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     """Self-play."""
@@ -185,7 +171,7 @@ PRESETS: dict[str, TrainConfig] = {
     "quick": TrainConfig(
         iterations=36,
         samples=30_000,
-        network=SizeConfig(channels=32, blocks=4),
+        network=NetworkSize(channels=32, blocks=4),
         selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_share=0.4),
         learning=LearningConfig(passes=3.0, window_minimum=80_000),
         gate=GateConfig(pairs=40, classic_every=6),
@@ -193,7 +179,7 @@ PRESETS: dict[str, TrainConfig] = {
     "standard": TrainConfig(
         iterations=45,
         samples=80_000,
-        network=SizeConfig(channels=64, blocks=5, head_channels=16, value_hidden=128),
+        network=NetworkSize(channels=64, blocks=5, head_channels=16, value_hidden=128),
         selfplay=SelfPlayConfig(
             full_simulations=96, fast_simulations=24, full_share=0.33, opening_plies=10, opening_share=0.6
         ),
@@ -203,7 +189,7 @@ PRESETS: dict[str, TrainConfig] = {
     "strong": TrainConfig(
         iterations=200,
         samples=100_000,
-        network=SizeConfig(channels=96, blocks=6),
+        network=NetworkSize(channels=96, blocks=6),
         selfplay=SelfPlayConfig(games=512, full_simulations=200, fast_simulations=32),
         learning=LearningConfig(batch_size=1024, window_minimum=250_000),
         gate=GateConfig(pairs=100, simulations=100, classic_every=10),
@@ -289,7 +275,6 @@ __all__ = [
     "EvaluationConfig",
     "GateConfig",
     "LearningConfig",
-    "SizeConfig",
     "TrainConfig",
     "from_dict",
     "load_config",

@@ -11,9 +11,10 @@ from alphac4.arena.players import NetworkPlayer
 from alphac4.cuda.device import largest_that_fits, on_gpu, simulated, why_not
 from alphac4.evaluation.positions import PositionSet
 from alphac4.game.rules import Geometry
+from alphac4.machine import cores
 from alphac4.mcts.search import Budget, NetworkSearch
 from alphac4.nn.backends import available_backends
-from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, SelfPlayer
 from alphac4.selfplay.config import SelfPlayConfig

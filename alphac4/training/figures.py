@@ -10,7 +10,7 @@ from matplotlib.patches import Circle, Rectangle
 
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
-from alphac4.training.reports import GameRecord
+from alphac4.selfplay.statistics import GameRecord
 
 BOARD_BLUE, EMPTY, FIRST, SECOND, INK = "#1f4e9c", "#e9eef7", "#d7263d", "#f4c20d", "#222222"
 

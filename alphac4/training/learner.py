@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from alphac4.machine import cores
 from alphac4.nn.backends import has_bf16
-from alphac4.nn.evaluator import cores
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.replay import Batch
 from alphac4.training.config import LearningConfig

@@ -18,8 +18,8 @@ from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cuda.device import on_gpu, simulated
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game.rules import STANDARD
+from alphac4.machine import cores, resident_memory_mb
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import cores
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import play_together
 from alphac4.selfplay.blocks import Block
@@ -43,7 +43,7 @@ from alphac4.training.reports import (
     time_shares,
 )
 from alphac4.training.run_folder import RunFolder, load_start
-from alphac4.training.strength import elo_over_run, find_warnings, resident_memory_mb
+from alphac4.training.strength import elo_over_run, find_warnings
 
 logger = logging.getLogger(__name__)
 

@@ -8,18 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from alphac4.arena.match import MatchResult
-from alphac4.selfplay.statistics import SelfPlayStatistics
-
-
-@dataclass(frozen=True, kw_only=True)
-class GameRecord:
-    """A game of self-play with the search's opinion at every move."""
-
-    moves: str  # from the empty board, openings included
-    opening: int  # how many of them were random opening moves
-    values: list[float]  # the root value to the side to move, for each move after the opening
-    policies: list[list[float]]  # the policy target at each of those moves, [A]
-    outcome: int  # +1 the first player won, 0 draw, -1 lost
+from alphac4.selfplay.statistics import GameRecord, SelfPlayStatistics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +167,7 @@ def selfplay_report(statistics: SelfPlayStatistics, actors: int, evaluator: str)
         root_surprise=statistics.surprise / max(statistics.surprise_count, 1),
         value_calibration=statistics.calibration(),
         evaluator=evaluator,
-        sample_games=[GameRecord(**dataclasses.asdict(example)) for example in statistics.examples],
+        sample_games=statistics.examples,
     )
 
 

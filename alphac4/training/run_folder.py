@@ -149,7 +149,10 @@ class RunFolder:
                 if name.startswith("actors."):
                     # PyTorch has few unsigned types: the header says what each array was.
                     kind = np.dtype(header["actor_types"][name])
-                    state.actors[name.removeprefix("actors.")] = tensor.numpy().view(kind)
+                    array = name.removeprefix("actors.").replace(
+                        "games.deep", "games.full_searches"
+                    )  # its earlier name
+                    state.actors[array] = tensor.numpy().view(kind)
             self._repair_reports(state)
             self.publish_best(state)
         self.replay.load()

@@ -1,7 +1,5 @@
 """How strong the run has become, and signs that it is going wrong."""
 
-import re
-import sys
 from collections.abc import Sequence
 
 from alphac4.arena.ratings import Rating, fit_ratings
@@ -109,18 +107,3 @@ def _risen_errors(now: EvaluationReport, history: Sequence[IterationReport]) -> 
                 f"the positions, up from {least[0].error:.1%} after iteration {least[1]}"
             )
     return found
-
-
-def resident_memory_mb() -> float:
-    """Resident memory of this process in MB; its peak where the system does not tell the present one."""
-    try:
-        with open("/proc/self/status") as status:  # noqa: PTH123 - a kernel file
-            found = re.search(r"VmRSS:\s+(\d+) kB", status.read())
-        return int(found.group(1)) / 1024 if found else 0.0
-    except OSError:
-        if sys.platform == "win32":
-            return 0.0
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)

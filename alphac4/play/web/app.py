@@ -22,8 +22,9 @@ from starlette.staticfiles import StaticFiles
 from alphac4.arena.players import NetworkPlayer, Player, SolverPlayer
 from alphac4.arena.specifications import load_player_checkpoint, split_checkpoint
 from alphac4.game import Geometry, Position
+from alphac4.machine import cores
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import Evaluator, cores
+from alphac4.nn.evaluator import Evaluator
 from alphac4.play.analysis import Analysis, Analyst, exact
 from alphac4.play.levels import LEVELS, find_level
 
