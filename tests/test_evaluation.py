@@ -6,10 +6,11 @@ import pytest
 from naive import drop, minimax
 
 from alphac4 import evaluation
-from alphac4.arena.players import RandomPlayer, SolverPlayer
+from alphac4.arena.players import RandomPlayer
+from alphac4.arena.solver_player import SolverPlayer
 from alphac4.evaluation.accuracy import judge_moves, judge_values, mean, proportion
 from alphac4.evaluation.answers import ask_network, ask_player
-from alphac4.evaluation.games import PerfectPlayer, Slip, play_perfect, standard_starts
+from alphac4.evaluation.games import Slip, play_perfect, standard_starts
 from alphac4.evaluation.generation import random_positions, sampled_positions, set_of, stage_of, write_set
 from alphac4.evaluation.positions import (
     SETS,
@@ -242,7 +243,7 @@ def test_a_lost_opportunity_is_a_slip() -> None:
 
     # Late enough that the solver needs no time: the two columns left are played out whatever happens.
     won = Position.from_moves("112233")
-    game = play_perfect(Careless(), PerfectPlayer(STANDARD, np.random.default_rng(0)), [(won, True)])[0]
+    game = play_perfect(Careless(), SolverPlayer(np.random.default_rng(0), STANDARD), [(won, True)])[0]
     assert game.moves.startswith("11223314")
     assert game.slips[0].ply == 7
     assert game.slips[0].before == 1
@@ -252,7 +253,7 @@ def test_a_lost_opportunity_is_a_slip() -> None:
 def test_slips_agree_with_a_plain_minimax() -> None:
     """Random players on a small board: outcomes before and after each move of theirs, by minimax from the rules."""
     geometry = make_geometry(3, 4, 3)
-    perfect = PerfectPlayer(geometry, np.random.default_rng(1))
+    perfect = SolverPlayer(np.random.default_rng(1), geometry)
     starts = [(Position(geometry=geometry), True), (Position.from_moves("1", geometry), False)] * 15
     games = play_perfect(RandomPlayer(np.random.default_rng(3)), perfect, starts)
     assert sum(len(game.slips) for game in games) > 5
@@ -274,10 +275,10 @@ def test_slips_agree_with_a_plain_minimax() -> None:
 def test_the_perfect_player_never_slips_and_its_games_differ() -> None:
     """Perfect against perfect on a small board: every outcome stands, by more than one sequence of moves."""
     geometry = make_geometry(4, 4, 3)
-    starts = standard_starts(12, PerfectPlayer(geometry, np.random.default_rng(0)), geometry)
+    starts = standard_starts(12, SolverPlayer(np.random.default_rng(0), geometry), geometry)
     assert sum(first for _, first in starts) == 6
     player = SolverPlayer(np.random.default_rng(5), geometry)
-    games = play_perfect(player, PerfectPlayer(geometry, np.random.default_rng(1)), starts)
+    games = play_perfect(player, SolverPlayer(np.random.default_rng(1), geometry), starts)
     assert not any(game.slips for game in games)
     assert len({game.moves for game in games}) > 3
 
@@ -285,10 +286,10 @@ def test_the_perfect_player_never_slips_and_its_games_differ() -> None:
 def test_second_players_start_where_there_is_something_to_lose() -> None:
     """The given first stone leaves the second player a draw at least wherever there is such a stone."""
     geometry = make_geometry(4, 5, 4)
-    perfect = PerfectPlayer(geometry, np.random.default_rng(0))
+    perfect = SolverPlayer(np.random.default_rng(0), geometry)
     for start, first in standard_starts(8, perfect, geometry):
         assert start.plies == (0 if first else 1)
-        assert perfect.outcome(start, first) >= 0
+        assert perfect.outcome(start) >= 0  # our side is to move in every start
 
 
 def test_positions_fall_into_the_six_sets_by_their_stones() -> None:

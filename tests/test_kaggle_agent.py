@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kaggle_stub import Struct, play, random_agent
 
-from alphac4.arena import PlayerError
+from alphac4.arena.players import PlayerError
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.game import Position
 from alphac4.integrations import kaggle

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from alphac4.arena import parse_player
 from alphac4.arena.players import NetworkPlayer
+from alphac4.arena.specifications import parse_player
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.mcts import Budget

@@ -1,3 +1,4 @@
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +16,9 @@ from alphac4.arena.players import (
     Player,
     PlayerError,
     RandomPlayer,
-    SolverPlayer,
     UctPlayer,
 )
+from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import common_geometry, parse_player
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
@@ -284,3 +285,9 @@ def test_an_unknown_player_is_told_all_forms(rng: np.random.Generator) -> None:
     """Those of the command's help."""
     with pytest.raises(PlayerError, match=r"FILE.safetensors@600.*uct:1000.*negamax:4.*solver.*random.*openspiel:1000"):
         parse_player("nobody", rng=rng)
+
+
+def test_players_and_matches_do_not_load_the_solver() -> None:
+    """Promotion plays matches, and must not be able to ask the judge by accident: only the specifications know it."""
+    program = "import sys, alphac4.arena.players, alphac4.arena.match; print('alphac4.solver' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"False\n"

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from naive import Board, drop, minimax, wins
 
-from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer, SolverPlayer
+from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
+from alphac4.arena.solver_player import SolverPlayer
 from alphac4.cli import main
 from alphac4.evaluation.proof import MoveRecord, PlyReport, walk_games
 from alphac4.game import Position, make_geometry

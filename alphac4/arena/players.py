@@ -17,7 +17,6 @@ from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, TreeSearch
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.mcts.uct import UctConfig
 from alphac4.mcts.uct_search import UctSearch
-from alphac4.solver import shared_solver
 
 
 class PlayerError(ValueError):
@@ -146,25 +145,6 @@ class NetworkPlayer:
             return int(log_weights.argmax())
         weights = np.exp((log_weights - log_weights.max()) / self.temperature)
         return int(self._rng.choice(len(weights), p=weights / weights.sum()))
-
-
-class SolverPlayer:
-    """Plays perfectly, at random among equally good moves.
-
-    By default a move is as good as its exact score: the fastest wins, the slowest losses. With ``fastest`` off, every
-    move that keeps a win (or else a draw) is equally good, which makes for more varied games.
-    """
-
-    def __init__(self, rng: np.random.Generator, geometry: Geometry = STANDARD, *, fastest: bool = True) -> None:
-        self.name = "solver" if fastest else "solver:outcome"
-        self.fastest = fastest
-        self._rng = rng
-        self._solver = shared_solver(geometry)
-
-    def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
-        analyze = self._solver.analyze_batch if self.fastest else self._solver.analyze_outcome_batch
-        return [_random_best(row, self._rng) for row in analyze(*stones(positions))]
 
 
 class NegamaxPlayer:

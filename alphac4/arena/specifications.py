@@ -12,9 +12,9 @@ from alphac4.arena.players import (
     Player,
     PlayerError,
     RandomPlayer,
-    SolverPlayer,
     UctPlayer,
 )
+from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.uct_options import parse_uct_options
 from alphac4.checkpoint import SHIPPED, Checkpoint, CheckpointError, load_checkpoint, shipped_checkpoint
 from alphac4.game import Geometry
@@ -76,7 +76,7 @@ def parse_player(
     if specification == "random":
         return RandomPlayer(rng)
     if specification in ("solver", "solver:outcome"):
-        return SolverPlayer(rng, geometry, fastest=not argument)
+        return SolverPlayer(rng, geometry, fastest=not argument, threads=threads)
     if kind == "uct":
         limit, _, written = argument.partition(",")
         try:

@@ -1,16 +1,12 @@
 """Games against a perfect player: what is given away, at which ply."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from alphac4.arena.players import Player
+from alphac4.arena.solver_player import SolverPlayer
 from alphac4.game import Geometry, Position
 from alphac4.game.position import COLUMN_NAMES
-from alphac4.machine import cores
-from alphac4.solver import Solver, best_columns, shared_solver
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,36 +40,7 @@ class PerfectMatchReport:
         return sum(game.outcome == outcome and game.first == first for game in self.games)
 
 
-class PerfectPlayer:
-    """The solver at random among moves of equal score, which remembers the scores it has seen."""
-
-    def __init__(self, geometry: Geometry, rng: np.random.Generator, solver: Solver | None = None) -> None:
-        self.name = "solver"
-        self._rng = rng
-        self._solver = solver or shared_solver(geometry)
-        self._scores: dict[Position, list[int | None]] = {}
-
-    def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
-        # The games of a match share early positions, which cost the most.
-        unknown = [position for position in dict.fromkeys(positions) if position not in self._scores]
-        with ThreadPoolExecutor(cores()) as pool:
-            self._scores.update(zip(unknown, pool.map(self._solver.analyze, unknown), strict=True))
-        return [int(self._rng.choice(best_columns(self._scores[position]))) for position in positions]
-
-    def outcome(self, position: Position, first: bool) -> int:
-        """1 win, 0 draw, -1 loss with best play for one of the colours."""
-        finished = position.outcome()
-        if finished is not None:
-            value = int(finished)
-        elif position in self._scores:
-            value = int(np.sign(max(score for score in self._scores[position] if score is not None)))
-        else:
-            value = int(self._solver.solve_outcome(position))
-        return value if position.first_to_move == first else -value
-
-
-def standard_starts(count: int, perfect: PerfectPlayer, geometry: Geometry) -> list[tuple[Position, bool]]:
+def standard_starts(count: int, perfect: SolverPlayer, geometry: Geometry) -> list[tuple[Position, bool]]:
     """``count`` starts, each with whether our side has the first move of the game; half of them of each kind.
 
     With the first move we begin at the empty board. Without it that would be lost from the start on the standard
@@ -81,13 +48,13 @@ def standard_starts(count: int, perfect: PerfectPlayer, geometry: Geometry) -> l
     """
     empty = Position(geometry=geometry)
     given = [empty.play(column) for column in empty.legal_columns()]
-    open_games = [start for start in given if perfect.outcome(start, first=False) >= 0] or given
+    open_games = [start for start in given if _outcome(perfect, start, first=False) >= 0] or given
     return [(open_games[i // 2 % len(open_games)], False) if i % 2 else (empty, True) for i in range(count)]
 
 
 def play_perfect(
     player: Player,
-    perfect: PerfectPlayer,
+    perfect: SolverPlayer,
     starts: Sequence[tuple[Position, bool]],
     *,
     on_game_over: Callable[[], object] = lambda: None,
@@ -111,18 +78,24 @@ def play_perfect(
     ]
 
 
-def _judge(moves: str, start: Position, perfect: PerfectPlayer, first: bool) -> PerfectGame:
+def _judge(moves: str, start: Position, perfect: SolverPlayer, first: bool) -> PerfectGame:
     """Our slips in a game: the moves after which our outcome with best play is worse than before."""
     position = start
-    outcome = perfect.outcome(start, first)
+    outcome = _outcome(perfect, start, first)
     slips = []
     for name in moves[start.plies :]:
         ours = position.first_to_move == first
         position = position.play(COLUMN_NAMES.index(name))
         if not ours:  # the solver keeps the outcome; asking again would cost a search
             continue
-        after = perfect.outcome(position, first)
+        after = _outcome(perfect, position, first)
         if after < outcome:
             slips.append(Slip(ply=position.plies, before=outcome, after=after))
         outcome = after
-    return PerfectGame(moves=moves, first=first, outcome=perfect.outcome(position, first), slips=slips)
+    return PerfectGame(moves=moves, first=first, outcome=_outcome(perfect, position, first), slips=slips)
+
+
+def _outcome(perfect: SolverPlayer, position: Position, first: bool) -> int:
+    """1 win, 0 draw, -1 loss with best play for one of the colours."""
+    value = perfect.outcome(position)
+    return value if position.first_to_move == first else -value

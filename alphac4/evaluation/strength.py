@@ -12,11 +12,12 @@ import torch
 from tqdm import tqdm
 
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
+from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import describe, load_player_checkpoint, parse_player, split_checkpoint
 from alphac4.checkpoint import SHIPPED, Checkpoint
 from alphac4.cuda.device import on_gpu, why_not
 from alphac4.evaluation.answers import BATCH, ask_network, ask_player
-from alphac4.evaluation.games import PerfectMatchReport, PerfectPlayer, play_perfect, standard_starts
+from alphac4.evaluation.games import PerfectMatchReport, play_perfect, standard_starts
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import SubjectReport, budget_report
 from alphac4.game import Geometry
@@ -134,7 +135,7 @@ def _measure_network(name: str, checkpoint: Checkpoint, measurement: Measurement
 def _games(player: Player, simulations: int | None, measurement: Measurement) -> PerfectMatchReport | None:
     if not measurement.games:
         return None
-    perfect = PerfectPlayer(measurement.geometry, np.random.default_rng([measurement.seed, 1]))
+    perfect = SolverPlayer(np.random.default_rng([measurement.seed, 1]), measurement.geometry)
     starts = standard_starts(measurement.games, perfect, measurement.geometry)
     with tqdm(total=len(starts), desc=f"{player.name} v. solver", unit="game", disable=None, leave=False) as bar:
         games = play_perfect(player, perfect, starts, on_game_over=bar.update)

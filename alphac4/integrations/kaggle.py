@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SolverPlayer, UctPlayer
+from alphac4.arena.players import NetworkPlayer, Player, PlayerError, UctPlayer
+from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import common_geometry, parse_player, split_checkpoint
 from alphac4.checkpoint import CheckpointError, shipped_checkpoint
 from alphac4.export.submission import SHARE_OF_TIME, Board, Rollouts

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alphac4.arena.players import NetworkPlayer, Player, SolverPlayer
+from alphac4.arena.players import NetworkPlayer, Player
+from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import load_player_checkpoint, split_checkpoint
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator

@@ -19,7 +19,8 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from alphac4.arena.players import NetworkPlayer, Player, SolverPlayer
+from alphac4.arena.players import NetworkPlayer, Player
+from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import load_player_checkpoint, split_checkpoint
 from alphac4.game import Geometry, Position
 from alphac4.machine import cores
