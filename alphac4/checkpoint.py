@@ -25,8 +25,14 @@ from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 SCHEMA_VERSION = 1
 FORMAT = "alphac4-checkpoint"
 
-
-SHIPPED = {"best": "grown.safetensors", "fast": "quick.safetensors"}  # files in the repository's checkpoints/
+# The networks that come with the project: two by what they are for, and every file by its own name.
+SHIPPED = {
+    "best": "grown.safetensors",
+    "fast": "quick.safetensors",
+    "grown": "grown.safetensors",
+    "standard": "standard.safetensors",
+    "quick": "quick.safetensors",
+}
 
 
 class CheckpointError(ValueError):
@@ -59,12 +65,15 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint; "best" and "fast" are those that come with the project (see `shipped_checkpoint`).
+    """Read a checkpoint, which may be one of the names in `SHIPPED`, such as "best".
+
+    A name always means the shipped network, whatever the current folder holds; a file that happens to be called
+    "best" is read by its absolute path.
 
     Raises:
         CheckpointError: if the file is missing, truncated, altered, of another format or a newer schema.
     """
-    if str(path) in SHIPPED and not path.exists():
+    if str(path) in SHIPPED:
         path = shipped_checkpoint(str(path))
     header, tensors = unpack_tensors(path, FORMAT, SCHEMA_VERSION)
     try:
@@ -130,14 +139,19 @@ def _digest(tensors: Mapping[str, Tensor], header: str) -> str:
 
 
 def shipped_checkpoint(name: str = "best") -> Path:
-    """The network that comes with the project: "best", or the smaller "fast".
+    """The file of a network that comes with the project, by one of the names in `SHIPPED`.
+
+    A wheel carries the networks inside the package; a checkout keeps them in its own `checkpoints` folder, where an
+    editable installation finds them too.
 
     Raises:
-        CheckpointError: for another name, or if the package was installed without the repository's networks.
+        CheckpointError: for another name, or if the package was copied without its networks.
     """
     if name not in SHIPPED:
-        raise CheckpointError(f"no network {name!r} is shipped; there are {' and '.join(SHIPPED)}")
-    path = Path(__file__).resolve().parent.parent / "checkpoints" / SHIPPED[name]
-    if not path.exists():
-        raise CheckpointError(f"the shipped network {name!r} is not here ({path}); name a checkpoint file")
-    return path
+        raise CheckpointError(f"no network {name!r} is shipped; there are {', '.join(SHIPPED)}")
+    package = Path(__file__).resolve().parent
+    places = [folder / "checkpoints" / SHIPPED[name] for folder in (package, package.parent)]
+    for path in places:
+        if path.exists():
+            return path
+    raise CheckpointError(f"the shipped network {name!r} is not here ({places[-1]}); name a checkpoint file")

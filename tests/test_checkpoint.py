@@ -8,11 +8,13 @@ import torch
 from alphac4.checkpoint import (
     FORMAT,
     SCHEMA_VERSION,
+    SHIPPED,
     Checkpoint,
     CheckpointError,
     load_checkpoint,
     pack_tensors,
     save_checkpoint,
+    shipped_checkpoint,
     unpack_tensors,
 )
 from alphac4.files import append_line, write_atomically
@@ -151,3 +153,26 @@ def test_another_board_comes_back_with_its_rules(tmp_path: Path) -> None:
     network = PolicyValueNetwork(NetworkConfig(rows=5, columns=6, channels=4, blocks=1))
     save_checkpoint(tmp_path / "small", Checkpoint(network=network, geometry=geometry))
     assert load_checkpoint(tmp_path / "small").geometry == geometry
+
+
+def test_every_shipped_network_has_a_name_and_a_description() -> None:
+    """The files beside the README are those that the names lead to, and all of them load."""
+    folder = shipped_checkpoint().parent
+    files = {path.name for path in folder.glob("*.safetensors")}
+    assert files == {shipped_checkpoint(name).name for name in SHIPPED}
+    described = (folder / "README.md").read_text()
+    for file in files:
+        assert f"## {file}" in described
+        assert load_checkpoint(Path(file.removesuffix(".safetensors"))).geometry == make_geometry()
+    with pytest.raises(CheckpointError, match="best, fast, grown"):
+        shipped_checkpoint("other")
+
+
+def test_a_file_in_the_current_folder_does_not_take_a_shipped_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: PolicyValueNetwork
+) -> None:
+    """The name means the shipped network to everybody; the file is read by its absolute path."""
+    monkeypatch.chdir(tmp_path)
+    save_checkpoint(tmp_path / "best", Checkpoint(network=network))
+    assert load_checkpoint(Path("best")).network.config == load_checkpoint(shipped_checkpoint("best")).network.config
+    assert load_checkpoint(tmp_path / "best").network.config == network.config
