@@ -77,6 +77,9 @@ def test_names_are_only_shortened_while_that_keeps_them_apart() -> None:
     """Two runs both have a best network."""
     assert short_names(["runs/a/best.safetensors@9", "uct:10"])["runs/a/best.safetensors@9"] == "best@9"
     both = ["runs/a/best.safetensors", "runs/b/best.safetensors"]
+    whole = "uct:300,reward=2/1/0,final=ucb"
+    names = short_names([whole, "runs/a.b/mine.safetensors@9,c-init=2", "best@5"])
+    assert list(names.values()) == [whole, "mine@9,c-init=2", "best@5"]
     assert short_names(both) == {name: name for name in both}
 
 

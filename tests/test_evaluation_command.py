@@ -80,7 +80,7 @@ def test_the_report_agrees_with_the_arenas_player(
     report = evaluate(capsys, checkpoint, "--simulations", "0,8", "--count", "12")
     sets = packaged_positions(12)
     evaluator = Evaluator(network, backend="torch-fp32")
-    for index, budget in enumerate((None, Budget(simulations=8))):
+    for index, budget in enumerate((Budget(simulations=0), Budget(simulations=8))):
         player = NetworkPlayer("network", evaluator, budget, np.random.default_rng(0))
         expected = judge_moves(sets, ask_player(player, sets).columns).error.value
         assert report["subjects"][0]["budgets"][index]["sets"]["all"]["moves"]["error"]["value"] == expected
@@ -211,7 +211,7 @@ def test_a_budget_report_keeps_the_sets_apart() -> None:
         NetworkPlayer(
             "uniform",
             Evaluator(PolicyValueNetwork(NetworkConfig(channels=4, blocks=0)).eval(), backend="torch-fp32"),
-            None,
+            Budget(simulations=0),
             np.random.default_rng(0),
         ),
         sets,

@@ -96,7 +96,7 @@ def test_the_default_agent_plays(monkeypatch: pytest.MonkeyPatch) -> None:
         ("nobody", "unknown player"),
         ("missing.safetensors", "no such file"),
         ("missing.safetensors@many", "no such file"),
-        ("uct:0", "no budget"),
+        ("uct:0", "at least one simulation"),
     ],
 )
 def test_bad_players_are_refused_at_once(specification: str, message: str) -> None:

@@ -9,25 +9,29 @@ import numpy.typing as npt
 import pytest
 
 from alphac4.arena import negamax
+from alphac4.arena.negamax import NegamaxPlayer
+from alphac4.arena.networks import load_network
+from alphac4.arena.openspiel_player import OpenSpielPlayer
 from alphac4.arena.players import (
-    NegamaxPlayer,
     NetworkPlayer,
-    OpenSpielPlayer,
     Player,
     PlayerError,
     RandomPlayer,
+    TreePlayer,
     UctPlayer,
+    as_searching,
 )
 from alphac4.arena.solver_player import SolverPlayer
-from alphac4.arena.specifications import common_geometry, parse_player
+from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
-from alphac4.mcts import Budget
-from alphac4.nn.evaluator import UniformEvaluator
+from alphac4.mcts import Budget, NetworkSearch, PuctConfig
+from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.solver import analyze
 
 Planes = npt.NDArray[np.float32]
+RAW = Budget(simulations=0)
 Make = Callable[[np.random.Generator], Player]
 
 
@@ -102,13 +106,13 @@ def test_random_play_is_uniform_over_legal_columns(rng: np.random.Generator) -> 
 
 def test_the_raw_policy_plays_the_best_legal_column(rng: np.random.Generator) -> None:
     """The network prefers column 1, then 5; once 1 is full, 5 it is."""
-    player = NetworkPlayer("raw", FixedPolicy(9, 0, 0, 0, 5, 0, 0), None, rng)
+    player = NetworkPlayer("raw", FixedPolicy(9, 0, 0, 0, 5, 0, 0), RAW, rng)
     assert player.choose([Position(), Position.from_moves("111111")]) == [0, 4]
 
 
 def test_temperature_samples_the_raw_policy(rng: np.random.Generator) -> None:
     """At temperature 2 a logit of 2 log 3 is played three times as often as one of 0."""
-    player = NetworkPlayer("raw", FixedPolicy(2 * np.log(3), *[0] * 6), None, rng, temperature=2.0)
+    player = NetworkPlayer("raw", FixedPolicy(2 * np.log(3), *[0] * 6), RAW, rng, temperature=2.0)
     share = np.mean(np.array(player.choose([Position()] * 4000)) == 0)
     assert share == pytest.approx(3 / 9, abs=0.03)
 
@@ -126,15 +130,18 @@ def test_temperature_samples_the_visits_of_a_search(rng: np.random.Generator) ->
 def test_limited_time_is_each_positions_own(make: Make, rng: np.random.Generator) -> None:
     """A batch of four positions takes four times as long, as a game against a clock would."""
     player = make(rng)
-    assert isinstance(player, UctPlayer | NetworkPlayer)
-    player.budget = Budget(seconds=0.05)
+    assert isinstance(player, TreePlayer)
     searched: list[int] = []
-    search = player.tree_search.search
-    player.tree_search.search = lambda positions, budget: (  # type: ignore[method-assign, misc, assignment]
+    search = player._search.search
+    player._search.search = lambda positions, budget: (  # type: ignore[method-assign, misc, assignment]
         searched.append(len(positions)) or search(positions, budget)  # type: ignore[func-returns-value]
     )
-    player.choose([Position()] * 4)
+    result = player.search([Position()] * 4, Budget(seconds=0.05))
     assert searched == [1, 1, 1, 1]
+    assert result.seconds >= 0.2
+    assert result.visits.shape == (4, 7)
+    with pytest.raises(ValueError, match="no tree 0"):  # they shared one, which is the last position's
+        player.node(0, [])
 
 
 @pytest.mark.parametrize("tree", ["keep", "new"])
@@ -144,8 +151,8 @@ def test_players_keep_trees_between_moves_limited_by_time(tree: str, rng: np.ran
     assert isinstance(player, UctPlayer)
     player.choose([Position.from_moves(moves) for moves in ("44", "1", "27")])
     results: list[tuple[Any, ...]] = []
-    result = player.tree_search._result
-    player.tree_search._result = lambda *arguments: results.append(arguments) or result(*arguments)  # type: ignore
+    result = player._search._result
+    player._search._result = lambda *arguments: results.append(arguments) or result(*arguments)  # type: ignore
     player.choose([Position.from_moves(moves) for moves in ("2744", "4444")])
     before = np.concatenate([arguments[2] for arguments in results])
     assert (before > 0).tolist() == [tree == "keep"] * 2
@@ -235,7 +242,7 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
         ("", Budget(simulations=100), "net@100"),
         ("@7", Budget(simulations=7), "net@7"),
         ("@0.01s", Budget(seconds=0.01), "net@0.01s"),
-        ("@0", None, "net@0"),
+        ("@0", RAW, "net@0"),
     ]:
         player = parse_player(f"{path}{limit}", rng=rng, backend="torch-fp32")
         assert isinstance(player, NetworkPlayer)
@@ -279,6 +286,80 @@ def test_bad_specifications_are_told_in_one_line(text: str, rng: np.random.Gener
         parse_player(text, rng=rng)
     assert text.split("@")[0] in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("c-init=0", "positive"),
+        ("c-init=x", "c-init is a number, not 'x'"),
+        ("speed=2", "c-init, c-base, fpu-reduction, root-fpu-reduction, prior-temperature, temperature"),
+        ("temperature=-1", "negative"),
+        ("c-init=1,c-init=2", "twice"),
+        (",", "missing before or after a comma"),
+        ("c-init=2,,", "missing before or after a comma"),
+    ],
+)
+def test_bad_settings_of_a_networks_search_are_told_in_one_line(text: str, told: str, rng: np.random.Generator) -> None:
+    """Naming the specification, what is wrong with it, and what there is."""
+    with pytest.raises(PlayerError, match=told) as error:
+        parse_player(f"best@600,{text}", rng=rng)
+    assert f"best@600,{text}" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert ",," not in str(error.value).replace(repr(f"best@600,{text}"), "")
+
+
+def test_settings_of_a_networks_search_are_used_and_named(
+    tmp_path: Path, network: PolicyValueNetwork, rng: np.random.Generator
+) -> None:
+    """The player's search is the one that these settings make, and its name tells what differs from the default."""
+    path = tmp_path / "net.safetensors"
+    save_checkpoint(path, Checkpoint(network=network))
+    positions = [Position.from_moves(moves) for moves in ("", "44", "445")]
+    written = f"{path}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625"
+    player = parse_searching_player(written, rng=rng, backend="torch-fp32")
+    assert player.name == "net@60,c-init=3,fpu-reduction=0.0625"
+    evaluator = Evaluator(network, backend="torch-fp32")
+    search = NetworkSearch(evaluator, PuctConfig(c_init=3, fpu_reduction=0.0625), rng=rng)
+    expected = search.search(positions, Budget(simulations=60))
+    np.testing.assert_array_equal(player.search(positions).visits, expected.visits)
+    usual = parse_searching_player(f"{path}@60", rng=rng, backend="torch-fp32").search(positions)
+    assert (usual.visits != expected.visits).any()
+
+
+def test_a_network_without_simulations_says_what_it_thinks(rng: np.random.Generator) -> None:
+    """Its policy over the legal columns as priors, its value, and no visits; so does any other budget of none."""
+    position = Position.from_moves("111111")
+    evaluator = FixedPolicy(9, 0, 0, 0, np.log(5), 0, 0)
+    for player, budget in (
+        (NetworkPlayer("raw", evaluator, RAW, rng), None),
+        (NetworkPlayer("deep", evaluator, Budget(simulations=100), rng), RAW),
+    ):
+        result = player.search([position], budget)
+        np.testing.assert_allclose(result.priors[0], [0, 0.1, 0.1, 0.1, 0.5, 0.1, 0.1])
+        assert (result.moves[0], result.visits.sum(), result.value[0]) == (4, 0, 0)
+        with pytest.raises(ValueError, match="no tree 0"):
+            player.node(0, [])
+
+
+def test_only_players_that_search_say_so(rng: np.random.Generator) -> None:
+    """By what they can do, whatever their type is."""
+    for text in ("uct:5", "best@5", "best@0"):
+        assert as_searching(parse_player(text, rng=rng)) is not None
+    for text in ("random", "solver", "negamax:2"):
+        assert as_searching(parse_player(text, rng=rng)) is None
+        with pytest.raises(PlayerError, match=f"'{text}' searches no tree"):
+            parse_searching_player(text, rng=rng)
+
+
+def test_a_shipped_network_is_not_a_file_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """Whatever lies in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "best").write_text("no network")
+    assert parse_player("best@5", rng=rng).name == "best@5"
+    assert load_network("best")[1].network.config.channels > 0
 
 
 def test_an_unknown_player_is_told_all_forms(rng: np.random.Generator) -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from alphac4.arena.options import UctOptions, describe_options, parse_options
 from alphac4.arena.specifications import parse_player
-from alphac4.arena.uct_options import UctOptions, describe_uct_options, parse_uct_options
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, Geometry, make_geometry
 from alphac4.mcts.heuristics import CHAINS, chains_value
@@ -251,8 +251,8 @@ def test_options_come_back_from_their_names() -> None:
     """Every variant's name is read as itself."""
     for config in VARIANTS.values():
         options = UctOptions(config=config)
-        assert parse_uct_options(describe_uct_options(options).removeprefix(",")) == options
-    kept = parse_uct_options("tree=keep,c=0.5")
+        assert parse_options(describe_options(options).removeprefix(","), UctOptions) == options
+    kept = parse_options("tree=keep,c=0.5", UctOptions)
     assert (kept.tree, kept.config.exploration) == ("keep", 0.5)
     player = parse_player("uct:300,final=rate,roots=2", rng=np.random.default_rng(0), threads=1)
     assert player.name == "uct:300,final=rate,roots=2"

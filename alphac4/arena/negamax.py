@@ -1,14 +1,39 @@
 """Fixed-depth alpha-beta with a hand-written evaluation: a transparent opponent without search statistics."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
+from alphac4.arena.players import PlayerError, random_best
 from alphac4.compiled import compiled, inlined
+from alphac4.game import Position
 from alphac4.game.rules import U64_0, Geometry, column_cells, count_stones, legal_cells, play, winning_cells
 
 WIN = 10_000  # a win in d plies scores WIN - d, above any evaluation
 NO_MOVE = -(2 * WIN)  # the score of a full column
 THREAT = 8  # worth of an empty cell that completes a run, reachable now or not
+
+
+class NegamaxPlayer:
+    """Alpha-beta to a fixed depth in plies with a hand-written evaluation, at random among equally good moves."""
+
+    def __init__(self, depth: int, rng: np.random.Generator) -> None:
+        if depth < 1:
+            raise PlayerError(f"negamax looks at least 1 ply ahead, not {depth}")
+        self.name = f"negamax:{depth}"
+        self.depth = depth
+        self._rng = rng
+
+    def choose(self, positions: Sequence[Position]) -> list[int]:
+        """See `Player`."""
+        moves = []
+        for position in positions:
+            depth = min(self.depth, position.geometry.cells - position.plies)  # no game goes on beyond a full board
+            scores = np.zeros(position.geometry.columns, np.int64)
+            score_moves(position.geometry, position.own, position.occupied, depth, scores)
+            moves.append(random_best(scores, self._rng))
+        return moves
 
 
 @compiled

@@ -1,21 +1,21 @@
-"""Every kind of opponent behind one batch-first interface."""
+"""One batch-first interface of every player, and the players that need nothing but the rules or a tree search."""
 
+import dataclasses
+import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.negamax import score_moves
-from alphac4.arena.uct_options import UctOptions, describe_uct_options
+from alphac4.arena.options import UctOptions, describe_options
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, TreeSearch
-from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
-from alphac4.mcts.uct import UctConfig
+from alphac4.mcts.results import NodeView, SearchResult, join_results, root_wdl
+from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, Reuse, TreeSearch
+from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN
 from alphac4.mcts.uct_search import UctSearch
 
 
@@ -32,6 +32,30 @@ class Player(Protocol):
         """A 0-based column for each position."""
 
 
+@runtime_checkable
+class SearchingPlayer(Player, Protocol):
+    """A player that can also say what it thinks, for whatever budget it is given."""
+
+    @property
+    def budget(self) -> Budget:
+        """What it spends on a position if it is not told otherwise."""
+
+    @property
+    def reuse(self) -> Reuse:
+        """What it keeps of one search for the positions that follow; see `Reuse`."""
+
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
+        """What it thinks of each position, and in ``moves`` what it plays, by default for its own budget."""
+
+    def node(self, index: int, path: Sequence[int]) -> NodeView:
+        """A node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
+
+
+def as_searching(player: Player) -> SearchingPlayer | None:
+    """The player as one that searches; None if it only chooses."""
+    return player if isinstance(player, SearchingPlayer) else None
+
+
 class RandomPlayer:
     """Plays uniformly random legal moves."""
 
@@ -44,8 +68,50 @@ class RandomPlayer:
         return [int(self._rng.choice(position.legal_columns())) for position in positions]
 
 
-class UctPlayer:
-    """Classic MCTS with random rollouts; ``threads`` trees are searched at a time."""
+class TreePlayer:
+    """What players that search a tree share: a search and its usual budget."""
+
+    def __init__(self, name: str, search: TreeSearch, budget: Budget) -> None:
+        self.name = name
+        self.budget = budget
+        self._search = search
+        self._trees = 0  # that belong to the positions searched last
+
+    @property
+    def reuse(self) -> Reuse:
+        """See `SearchingPlayer`."""
+        return self._search.reuse
+
+    def choose(self, positions: Sequence[Position]) -> list[int]:
+        """See `Player`."""
+        return [int(move) for move in self.search(positions).moves]
+
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
+        """See `SearchingPlayer`."""
+        budget = budget or self.budget
+        if budget.seconds is None or self.reuse == "trees" or len(positions) <= 1:
+            self._trees = len(positions)
+            return self._search.search(positions, budget)
+        # Where time bounds a tree there must be room for a large one: all positions use the same in turn.
+        self._trees = 0
+        return join_results([self._search.search([position], budget) for position in positions])
+
+    def node(self, index: int, path: Sequence[int]) -> NodeView:
+        """See `SearchingPlayer`.
+
+        Raises:
+            ValueError: if there is no such tree, or it does not reach that far.
+        """
+        if not 0 <= index < self._trees:
+            raise ValueError(f"there is no tree {index} of the last search")
+        return self._search.node(index, path)
+
+
+class UctPlayer(TreePlayer):
+    """Classic MCTS with random rollouts; ``threads`` trees are searched at a time.
+
+    By default it keeps between moves what its options say; ``reuse`` overrules them.
+    """
 
     def __init__(
         self,
@@ -54,149 +120,113 @@ class UctPlayer:
         geometry: Geometry = STANDARD,
         options: UctOptions | None = None,
         threads: int = 1,
+        reuse: Reuse | None = None,
     ) -> None:
-        options = options or UctOptions(config=UctConfig())
-        self.name = f"uct:{budget_name(budget)}{describe_uct_options(options)}"
-        self.budget = budget
-        self.tree_search = UctSearch(
+        options = options or UctOptions()
+        if budget.simulations == 0:
+            raise PlayerError("uct:0: classic MCTS needs at least one simulation")
+        search = UctSearch(
             options.config,
             geometry=geometry,
             rng=rng,
-            reuse="trees" if options.tree == "keep" else "nothing",
+            reuse=reuse or ("trees" if options.tree == "keep" else "nothing"),
             threads=threads,
             roots=options.roots,
         )
-
-    def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
-        return [int(move) for result in _search_each(self.tree_search, positions, self.budget) for move in result.moves]
+        super().__init__(f"uct:{budget_name(budget)}{describe_options(options)}", search, budget)
 
 
-class NetworkPlayer:
-    """A network with PUCT search, a fresh tree each move; without a budget, its raw policy.
+class NetworkPlayer(TreePlayer):
+    """A network with PUCT search, a fresh tree each move; at a budget of no simulations, its raw policy.
 
     What one search has proven is played out from its tree without another.
 
     With a ``temperature`` T above 0 it draws moves in proportion to ``visits ** (1 / T)``, or from the raw policy
     with its logits divided by T, instead of playing the best one; a proven result is always played. Another
-    ``search`` of the same network takes the place of the usual one.
+    ``search`` of the same network takes the place of the usual one, with what that keeps between moves.
     """
 
     def __init__(
         self,
         name: str,
         evaluator: Evaluate,
-        budget: Budget | None,
+        budget: Budget,
         rng: np.random.Generator,
         geometry: Geometry = STANDARD,
         config: PuctConfig | None = None,
         *,
         temperature: float = 0.0,
-        search: NetworkSearch | None = None,
+        reuse: Reuse = "proofs",
+        search: TreeSearch | None = None,
     ) -> None:
         if temperature < 0:
             raise ValueError(f"temperature must not be negative, not {temperature}")
-        self.name = name
-        self.budget = budget
-        self.geometry = geometry
+        search = search or NetworkSearch(evaluator, config, geometry=geometry, rng=rng, reuse=reuse)
+        super().__init__(name, search, budget)
         self.temperature = temperature
         self._rng = rng
         self._evaluator = evaluator
-        self.tree_search = search or NetworkSearch(evaluator, config, geometry=geometry, rng=rng, reuse="proofs")
 
-    def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
-        return self.decide(positions)[0]
-
-    def decide(self, positions: Sequence[Position]) -> tuple[list[int], list[bool]]:
-        """`choose`, and whether the search has proven that the move wins."""
-        if self.budget is None:
-            return self._choose_by_policy(positions), [False] * len(positions)
-        results = _search_each(self.tree_search, positions, self.budget)
-        moves = [move for result in results for move in self._pick(result)]
-        proofs = [row for result in results for row in result.proofs]
-        return moves, [PROVEN_DRAW < row[move] < UNPROVEN for move, row in zip(moves, proofs, strict=True)]
-
-    def _choose_by_policy(self, positions: Sequence[Position]) -> list[int]:
-        own, occupied = stones(positions)
-        logits, _ = self._evaluator.evaluate(make_planes(self.geometry, own, occupied))
-        moves = []
-        for position, row in zip(positions, logits, strict=True):
-            legal = position.legal_columns()
-            moves.append(legal[self._draw(row[legal].astype(np.float64))])
-        return moves
-
-    def _pick(self, result: SearchResult) -> list[int]:
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
+        """See `SearchingPlayer`; without simulations, what the network alone says."""
+        if (budget or self.budget).simulations == 0:
+            self._trees = 0
+            result = raw_result(self._evaluator, positions, self._search.geometry)
+            draw = self._drawn_by_policy
+        else:
+            result = super().search(positions, budget)
+            draw = self._drawn_by_visits
         if self.temperature == 0:
-            return [int(move) for move in result.moves]
-        moves = []
-        for best, visits, proofs in zip(result.moves, result.visits, result.proofs, strict=True):
-            decided = not (proofs == UNPROVEN).any() or ((proofs > PROVEN_DRAW) & (proofs < UNPROVEN)).any()
-            open_columns = np.flatnonzero((visits > 0) & (proofs >= PROVEN_DRAW))
-            if decided or not len(open_columns):
-                moves.append(int(best))
-            else:
-                moves.append(int(open_columns[self._draw(np.log(visits[open_columns]))]))
-        return moves
+            return result
+        moves = np.array([draw(result, row) for row in range(len(positions))], np.int64)
+        return dataclasses.replace(result, moves=moves)
+
+    def _drawn_by_policy(self, result: SearchResult, row: int) -> int:
+        columns = np.flatnonzero(result.proofs[row] != ILLEGAL)
+        return int(columns[self._draw(result.scores[row, columns])])
+
+    def _drawn_by_visits(self, result: SearchResult, row: int) -> int:
+        visits, proofs = result.visits[row], result.proofs[row]
+        decided = not (proofs == UNPROVEN).any() or ((proofs > PROVEN_DRAW) & (proofs < UNPROVEN)).any()
+        columns = np.flatnonzero((visits > 0) & (proofs >= PROVEN_DRAW))
+        if decided or not len(columns):
+            return int(result.moves[row])
+        return int(columns[self._draw(np.log(visits[columns]))])
 
     def _draw(self, log_weights: npt.NDArray[np.float64]) -> int:
-        """An index, by softmax of ``log_weights`` over the temperature; the largest at temperature 0."""
-        if self.temperature == 0:
-            return int(log_weights.argmax())
+        """An index, by softmax of ``log_weights`` over the temperature."""
         weights = np.exp((log_weights - log_weights.max()) / self.temperature)
         return int(self._rng.choice(len(weights), p=weights / weights.sum()))
 
 
-class NegamaxPlayer:
-    """Alpha-beta to a fixed depth in plies with a hand-written evaluation, at random among equally good moves."""
+def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geometry) -> SearchResult:
+    """What a network says of unfinished positions without any look ahead, as a search of no simulations.
 
-    def __init__(self, depth: int, rng: np.random.Generator) -> None:
-        if depth < 1:
-            raise PlayerError(f"negamax looks at least 1 ply ahead, not {depth}")
-        self.name = f"negamax:{depth}"
-        self.depth = depth
-        self._rng = rng
-
-    def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
-        moves = []
-        for position in positions:
-            scores = np.zeros(position.geometry.columns, np.int64)
-            score_moves(position.geometry, position.own, position.occupied, self.depth, scores)
-            moves.append(_random_best(scores, self._rng))
-        return moves
-
-
-class OpenSpielPlayer:
-    """OpenSpiel's C++ MCTS with random rollouts: an independent implementation to be held against."""
-
-    def __init__(self, simulations: int, rng: np.random.Generator) -> None:
-        try:
-            import pyspiel
-        except ImportError as error:
-            raise PlayerError("openspiel needs the open_spiel package: pip install 'alphac4[openspiel]'") from error
-        self.name = f"openspiel:{simulations}"
-        self._game = pyspiel.load_game("connect_four")
-        seed, rollout_seed = (int(number) for number in rng.integers(1, 2**31 - 1, 2))
-        exploration, memory_mb, solve, verbose = 2.0, 1000, True, False
-        rollouts = pyspiel.RandomRolloutEvaluator(1, rollout_seed)
-        self._bot = pyspiel.MCTSBot(self._game, rollouts, exploration, simulations, memory_mb, solve, seed, verbose)
-
-    def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`; the positions need their move strings.
-
-        Raises:
-            PlayerError: for a position whose moves are not known, or on another board.
-        """
-        moves = []
-        for position in positions:
-            if position.moves is None or position.geometry != STANDARD:
-                raise PlayerError("openspiel only plays positions of the standard board whose moves are known")
-            state = self._game.new_initial_state()
-            for name in position.moves:
-                state.apply_action(int(name) - 1)
-            moves.append(int(self._bot.step(state)))
-        return moves
+    The move is the legal one with the largest policy logit; the logits stand as scores.
+    """
+    started = time.perf_counter()
+    logits, wdl = evaluator.evaluate(make_planes(geometry, *stones(positions)))
+    count, columns = logits.shape
+    legal = np.zeros((count, columns), np.bool_)
+    for row, position in enumerate(positions):
+        legal[row, position.legal_columns()] = True
+    scores = np.where(legal, logits, np.nan).astype(np.float64)
+    weights = np.where(legal, np.exp(scores - np.nanmax(scores, axis=1, keepdims=True)), 0.0)
+    moves = np.nanargmax(scores, axis=1)
+    value = (wdl[:, 0] - wdl[:, 2]).astype(np.float64)
+    return SearchResult(
+        moves=moves,
+        visits=np.zeros((count, columns), np.int64),
+        values=np.full((count, columns), np.nan),
+        priors=weights / weights.sum(axis=1, keepdims=True),
+        scores=scores,
+        proofs=np.where(legal, UNPROVEN, ILLEGAL).astype(np.int64),
+        value=value,
+        wdl=root_wdl(value, wdl[:, 1]),
+        simulations=np.zeros(count, np.int64),
+        seconds=time.perf_counter() - started,
+        variations=[[int(move)] for move in moves],
+    )
 
 
 def budget_name(budget: Budget) -> str:
@@ -204,13 +234,6 @@ def budget_name(budget: Budget) -> str:
     return str(budget.simulations) if budget.simulations is not None else f"{budget.seconds:g}s"
 
 
-def _search_each(search: TreeSearch, positions: Sequence[Position], budget: Budget) -> list[SearchResult]:
-    """Search all positions at once, or with one tree for all in turn if time alone bounds its size."""
-    if budget.seconds is None or search.reuse == "trees":
-        return [search.search(positions, budget)]
-    return [search.search([position], budget) for position in positions]
-
-
-def _random_best(scores: npt.NDArray[np.integer], rng: np.random.Generator) -> int:
+def random_best(scores: npt.NDArray[np.integer], rng: np.random.Generator) -> int:
     """A random one of the columns with the highest score; full ones are marked by a score below all others."""
     return int(rng.choice(np.flatnonzero(scores == scores.max())))

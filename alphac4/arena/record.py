@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.arena.match import MatchResult
-from alphac4.arena.specifications import split_checkpoint
+from alphac4.arena.networks import network_file
 from alphac4.files import append_line
 
 FORMAT = "alphac4-tournament"
@@ -87,6 +87,6 @@ def _lines(path: Path) -> list[str]:
 
 
 def digests(players: tuple[str, ...]) -> dict[str, str]:
-    """SHA-256 of every checkpoint file among the players: a file that has changed since is another player."""
-    paths = {name: split_checkpoint(name)[0] for name in players}
+    """SHA-256 of every network's file among the players: a file that has changed since is another player."""
+    paths = {name: network_file(name) for name in players}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in paths.items() if path is not None}

@@ -1,35 +1,37 @@
 """Players from short texts such as "uct:1000", as the command line and configurations write them."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 
+from alphac4.arena.negamax import NegamaxPlayer
+from alphac4.arena.networks import NamedNetwork, find_network
+from alphac4.arena.openspiel_player import OpenSpielPlayer
+from alphac4.arena.options import UctOptions, describe_options, parse_options
 from alphac4.arena.players import (
-    NegamaxPlayer,
     NetworkPlayer,
-    OpenSpielPlayer,
     Player,
     PlayerError,
     RandomPlayer,
+    SearchingPlayer,
     UctPlayer,
+    as_searching,
 )
 from alphac4.arena.solver_player import SolverPlayer
-from alphac4.arena.uct_options import parse_uct_options
-from alphac4.checkpoint import SHIPPED, Checkpoint, CheckpointError, load_checkpoint, shipped_checkpoint
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
-from alphac4.mcts.search import Budget
+from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.evaluator import Evaluator
 
 DEFAULT_SIMULATIONS = "100"
-SUFFIX = ".safetensors"
+MOST_SIMULATIONS = 10_000_000  # of about 130 bytes each
 SPECIFICATIONS = """\
   FILE.safetensors@600   a checkpoint searching 600 simulations a move (100 if none are given)
   FILE.safetensors@1s    the same for one second a move
   FILE.safetensors@0     its raw policy, without search
   best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one
+  best@600,OPTIONS       another search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
   uct:1000               classic MCTS with 1000 random rollouts a move
   uct:1s                 the same for one second a move
   uct:1000,OPTIONS       its variants, such as uct:1000,exploration=1,final=rate,proofs=off,tree=keep; see the README
@@ -38,7 +40,7 @@ SPECIFICATIONS = """\
   solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
   random                 uniformly random moves
   openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])"""
-FORMS = ", ".join(line.split()[0] for line in SPECIFICATIONS.splitlines())
+FORMS = ", ".join(line.split()[0].rstrip(",") for line in SPECIFICATIONS.splitlines())
 
 
 def parse_player(
@@ -50,28 +52,42 @@ def parse_player(
     backend: str = "auto",
     device: str = "auto",
     batch_size: int = 64,
+    reuse: Reuse | None = None,
 ) -> Player:
     """Make a player from a short specification such as "uct:1000"; see `SPECIFICATIONS`.
 
     ``threads`` is how many cores it may use, by default all; ``batch_size`` how many positions a network will
-    usually be asked about at once.
+    usually be asked about at once; ``reuse`` what a search keeps for positions that follow, where it is not left to
+    the player.
 
     Raises:
         PlayerError: for an unknown form, a bad number, or a checkpoint that cannot be used.
     """
     threads = threads or cores()
-    path, limit = split_checkpoint(specification)
-    if path is not None:
-        checkpoint = load_player_checkpoint(path)
+    network = find_network(specification)
+    if network is not None:
+        checkpoint = network.load()
         if checkpoint.geometry != geometry:
-            raise PlayerError(f"{path}: plays on {describe(checkpoint.geometry)}, not on {describe(geometry)}")
-        budget = None if limit == "0" else _parse_budget(limit, specification)
-        if budget is not None and budget.seconds is not None:
-            batch_size = 1
+            raise PlayerError(f"{network.path}: plays on {describe(checkpoint.geometry)}, not on {describe(geometry)}")
+        budget = network_budget(network, specification)
         evaluator = Evaluator(
-            checkpoint.network, batch_size=batch_size, device=device, backend=backend, threads=threads
+            checkpoint.network,
+            batch_size=batch_size if budget.seconds is None else 1,
+            device=device,
+            backend=backend,
+            threads=threads,
         )
-        return NetworkPlayer(f"{path.stem}@{limit}", evaluator, budget, rng, geometry)
+        options = network.options
+        return NetworkPlayer(
+            f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{describe_options(options)}",
+            evaluator,
+            budget,
+            rng,
+            geometry,
+            options.config,
+            temperature=options.temperature,
+            reuse=reuse or "proofs",
+        )
     kind, _, argument = specification.partition(":")
     if specification == "random":
         return RandomPlayer(rng)
@@ -80,10 +96,10 @@ def parse_player(
     if kind == "uct":
         limit, _, written = argument.partition(",")
         try:
-            options = parse_uct_options(written)
+            uct_options = parse_options(written, UctOptions)
         except ValueError as error:
             raise PlayerError(f"{specification!r}: {error}") from error
-        return UctPlayer(_parse_budget(limit, specification), rng, geometry, options, threads=threads)
+        return UctPlayer(_parse_budget(limit, specification), rng, geometry, uct_options, threads=threads, reuse=reuse)
     if kind == "negamax":
         return NegamaxPlayer(_parse_count(argument, specification), rng)
     if kind == "openspiel":
@@ -93,26 +109,52 @@ def parse_player(
     raise PlayerError(f"unknown player {specification!r}; players are written {FORMS}")
 
 
-def split_checkpoint(specification: str) -> tuple[Path | None, str]:
-    """The checkpoint's path and its limit, "600", "1s" or "0"; the path is None for any other player."""
-    name, _, limit = specification.partition("@")
-    if name in SHIPPED:
-        try:
-            return shipped_checkpoint(name), limit or DEFAULT_SIMULATIONS
-        except CheckpointError as error:
-            raise PlayerError(str(error)) from error
-    path, at, limit = specification.rpartition("@")
-    if specification.endswith(SUFFIX):
-        path, at, limit = specification, "@", DEFAULT_SIMULATIONS
-    return (Path(path), limit) if at and path.endswith(SUFFIX) else (None, "")
+def parse_searching_player(
+    specification: str,
+    *,
+    rng: np.random.Generator,
+    geometry: Geometry = STANDARD,
+    threads: int | None = None,
+    backend: str = "auto",
+    device: str = "auto",
+    reuse: Reuse | None = None,
+) -> SearchingPlayer:
+    """`parse_player` for one position at a time, by a player that can say what it thinks.
+
+    Raises:
+        PlayerError: as `parse_player` does, and for a player that only chooses moves.
+    """
+    player = parse_player(
+        specification,
+        rng=rng,
+        geometry=geometry,
+        threads=threads,
+        backend=backend,
+        device=device,
+        batch_size=1,
+        reuse=reuse,
+    )
+    searching = as_searching(player)
+    if searching is None:
+        raise PlayerError(f"{specification!r} searches no tree; take a network such as best@600, or uct:10000")
+    return searching
+
+
+def network_budget(network: NamedNetwork, specification: str) -> Budget:
+    """What a network may spend on a move.
+
+    Raises:
+        PlayerError: for a limit that is no budget.
+    """
+    return _parse_budget(network.limit or DEFAULT_SIMULATIONS, specification)
 
 
 def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STANDARD) -> Geometry:
-    """The board of the first checkpoint among the players; ``otherwise`` if there is none."""
+    """The board of the first network among the players; ``otherwise`` if there is none."""
     for specification in specifications:
-        path, _ = split_checkpoint(specification)
-        if path is not None:
-            return load_player_checkpoint(path).geometry
+        network = find_network(specification)
+        if network is not None:
+            return network.load().geometry
     return otherwise
 
 
@@ -122,27 +164,25 @@ def describe(geometry: Geometry) -> str:
     return f"{geometry.rows} x {geometry.columns} with runs of {geometry.run_length}{diagonals}"
 
 
-def load_player_checkpoint(path: Path) -> Checkpoint:
-    """`load_checkpoint` with its errors as `PlayerError`."""
-    try:
-        return load_checkpoint(path)
-    except CheckpointError as error:
-        raise PlayerError(str(error)) from error
-
-
 def _parse_budget(text: str, specification: str) -> Budget:
     try:
-        if not text.endswith("s"):
-            return Budget(simulations=int(text))
-        if math.isfinite(seconds := float(text[:-1])):
+        if text.endswith("s"):
+            seconds = float(text[:-1])
+            if not math.isfinite(seconds):
+                raise ValueError("endless")
             return Budget(seconds=seconds)
-        raise ValueError("endless")
+        if not text.isdecimal():
+            raise ValueError("no number")
+        simulations = int(text)
     except ValueError as error:
         raise PlayerError(f"{specification!r}: {text!r} is no budget; write 1000 (simulations) or 1.5s") from error
+    if simulations > MOST_SIMULATIONS:
+        raise PlayerError(f"{specification!r}: a search may have {MOST_SIMULATIONS:,} simulations at most")
+    return Budget(simulations=simulations)
 
 
 def _parse_count(text: str, specification: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_SIMULATIONS:
         kind = specification.partition(":")[0]
         raise PlayerError(f"{specification!r}: {text!r} is no positive number; write {kind}:4 or so")
     return int(text)

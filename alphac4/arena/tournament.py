@@ -11,12 +11,12 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations, islice
-from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
 from alphac4.arena.match import MatchResult, play_match
+from alphac4.arena.networks import find_network
 from alphac4.arena.openings import balanced_openings
 from alphac4.arena.ratings import Rating, SprtState, fit_ratings, pair_counts, sprt
 from alphac4.arena.record import TournamentRecord
@@ -233,6 +233,9 @@ def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rat
 
 
 def short_names(players: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """Specifications without folders and file endings, as long as that keeps them apart."""
-    short = {name: Path(name).name.replace(".safetensors", "") for name in players}
+    """Specifications without the folders and endings of networks' files, as long as that keeps them apart."""
+    short = {}
+    for name in players:
+        network = find_network(name)
+        short[name] = name if network is None else name.replace(network.written, network.name, 1)
     return short if len(set(short.values())) == len(short) else {name: name for name in players}

@@ -13,15 +13,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
+from alphac4.arena.networks import find_network
 from alphac4.arena.ratings import elo_interval
 from alphac4.arena.record import TournamentRecord, digests, read_settings
 from alphac4.arena.specifications import (
     SPECIFICATIONS,
     common_geometry,
     describe,
-    load_player_checkpoint,
     parse_player,
-    split_checkpoint,
 )
 from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate_players, short_names
 from alphac4.game.rules import make_geometry
@@ -129,14 +128,14 @@ def _backend(options: ArenaOptions) -> str:
 
     It is measured once, as results of two backends differ in their last digits, and so games may.
     """
-    paths = [path for path, _ in map(split_checkpoint, options.players) if path is not None]
-    if not paths or options.backend != "auto":
+    networks = [network for network in map(find_network, options.players) if network is not None]
+    if not networks or options.backend != "auto":
         return options.backend
     recorded = read_settings(options.output) if options.output is not None else None
     if recorded is not None and "backend" in recorded:
         return str(recorded["backend"])
     threads = max(1, cores() // (options.processes or cores()))
-    network = load_player_checkpoint(paths[0]).network
+    network = networks[0].load().network
     return Evaluator(network, batch_size=2 * PART, device=options.device, threads=threads).backend
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from alphac4.arena.match import play_match
 from alphac4.arena.openings import balanced_openings
-from alphac4.arena.players import OpenSpielPlayer, UctPlayer
+from alphac4.arena.openspiel_player import OpenSpielPlayer
+from alphac4.arena.players import UctPlayer
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import tyro
 
+from alphac4.arena.networks import find_network
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player, split_checkpoint
+from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player
 from alphac4.game.rules import make_geometry
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, find_level, level_player
@@ -108,7 +109,7 @@ def run(options: PlayOptions) -> int:
         session.load(options.moves)
 
     def make_analyst() -> Analyst:
-        if not standard and split_checkpoint(options.network)[0] is not None:
+        if not standard and find_network(options.network) is not None:
             return Analyst.named(f"uct:{options.simulations}", geometry=geometry)
         return Analyst.named(f"{options.network}@{options.simulations}", geometry=geometry)
 

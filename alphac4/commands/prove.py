@@ -11,7 +11,8 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player, split_checkpoint
+from alphac4.arena.networks import network_file
+from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player
 from alphac4.evaluation.answers import BATCH
 from alphac4.evaluation.proof import CONTINUES, DRAWS, ERRS, LOSES, PROVEN, WINS, MoveRecord, PlyReport, walk_games
 from alphac4.game import Position
@@ -98,7 +99,7 @@ def run(options: ProveOptions) -> int:
 
 def _header(options: ProveOptions) -> dict[str, object]:
     """Whose moves a record holds; a network is known by its content."""
-    path, _ = split_checkpoint(options.player)
+    path = network_file(options.player)
     network = hashlib.sha256(path.read_bytes()).hexdigest() if path is not None else None
     return {
         "player": options.player,

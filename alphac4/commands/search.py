@@ -9,8 +9,7 @@ from typing import Annotated
 import numpy as np
 import tyro
 
-from alphac4.arena.players import NetworkPlayer, UctPlayer
-from alphac4.arena.specifications import common_geometry, parse_player
+from alphac4.arena.specifications import common_geometry, parse_searching_player
 from alphac4.files import write_atomically
 from alphac4.game import Position
 from alphac4.game.rules import make_geometry
@@ -57,13 +56,11 @@ def run(options: SearchOptions) -> int:
     board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
     geometry = common_geometry((options.player,), board)
     position = Position.from_moves(options.moves, geometry)
-    player = parse_player(options.player, rng=np.random.default_rng(options.seed), geometry=geometry, batch_size=1)
-    if not isinstance(player, UctPlayer | NetworkPlayer) or player.budget is None:
-        raise ValueError(f"{options.player!r} does not search a tree; take uct:10000 or FILE.safetensors@600")
-    result = player.tree_search.search([position], player.budget)
+    player = parse_searching_player(options.player, rng=np.random.default_rng(options.seed), geometry=geometry)
+    result = player.search([position])
     print(f"{position}\n\n{'x' if position.first_to_move else 'o'} to move, {player.name}\n")
     print(describe_search(result))
     if options.svg is not None:
-        write_atomically(options.svg, draw_tree(player.tree_search, depth=options.depth, width=options.width).encode())
+        write_atomically(options.svg, draw_tree(player, depth=options.depth, width=options.width).encode())
         print(f"\ntree drawn to {options.svg}", file=sys.stderr)
     return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import NetworkPlayer, Player
+from alphac4.arena.players import Player, as_searching
 from alphac4.files import append_line
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import stones
@@ -112,7 +112,7 @@ def walk_games(
 
     From ``start`` the opponent makes every move it can, the player its own; a position that is reached in several ways
     is asked about once. A line ends where the game does, where the player errs, or where its own search has proven
-    that it wins: `NetworkPlayer` plays what is proven out.
+    that it wins, if it is a player that keeps what it has proven and plays it out.
 
     Args:
         player: to be asked; must answer the same whenever it is asked.
@@ -145,9 +145,11 @@ def walk_games(
 def _judged_moves(
     player: Player, solver: Solver, positions: Sequence[Position], pool: ThreadPoolExecutor
 ) -> tuple[list[int], list[str]]:
-    if isinstance(player, NetworkPlayer):
-        moves, proven = player.decide(positions)
-    else:
+    searching = as_searching(player)
+    if searching is not None and searching.reuse != "nothing":
+        result = searching.search(positions)
+        moves, proven = result.moves.tolist(), result.proven_wins.tolist()
+    else:  # the next search may find something else than the last one has proven
         moves, proven = player.choose(positions), [False] * len(positions)
     after = [position.play(column) for position, column in zip(positions, moves, strict=True)]
     kept = -_outcomes(solver, after, pool)

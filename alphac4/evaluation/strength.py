@@ -4,17 +4,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
+from alphac4.arena.networks import find_network
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.solver_player import SolverPlayer
-from alphac4.arena.specifications import describe, load_player_checkpoint, parse_player, split_checkpoint
-from alphac4.checkpoint import SHIPPED, Checkpoint
+from alphac4.arena.specifications import describe, parse_player
+from alphac4.checkpoint import Checkpoint
 from alphac4.cuda.device import on_gpu, why_not
 from alphac4.evaluation.answers import BATCH, ask_network, ask_player
 from alphac4.evaluation.games import PerfectMatchReport, play_perfect, standard_starts
@@ -83,9 +83,8 @@ def prepare_network(name: str, checkpoint: Checkpoint, measurement: Measurement)
 
 def as_checkpoint(specification: str) -> Checkpoint | None:
     """The checkpoint that a specification without a budget of its own names; None for any other player."""
-    path, _ = split_checkpoint(specification)
-    alone = specification in SHIPPED or path == Path(specification)
-    return load_player_checkpoint(path) if path is not None and alone else None
+    network = find_network(specification)
+    return network.load() if network is not None and network.written == specification else None
 
 
 def untrained(checkpoint: Checkpoint, seed: int) -> Checkpoint:
@@ -120,7 +119,7 @@ def _measure_network(name: str, checkpoint: Checkpoint, measurement: Measurement
                 evaluator, measurement.sets, simulations, seed=measurement.seed, on_batch=bar.update, search=search
             )
         reports.append(budget_report(measurement.sets, answers, simulations, time.perf_counter() - started))
-    budget = Budget(simulations=measurement.games_simulations) if measurement.games_simulations else None
+    budget = Budget(simulations=measurement.games_simulations)
     rng = np.random.default_rng(measurement.seed)
     player = NetworkPlayer(name, evaluator, budget, rng, measurement.geometry, search=search)
     config = checkpoint.network.config

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError, UctPlayer
-from alphac4.arena.solver_player import SolverPlayer
-from alphac4.arena.specifications import common_geometry, parse_player, split_checkpoint
+from alphac4.arena.networks import find_network
+from alphac4.arena.players import Player, PlayerError, UctPlayer, as_searching
+from alphac4.arena.specifications import common_geometry, parse_player
 from alphac4.checkpoint import CheckpointError, shipped_checkpoint
 from alphac4.export.submission import SHARE_OF_TIME, Board, Rollouts
 from alphac4.export.submission import Player as PlayerOnAnyBoard
@@ -58,8 +58,9 @@ def make_agent(
             so far, which Kaggle does not tell.
     """
     specification = str(player) if player is not None else _default_player()
-    if specification == str(split_checkpoint(specification)[0]):
-        specification += f"@{AS_LONG_AS_ALLOWED}s"
+    network = find_network(specification)
+    if network is not None and not network.limit:
+        specification = specification.replace(network.written, f"{network.written}@{AS_LONG_AS_ALLOWED}s", 1)
     rng = np.random.default_rng(seed)
     parse = functools.partial(parse_player, specification, rng=rng, threads=threads, backend=backend, batch_size=1)
     return _KaggleAgent(parse, common_geometry((specification,)), rng)
@@ -77,9 +78,10 @@ def _default_agent() -> Agent:
 
 def _default_player() -> str:
     try:
-        return str(shipped_checkpoint("best"))
+        shipped_checkpoint("best")
     except CheckpointError:  # installed without the networks
         return f"uct:{MOST_SIMULATIONS}"
+    return "best"
 
 
 class _KaggleAgent:
@@ -120,26 +122,35 @@ class _TimedPlayer:
     def __init__(self, player: Player, geometry: Geometry) -> None:
         self._player = player
         self._geometry = geometry
-        self._budget = player.budget if isinstance(player, NetworkPlayer | UctPlayer) else None
+        self._searching = as_searching(player)
 
     def warm_up(self) -> None:
         """Compile all that a move needs; a player that cannot do without the moves so far says so now."""
-        if isinstance(self._player, SolverPlayer):  # may need minutes so early in the game
-            return
-        self._limit(LEAST_SECONDS)
-        self._player.choose([dataclasses.replace(Position(geometry=self._geometry).play(0), moves=None)])
+        position = Position(geometry=self._geometry).play(0)
+        if self._searching is None:  # the solver may need minutes so early in the game: ask late in one
+            position = _late_position(self._geometry)
+        self._choose(dataclasses.replace(position, moves=None), LEAST_SECONDS)
 
     def choose(self, board: list[int], mark: int, seconds: float) -> int:
         """The column to play on Kaggle's board."""
-        self._limit(seconds)
-        return int(self._player.choose([Position.from_kaggle(board, mark, self._geometry)])[0])
+        return self._choose(Position.from_kaggle(board, mark, self._geometry), seconds)
 
-    def _limit(self, seconds: float) -> None:
-        if isinstance(self._player, NetworkPlayer | UctPlayer) and self._budget is not None:
-            simulations, most_seconds = self._budget.simulations, self._budget.seconds
-            self._player.budget = Budget(
-                simulations=simulations or MOST_SIMULATIONS, seconds=min(seconds, most_seconds or seconds)
-            )
+    def _choose(self, position: Position, seconds: float) -> int:
+        if self._searching is None or self._searching.budget.simulations == 0:
+            return int(self._player.choose([position])[0])
+        own = self._searching.budget
+        budget = Budget(simulations=own.simulations or MOST_SIMULATIONS, seconds=min(seconds, own.seconds or seconds))
+        return int(self._searching.search([position], budget).moves[0])
+
+
+def _late_position(geometry: Geometry) -> Position:
+    """The last position of a random game before its end."""
+    rng = np.random.default_rng(0)
+    position = following = Position(geometry=geometry)
+    while following.outcome() is None:
+        position = following
+        following = position.play(int(rng.choice(position.legal_columns())))
+    return position
 
 
 class _AnyBoardPlayer:

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Protocol
 
 from alphac4.game import Position
 from alphac4.game.position import column_name
 from alphac4.mcts.results import NodeView
-from alphac4.mcts.search import TreeSearch
 
 NODE_WIDTH, NODE_HEIGHT = 92, 116
 GAP_ACROSS, GAP_DOWN, MARGIN = 14, 62, 16
@@ -51,7 +51,14 @@ class _Card:
     x: float = 0.0
 
 
-def draw_tree(search: TreeSearch, index: int = 0, *, depth: int = 2, width: int = 3) -> str:
+class Searched(Protocol):
+    """A search, or a player that searches, whose nodes can be looked at."""
+
+    def node(self, index: int, path: Sequence[int]) -> NodeView:
+        """See `alphac4.mcts.search.TreeSearch.node`."""
+
+
+def draw_tree(search: Searched, index: int = 0, *, depth: int = 2, width: int = 3) -> str:
     """The tree of the ``index``-th position searched last as a self-contained SVG document.
 
     ``depth`` plies are drawn, and of each node the ``width`` most visited moves. A card shows the position after the
@@ -80,7 +87,7 @@ def draw_tree(search: TreeSearch, index: int = 0, *, depth: int = 2, width: int 
 
 
 def _grow(
-    search: TreeSearch, index: int, path: Sequence[int], view: NodeView, card: _Card, depth: int, width: int
+    search: Searched, index: int, path: Sequence[int], view: NodeView, card: _Card, depth: int, width: int
 ) -> None:
     """Add the cards of the moves that were tried most."""
     tried = [int(column) for column in view.visits.argsort(kind="stable")[::-1] if view.visits[column] > 0]

@@ -1,6 +1,9 @@
 """What a search saw, for those who use it and those who show it."""
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +28,12 @@ class SearchResult:
     seconds: float  # wall time of the whole batch
     variations: list[list[int]]  # [B] principal variations, 0-based columns
 
+    @property
+    def proven_wins(self) -> npt.NDArray[np.bool_]:
+        """Whether the search has proven that the move to play wins [B]."""
+        proofs = np.take_along_axis(self.proofs, self.moves[:, None], axis=1)[:, 0]
+        return (proofs > PROVEN_DRAW) & (proofs < UNPROVEN)
+
     def describe_proof(self, index: int, column: int) -> str:
         """What is proven of a move, such as "wins in 3", "draws" or "loses in 4"; empty where nothing is."""
         return describe_proof(int(self.proofs[index, column]))
@@ -46,6 +55,15 @@ class NodeView:
     def describe_proof(self, column: int) -> str:
         """What is proven of a move; see `SearchResult.describe_proof`."""
         return describe_proof(int(self.proofs[column]))
+
+
+def join_results(results: Sequence[SearchResult]) -> SearchResult:
+    """The searches of several batches as one."""
+    joined: dict[str, Any] = {}
+    for item in dataclasses.fields(SearchResult):
+        parts = [getattr(result, item.name) for result in results]
+        joined[item.name] = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else sum(parts[1:], parts[0])
+    return SearchResult(**joined)
 
 
 def describe_proof(proof: int) -> str:

@@ -51,7 +51,10 @@ class Evaluate(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """When a search stops: after so many simulations, or so many seconds, whichever comes first."""
+    """When a search stops: after so many simulations, or so many seconds, whichever comes first.
+
+    No simulations at all ask a network for its raw policy; a tree search needs at least one.
+    """
 
     simulations: int | None = None
     seconds: float | None = None
@@ -59,7 +62,7 @@ class Budget:
     def __post_init__(self) -> None:
         if self.simulations is None and self.seconds is None:
             raise ValueError("a search needs a budget: simulations, seconds or both")
-        if (self.simulations is not None and self.simulations < 1) or (self.seconds is not None and self.seconds <= 0):
+        if (self.simulations is not None and self.simulations < 0) or (self.seconds is not None and self.seconds <= 0):
             raise ValueError("a search's budget must be positive")
 
 
@@ -125,6 +128,8 @@ class TreeSearch(ABC):
         those of the last call, wherever they stand in the batch, if their moves are known.
         ``nodes`` bounds a tree's memory when only time bounds the search; about 130 bytes each.
         """
+        if budget.simulations == 0:
+            raise ValueError("a tree search needs at least one simulation")
         for position in positions:
             if position.geometry != self.geometry:
                 raise ValueError("this search was made for a board of another shape")

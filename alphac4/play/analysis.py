@@ -3,18 +3,18 @@
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from alphac4.arena.players import NetworkPlayer, UctPlayer
-from alphac4.arena.specifications import parse_player
+from alphac4.arena.players import SearchingPlayer
+from alphac4.arena.specifications import parse_searching_player
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import Budget, TreeSearch
+from alphac4.mcts.results import NodeView, SearchResult
+from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL
 from alphac4.solver import shared_solver
 from alphac4.solver.solver import best_columns, moves_to_end
@@ -99,13 +99,17 @@ class Analyst:
     """Searches positions for a person who watches: in slices, so that it can report and be stopped.
 
     The tree is kept between calls as long as one position follows from the last. One call at a time; others wait.
+
+    Raises:
+        ValueError: for a player that does not keep its trees, and so would begin anew with every slice.
     """
 
-    def __init__(self, player: NetworkPlayer | UctPlayer) -> None:
+    def __init__(self, player: SearchingPlayer) -> None:
+        if player.reuse != "trees":
+            raise ValueError(f"{player.name} begins every search anew; analysis needs a player that keeps its trees")
         self.name = player.name
-        self.budget = player.budget or Budget(simulations=1)
-        self._search: TreeSearch = player.tree_search
-        self._search.reuse = "trees"
+        self.budget = Budget(simulations=1) if player.budget.simulations == 0 else player.budget
+        self._player = player
         self._searched: Position | None = None
         self._lock = threading.Lock()
 
@@ -118,27 +122,26 @@ class Analyst:
         Raises:
             ValueError: if there is no such player, or it searches no tree.
         """
-        player = parse_player(
-            specification, rng=np.random.default_rng(seed), geometry=geometry, batch_size=1, threads=threads
-        )
-        if not isinstance(player, UctPlayer | NetworkPlayer):
-            raise ValueError(f"{specification!r} searches no tree; analysis takes a checkpoint or uct")
-        return cls(player)
+        rng = np.random.default_rng(seed)
+        return cls(parse_searching_player(specification, rng=rng, geometry=geometry, threads=threads, reuse="trees"))
 
-    def warm_up(self) -> None:
-        """Load whatever the first search needs, so that it does not pay for it."""
+    def warm_up(self, geometry: Geometry = STANDARD) -> None:
+        """Load whatever the first search on a board needs, so that it does not pay for it."""
         with self._lock:
-            self._search.search([Position.from_moves("", self._search.geometry)], Budget(simulations=2))
+            self._player.search([Position(geometry=geometry)], Budget(simulations=2))
 
     @property
     def searched(self) -> Position | None:
         """The position that the tree belongs to."""
         return self._searched
 
-    @property
-    def search(self) -> TreeSearch:
-        """The search with its tree, for looking at nodes."""
-        return self._search
+    def node(self, path: Sequence[int]) -> NodeView:
+        """The node of the tree that the 0-based columns ``path`` lead to.
+
+        Raises:
+            ValueError: if the tree does not reach that far.
+        """
+        return self._player.node(0, path)
 
     def analyze(
         self,
@@ -160,7 +163,7 @@ class Analyst:
                 if budget.simulations is not None:
                     size = min(size, budget.simulations - done)
                 before = time.perf_counter()
-                result = self._search.search([position], Budget(simulations=size))
+                result = self._player.search([position], Budget(simulations=size))
                 now = time.perf_counter()
                 ran = int(result.simulations[0])
                 done += ran

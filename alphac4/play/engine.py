@@ -115,7 +115,7 @@ class Engine:
 
     def _on_isready(self, _arguments: list[str]) -> None:
         if self._thread is None or not self._thread.is_alive():
-            self._loaded().warm_up()
+            self._loaded().warm_up(self.geometry)
         self._write("readyok")
 
     def _on_newgame(self, _arguments: list[str]) -> None:

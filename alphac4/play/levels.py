@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alphac4.arena.networks import load_network
 from alphac4.arena.players import NetworkPlayer, Player
 from alphac4.arena.solver_player import SolverPlayer
-from alphac4.arena.specifications import load_player_checkpoint, split_checkpoint
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
 
@@ -51,19 +51,15 @@ def level_player(level: Level, network: str, rng: np.random.Generator) -> Player
     """A level's player, with the network of a specification such as "best" or FILE.safetensors.
 
     Raises:
-        PlayerError: for a checkpoint that cannot be used.
-        ValueError: for a specification that names no network.
+        PlayerError: for a specification that names no checkpoint, or one that cannot be used.
     """
-    path, _ = split_checkpoint(network)
-    if path is None:
-        raise ValueError(f"levels need a network, such as best or FILE.safetensors, not {network!r}")
-    checkpoint = load_player_checkpoint(path)
+    name, checkpoint = load_network(network)
     if level.perfect:
         return SolverPlayer(rng, checkpoint.geometry)
     return NetworkPlayer(
-        f"{path.stem}, {level.name}",
+        f"{name}, {level.name}",
         Evaluator(checkpoint.network, batch_size=1),
-        Budget(simulations=level.simulations) if level.simulations else None,
+        Budget(simulations=level.simulations),
         rng,
         checkpoint.geometry,
         temperature=level.temperature,

@@ -19,12 +19,12 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from alphac4.arena.networks import load_network
 from alphac4.arena.players import NetworkPlayer, Player
 from alphac4.arena.solver_player import SolverPlayer
-from alphac4.arena.specifications import load_player_checkpoint, split_checkpoint
 from alphac4.game import Geometry, Position
 from alphac4.machine import cores
-from alphac4.mcts.search import Budget
+from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.evaluator import Evaluator
 from alphac4.play.analysis import Analysis, Analyst, exact
 from alphac4.play.levels import LEVELS, find_level
@@ -59,11 +59,7 @@ class Table:
     """What all visitors share: the network, and a search tree for each session. Safe to call from several threads."""
 
     def __init__(self, network: str) -> None:
-        path, _ = split_checkpoint(network)
-        if path is None:
-            raise ValueError(f"the page needs a network, such as best or FILE.safetensors, not {network!r}")
-        checkpoint = load_player_checkpoint(path)
-        self.name = path.stem
+        self.name, checkpoint = load_network(network)
         self.geometry: Geometry = checkpoint.geometry
         self._evaluator = Evaluator(checkpoint.network, batch_size=1, threads=1)
         self._analysts: OrderedDict[str, Analyst] = OrderedDict()
@@ -74,7 +70,7 @@ class Table:
         """The session's own, with its tree."""
         with self._lock:
             if session not in self._analysts:
-                self._analysts[session] = Analyst(self._network(Budget(simulations=1), 0.0))
+                self._analysts[session] = Analyst(self._network(1, reuse="trees"))
                 while len(self._analysts) > MOST_SESSIONS:
                     self._analysts.popitem(last=False)
             self._analysts.move_to_end(session)
@@ -85,13 +81,14 @@ class Table:
         level = find_level(level_name)
         player: Player = SolverPlayer(np.random.default_rng(self._seed()), self.geometry)
         if not level.perfect:
-            budget = Budget(simulations=level.simulations) if level.simulations else None
-            player = self._network(budget, level.temperature)
+            player = self._network(level.simulations, level.temperature)
         return player.choose([position])[0], level.name
 
-    def _network(self, budget: Budget | None, temperature: float) -> NetworkPlayer:
-        rng = np.random.default_rng(self._seed())
-        return NetworkPlayer(self.name, self._evaluator, budget, rng, self.geometry, temperature=temperature)
+    def _network(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
+        budget, rng = Budget(simulations=simulations), np.random.default_rng(self._seed())
+        return NetworkPlayer(
+            self.name, self._evaluator, budget, rng, self.geometry, temperature=temperature, reuse=reuse
+        )
 
     def _seed(self) -> int:
         return int(self._rng.integers(2**63))
@@ -174,7 +171,7 @@ class WebApplication:
             raise RequestError("path must be a list of columns")
         if analyst.searched != position:
             raise RequestError("analyse this position first")
-        view = analyst.search.node(0, path)
+        view = analyst.node(path)
         columns = [
             {
                 "column": column,
