@@ -1,3 +1,6 @@
+import signal
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import pytest
 from alphac4.game.position import Outcome, Position
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.solver import FULL_COLUMN, Solver, analyze, best_columns, moves_to_end, no_known_scores, solve
+from alphac4.solver import solver as solver_module
 
 SAMPLE = Path(__file__).parent / "data" / "solver_sample.columns"
 SEARCHED_FAST = 16  # plies from which a position of the sample takes milliseconds
@@ -88,6 +92,49 @@ def test_threads_may_share_a_solver(late: list[tuple[Position, list[int | None]]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(shared.analyze, (position for position, _ in late)))
     assert found == [scores for _, scores in late]
+
+
+@pytest.mark.parametrize("nodes", [1, 7, 1000])
+def test_a_search_that_pauses_is_the_same_search(
+    nodes: int, late: list[tuple[Position, list[int | None]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often it pauses it finds the same scores, and searches the very same number of nodes."""
+    positions = late[: max(2, nodes // 20)]
+    whole, pausing = Solver(book=no_known_scores()), Solver(book=no_known_scores())
+    for position, scores in positions:
+        assert whole.analyze(position) == scores
+    monkeypatch.setattr(solver_module, "SLICE_NODES", nodes)
+    pauses: list[int] = []
+    for position, scores in positions:
+        assert pausing.analyze(position, lambda: pauses.append(1)) == scores
+    assert pausing.nodes == whole.nodes
+    assert len(pauses) >= whole.nodes // nodes
+
+
+def test_what_a_pause_raises_ends_the_search_and_keeps_what_is_proven() -> None:
+    """The empty board without a book takes minutes; a later call goes on with a table that is no longer empty."""
+    solver = Solver(book=no_known_scores())
+
+    def stop() -> None:
+        raise TimeoutError
+
+    started = time.perf_counter()
+    with pytest.raises(TimeoutError):
+        solver.analyze(Position(), stop)
+    assert time.perf_counter() - started < 5
+    assert 0 < solver.nodes <= 2 * solver_module.SLICE_NODES
+    assert np.count_nonzero(solver._table.entries) > 0
+
+
+def test_ctrl_c_interrupts_a_search() -> None:
+    """The signal arrives while compiled code runs, and is seen at the next pause."""
+    timer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    started = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        Solver(book=no_known_scores()).analyze(Position())
+    assert time.perf_counter() - started < 5
+    timer.join()
 
 
 def test_batches_equal_single_calls(solver: Solver, late: list[tuple[Position, list[int | None]]]) -> None:

@@ -9,7 +9,16 @@ from alphac4.compiled import compiled
 from alphac4.game import rules
 from alphac4.game.rules import Geometry
 from alphac4.solver.bits import count_bits
-from alphac4.solver.search import Layout, Stack, exceeds, layout_with_pointer, make_stack, position_key
+from alphac4.solver.search import (
+    PAUSED,
+    UNPAUSED,
+    Layout,
+    Stack,
+    exceeds,
+    layout_with_pointer,
+    make_stack,
+    position_key,
+)
 from alphac4.solver.table import Table, with_pointer
 from alphac4.solver.threats import non_losing
 
@@ -58,7 +67,7 @@ def score_position(
     occupied: np.uint64,
     weak: bool,
 ) -> int:
-    """The exact score for the side to move; with ``weak`` only its sign is right.
+    """The exact score for the side to move, with ``weak`` only its sign is right; `PAUSED` if the search has paused.
 
     A finished position scores as its last move did: ``-((cells + 2 - plies) // 2)`` if that won, 0 for a full board.
     """
@@ -90,6 +99,8 @@ def score_position(
     low, high = -((cells - 2 - plies) // 2), (cells - 1 - plies) // 2
     if weak:
         low, high = max(low, -1), min(high, 1)
+    if stack.paused[0] != UNPAUSED:
+        low, high = stack.window[0], stack.window[1]
     while low < high:
         threshold = low + (high - low) // 2
         if threshold <= 0 and low // 2 < threshold:
@@ -97,6 +108,9 @@ def score_position(
         elif threshold >= 0 and high // 2 > threshold:
             threshold = high // 2
         bound = exceeds(geometry, layout, table, stack, own, occupied, moves, threshold, mirror_empties)
+        if bound == PAUSED:
+            stack.window[0], stack.window[1] = low, high
+            return PAUSED
         if bound > threshold:
             low = max(low, bound)
         else:
@@ -116,18 +130,21 @@ def score_batch(
     occupied: npt.NDArray[np.uint64],
     weak: bool,
     scores: npt.NDArray[np.int8],
+    start: int,
 ) -> int:
-    """`score_position` of each position [B] into ``scores`` [B]; returns how many nodes were searched.
+    """`score_position` of each position [B] from ``start`` on into ``scores`` [B]; how many are done.
 
-    ``words`` and ``integers`` are the working memory: `stack_size` elements each, zero at first.
+    Those are fewer than all if the search has paused; with ``start`` set to their number, it goes on.
+    ``words`` and ``integers`` are the working memory as `make_memory` makes it.
     """
     stack = make_stack(geometry, words, integers)
     pointed_table, pointed_layout = with_pointer(table), layout_with_pointer(layout)
-    for index in range(len(own)):
-        scores[index] = score_position(
-            geometry, pointed_layout, pointed_table, known, stack, own[index], occupied[index], weak
-        )
-    return int(integers[0])
+    for index in range(start, len(own)):
+        score = score_position(geometry, pointed_layout, pointed_table, known, stack, own[index], occupied[index], weak)
+        if score == PAUSED:
+            return index
+        scores[index] = score
+    return len(own)
 
 
 @compiled
@@ -142,23 +159,27 @@ def score_columns_batch(
     occupied: npt.NDArray[np.uint64],
     weak: bool,
     scores: npt.NDArray[np.int8],
+    start: int,
 ) -> int:
-    """The score of each move for the side to move into ``scores`` [B, A]; returns how many nodes were searched.
+    """The score of each move from the ``start``-th of B x A on into ``scores`` [B, A]; how many are done.
 
-    ``words`` and ``integers`` are the working memory: `stack_size` elements each, zero at first.
+    Those are fewer than all if the search has paused; with ``start`` set to their number, it goes on.
+    ``words`` and ``integers`` are the working memory as `make_memory` makes it.
     A column that is full, or any column once the game is over, gets `FULL_COLUMN`.
     """
     stack = make_stack(geometry, words, integers)
     pointed_table, pointed_layout = with_pointer(table), layout_with_pointer(layout)
-    for index in range(len(own)):
+    for cell in range(start, scores.size):
+        index, column = cell // geometry.columns, cell % geometry.columns
         mine, stones = own[index], occupied[index]
-        over = rules.has_run(geometry, mine) or rules.has_run(geometry, mine ^ stones)
-        for column in range(geometry.columns):
-            landing = rules.landing_cell(geometry, stones, column)
-            if over or landing == _NONE:
-                scores[index, column] = FULL_COLUMN
-                continue
-            scores[index, column] = -score_position(
-                geometry, pointed_layout, pointed_table, known, stack, mine ^ stones, stones | landing, weak
-            )
-    return int(integers[0])
+        landing = rules.landing_cell(geometry, stones, column)
+        if landing == _NONE or rules.has_run(geometry, mine) or rules.has_run(geometry, mine ^ stones):
+            scores[index, column] = FULL_COLUMN
+            continue
+        score = score_position(
+            geometry, pointed_layout, pointed_table, known, stack, mine ^ stones, stones | landing, weak
+        )
+        if score == PAUSED:
+            return cell
+        scores[index, column] = -score
+    return int(scores.size)

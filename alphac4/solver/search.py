@@ -22,6 +22,9 @@ from alphac4.solver.bits import count_bits, lowest_bit, offset, pointer, prefetc
 from alphac4.solver.table import UNBOUNDED, Table, bounds, slot_and_tag, tighten
 from alphac4.solver.threats import follow_up_score, non_losing, upper_of_pairs
 
+PAUSED = -1000  # returned by `exceeds` in place of a bound when the nodes it may search are used up
+UNPAUSED = -1  # in `Stack.paused`
+
 # Chosen by node counts and times on the first positions of Pons's begin-medium and middle-medium sets.
 TABLE_EMPTIES = 8  # positions with fewer empty cells are searched again sooner than found in memory
 PROBE_EMPTIES = 8  # from here on every child is looked up before any is searched
@@ -31,6 +34,7 @@ CENTRE_WEIGHT = 8
 
 Words = npt.NDArray[np.uint64]  # in compiled code often a pointer to its first element
 Integers = npt.NDArray[np.int64]
+NODES, LIMIT, PAUSED_AT, WINDOW, _COUNTERS = 0, 1, 2, 3, 5  # where the counters lie in a stack's integers
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
 
@@ -47,18 +51,29 @@ class Stack(NamedTuple):
     replies: Words  # [D * A] the opponent's non-losing cells then
     ranks: Integers  # [D * A] larger is searched earlier
     nodes: Integers  # [1] positions whose moves were generated, a running total
+    limit: Integers  # [1] the total at which the search pauses
+    paused: Integers  # [1] the depth at which it has paused, or `UNPAUSED`
+    window: Integers  # [2] the bounds of the score that was being bisected when it paused
 
 
 def stack_size(geometry: Geometry) -> int:
     """How many 8-byte elements the arrays behind a `Stack` have, each for words and for integers."""
-    return (geometry.cells + 1) * (4 + 2 * geometry.columns)
+    return _COUNTERS + (geometry.cells + 1) * (4 + 2 * geometry.columns)
+
+
+def make_memory(geometry: Geometry) -> tuple[Words, Integers]:
+    """The arrays behind a `Stack`, at its beginning; the limit of nodes is still to be set."""
+    size = stack_size(geometry)
+    words, integers = np.zeros(size, np.uint64), np.zeros(size, np.int64)
+    integers[PAUSED_AT] = UNPAUSED
+    return words, integers
 
 
 @compiled
 def make_stack(geometry: Geometry, words: Words, integers: Integers) -> Stack:
-    """A stack deep and wide enough for any position, in arrays of `stack_size` elements that outlive it.
+    """A stack deep and wide enough for any position, in arrays of `make_memory` that outlive it.
 
-    ``integers`` starts with the node count.
+    ``integers`` starts with the counters: nodes, limit, paused, and the two of the window.
     """
     depths = geometry.cells + 1
     wide = depths * geometry.columns
@@ -67,13 +82,16 @@ def make_stack(geometry: Geometry, words: Words, integers: Integers) -> Stack:
     return Stack(
         word_start,
         offset(word_start, depths),
-        offset(integer_start, 1),
-        offset(integer_start, 1 + depths),
-        offset(integer_start, 1 + 2 * depths),
+        offset(integer_start, _COUNTERS),
+        offset(integer_start, _COUNTERS + depths),
+        offset(integer_start, _COUNTERS + 2 * depths),
         offset(word_start, 2 * depths),
         offset(word_start, 2 * depths + wide),
-        offset(integer_start, 1 + 3 * depths),
+        offset(integer_start, _COUNTERS + 3 * depths),
         integer_start,
+        offset(integer_start, LIMIT),
+        offset(integer_start, PAUSED_AT),
+        offset(integer_start, WINDOW),
     )
 
 
@@ -237,11 +255,25 @@ def exceeds(
 
     ``moves``: the non-losing cells, at least one. The side to move cannot win at once; three cells or more are empty.
     Positions with at least ``mirror_empties`` empty cells share their table entry with their mirror image.
+
+    Once the stack's limit of nodes is reached the search pauses and returns `PAUSED`: called again with the same
+    arguments, the same stack and a higher limit it goes on as if it had not paused.
     """
     depth = 0
     alpha = threshold  # of the node at hand: it flips with the side to move
+    if stack.paused[0] != UNPAUSED:
+        depth = stack.paused[0]
+        stack.paused[0] = UNPAUSED
+        own, occupied = stack.own[depth], stack.occupied[depth]
+        if depth > 0:
+            moves = stack.replies[(depth - 1) * geometry.columns + stack.following[depth - 1] - 1]
+        if depth % 2 == 1:
+            alpha = -alpha - 1
     empties = geometry.cells - count_bits(occupied)
     while True:
+        if stack.nodes[0] >= stack.limit[0]:
+            stack.own[depth], stack.occupied[depth], stack.paused[0] = own, occupied, depth
+            return PAUSED
         # Arrive at a node: its children, or a value at once.
         count = expand(geometry, layout, stack, depth, own, occupied, moves)
         stack.following[depth] = 0

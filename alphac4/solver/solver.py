@@ -1,6 +1,6 @@
 """The exact solver as an object that keeps its transposition table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -10,11 +10,13 @@ from alphac4.game.position import Outcome, Position
 from alphac4.game.rules import STANDARD, Geometry
 from alphac4.solver.book import packaged_book
 from alphac4.solver.exact import FULL_COLUMN, KnownScores, score_batch, score_columns_batch
-from alphac4.solver.search import make_layout, stack_size
+from alphac4.solver.search import LIMIT, NODES, Integers, Words, make_layout, make_memory
 from alphac4.solver.table import make_table
 
 DEFAULT_TABLE_BITS = 22
+SLICE_NODES = 1 << 18  # searched between two pauses: some hundredths of a second
 
+OnPause = Callable[[], None]
 Scores = npt.NDArray[np.int8]
 Stones = npt.NDArray[np.uint64]
 
@@ -26,8 +28,9 @@ class Solver:
     win with the next stone; negative mirrored. A finished position scores as its last move did: -18 for the side to
     move after the fastest win on the standard board, 0 if the board is full.
 
-    What one call proves speeds up later ones. Batches release the interpreter's lock, and threads may share a solver. A
-    search cannot be interrupted from Python.
+    What one call proves speeds up later ones. Batches release the interpreter's lock, and threads may share a solver.
+    A search pauses some dozens of times a second, so that Ctrl-C interrupts it; so does whatever the ``on_pause`` of
+    `analyze` raises then. What was proven until there stays in the table.
 
     Args:
         geometry: the board; positions on another are refused.
@@ -67,9 +70,13 @@ class Solver:
         """Win, draw or loss with best play, which takes less search than the score."""
         return Outcome(int(self.solve_outcome_batch(*self._stones(position))[0]))
 
-    def analyze(self, position: Position) -> list[int | None]:
-        """The score of each column's move for the side that makes it; None where a move is not possible."""
-        return _by_column(self.analyze_batch(*self._stones(position))[0])
+    def analyze(self, position: Position, on_pause: OnPause | None = None) -> list[int | None]:
+        """The score of each column's move for the side that makes it; None where a move is not possible.
+
+        ``on_pause`` is called some dozens of times a second; what it raises ends the search.
+        """
+        own, occupied = self._stones(position)
+        return _by_column(self._score_columns(own, occupied, weak=False, on_pause=on_pause)[0])
 
     def analyze_outcome(self, position: Position) -> list[int | None]:
         """Like `analyze`, with 1, 0, -1 for win, draw and loss, which takes less search."""
@@ -95,24 +102,38 @@ class Solver:
     def _score(self, own: Stones, occupied: Stones, *, weak: bool) -> Scores:
         own, occupied = _checked(own, occupied)
         scores = np.empty(len(own), np.int8)
-        words, integers = self._working_memory()
-        self.nodes += score_batch(
-            self.geometry, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores
+        self._search(
+            lambda words, integers, start: score_batch(
+                self.geometry, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores, start
+            ),
+            scores.size,
         )
         return scores
 
-    def _score_columns(self, own: Stones, occupied: Stones, *, weak: bool) -> Scores:
+    def _score_columns(self, own: Stones, occupied: Stones, *, weak: bool, on_pause: OnPause | None = None) -> Scores:
         own, occupied = _checked(own, occupied)
         scores = np.empty((len(own), self.geometry.columns), np.int8)
-        words, integers = self._working_memory()
-        self.nodes += score_columns_batch(
-            self.geometry, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores
+        self._search(
+            lambda words, integers, start: score_columns_batch(
+                self.geometry, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores, start
+            ),
+            scores.size,
+            on_pause,
         )
         return scores
 
-    def _working_memory(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-        size = stack_size(self.geometry)
-        return np.zeros(size, np.uint64), np.zeros(size, np.int64)
+    def _search(self, go_on: Callable[[Words, Integers, int], int], size: int, on_pause: OnPause | None = None) -> None:
+        """Let ``go_on`` find all ``size`` scores, with a pause after each slice, where Python sees signals."""
+        words, integers = make_memory(self.geometry)
+        done = 0
+        try:
+            while done < size:
+                integers[LIMIT] = integers[NODES] + SLICE_NODES
+                done = go_on(words, integers, done)
+                if on_pause is not None:
+                    on_pause()
+        finally:
+            self.nodes += int(integers[NODES])
 
     def _stones(self, position: Position) -> tuple[Stones, Stones]:
         if position.geometry != self.geometry:
