@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -11,19 +9,29 @@ pytest.importorskip("httpx")
 
 from starlette.testclient import TestClient
 
-from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.play.levels import LEVELS
-from alphac4.play.web import app
-from alphac4.play.web.app import Table, WebApplication
+from alphac4.play.web import app, search_service
+from alphac4.play.web.access import AccessRules
+from alphac4.play.web.app import WebApplication
+from alphac4.play.web.search_service import SearchService
+from alphac4.play.web.work_queue import Stop
 
 SESSION = "a-session-of-tests"
+JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[TestClient]:
+def application() -> Iterator[WebApplication]:
+    """The page over the small network."""
+    application = WebApplication(SearchService("fast"), AccessRules(names=frozenset({"testserver"})))
+    yield application
+    application.close()
+
+
+@pytest.fixture(scope="module")
+def client(application: WebApplication) -> Iterator[TestClient]:
     """A browser without a screen."""
-    application = WebApplication(Table("fast"), ["testserver"])
     with TestClient(application.starlette) as client:
         yield client
 
@@ -69,7 +77,8 @@ def test_a_whole_game_is_played(client: TestClient) -> None:
     while position.outcome() is None:
         level = ("beginner", "club")[position.plies % 2]
         answer = client.post("/api/move", json={"moves": position.moves, "level": level}).json()
-        position = position.play(answer["column"])
+        position = position.play(answer["column"])  # raises if the rules forbid it
+    assert position.plies >= 7
 
 
 def test_an_analysis_ends_finished_with_what_was_asked(client: TestClient) -> None:
@@ -98,51 +107,99 @@ def test_the_solver_answers(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    ("path", "body", "status"),
     [
-        ("move", b"not json"),
-        ("move", b"[1]"),
-        ("move", b'{"moves": 4, "level": "club"}'),
-        ("move", b'{"moves": "49", "level": "club"}'),
-        ("move", b'{"moves": "1122334", "level": "club"}'),
-        ("move", b'{"moves": "4", "level": "god"}'),
-        ("move", b'{"moves": "' + b"1" * 5000 + b'"}'),
-        ("move", b"[" * 4000),
-        ("analyze", b'{"moves": "4", "simulations": 0, "session": "abcdefgh"}'),
-        ("analyze", b'{"moves": "4", "simulations": 1e9, "session": "abcdefgh"}'),
-        ("analyze", b'{"moves": "4", "session": "../../etc"}'),
-        ("exact", b"{}"),
+        ("move", b"not json", 400),
+        ("move", b"[1]", 400),
+        ("move", b'{"moves": 4, "level": "club"}', 400),
+        ("move", b'{"moves": "49", "level": "club"}', 400),
+        ("move", b'{"moves": "1122334", "level": "club"}', 400),
+        ("move", b'{"moves": "4", "level": "god"}', 400),
+        ("move", b'{"moves": "' + b"1" * 5000 + b'"}', 413),
+        ("move", b"[" * 4000, 400),
+        ("analyze", b'{"moves": "4", "simulations": 0, "session": "abcdefgh"}', 400),
+        ("analyze", b'{"moves": "4", "simulations": true, "session": "abcdefgh"}', 400),
+        ("analyze", b'{"moves": "4", "simulations": 1e9, "session": "abcdefgh"}', 400),
+        ("analyze", b'{"moves": "4", "session": "../../etc"}', 400),
+        ("exact", b"{}", 400),
     ],
 )
-def test_bad_requests_are_one_line_of_json(client: TestClient, path: str, body: bytes) -> None:
-    """Status 400, never 500."""
-    response = client.post(f"/api/{path}", content=body)
-    assert response.status_code == 400
+def test_bad_requests_are_one_line_of_json(client: TestClient, path: str, body: bytes, status: int) -> None:
+    """Never status 500."""
+    response = client.post(f"/api/{path}", content=body, headers=JSON)
+    assert response.status_code == status
     assert "\n" not in response.json()["error"]
 
 
-def test_foreign_hosts_are_refused(client: TestClient) -> None:
-    """A page elsewhere cannot reach the server under a name of its own."""
-    assert client.get("/", headers={"host": "evil.example"}).status_code == 400
-
-
 def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one longest unused goes first."""
-    monkeypatch.setattr(app, "MOST_SESSIONS", 2)
-    table = Table("fast")
-    first = table.analyst("session-1")
-    table.analyst("session-2")
-    assert table.analyst("session-1") is first
-    table.analyst("session-3")
-    assert table.analyst("session-1") is first
-    assert len(table._analysts) == 2
+    """The one longest unused goes first: its tree is forgotten, the others' are not."""
+    monkeypatch.setattr(search_service, "MOST_SESSIONS", 2)
+    service = SearchService("fast")
+
+    def grow(session: str) -> None:
+        service.analyze(session, Position(), 5, Stop(), lambda _analysis: None)
+
+    for session in ("session-1", "session-2"):
+        grow(session)
+    service.node("session-1", Position(), [])
+    grow("session-3")
+    assert service.node("session-1", Position(), []).visits.sum() > 0
+    with pytest.raises(ValueError, match="analyse this position first"):
+        service.node("session-2", Position(), [])
 
 
-def test_too_many_searches_are_told(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Status 503."""
-    monkeypatch.setattr(app, "MOST_WAITING", 0)
-    assert client.post("/api/move", json={"moves": "", "level": "club"}).status_code == 503
-    assert client.post("/api/analyze", json={"moves": "", "session": SESSION}).status_code == 503
+def test_too_many_searches_are_told(application: WebApplication, client: TestClient) -> None:
+    """Status 503 before an answer has begun, for the solver and for searches alike."""
+    queues = (application._searches, application._exact_searches)
+    places = [queue.places for queue in queues]
+    try:
+        for queue in queues:
+            queue.places = 0
+        assert client.post("/api/move", json={"moves": "", "level": "club"}).status_code == 503
+        assert client.post("/api/move", json={"moves": "", "level": "perfect"}).status_code == 503
+        assert client.post("/api/exact", json={"moves": "44"}).status_code == 503
+        assert client.post("/api/analyze", json={"moves": "", "session": SESSION}).status_code == 503
+    finally:
+        for queue, number in zip(queues, places, strict=True):
+            queue.places = number
+
+
+def test_the_solver_has_a_time_limit_and_gives_its_place_back(
+    application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A position that takes minutes is given up with status 504; the next question is answered."""
+    monkeypatch.setattr(app, "EXACT_SECONDS", 0.2)
+    answer = client.post("/api/exact", json={"moves": "7172737"[:5]})
+    assert answer.status_code == 504
+    assert "0.2 seconds" in answer.json()["error"]
+    assert not application._exact_searches._stops
+    assert client.post("/api/exact", json={"moves": "112233"}).status_code == 200
+
+
+def test_nobodys_search_waits_for_the_solver(client: TestClient) -> None:
+    """Every place of the solver is taken by positions that take minutes; a level still moves at once."""
+    early = [threading.Thread(target=lambda: client.post("/api/exact", json={"moves": "71717"})) for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "EXACT_SECONDS", 2.0)
+        for thread in early:
+            thread.start()
+        assert client.post("/api/move", json={"moves": "112233", "level": "strong"}).json()["column"] == 3
+        assert all(thread.is_alive() for thread in early)
+        for thread in early:
+            thread.join(60)
+
+
+def test_a_second_analysis_of_a_session_ends_the_first(client: TestClient) -> None:
+    """A session has one tree, so the first comes to its last line early, and says that it is not finished."""
+    lines: list[dict] = []
+    first = threading.Thread(target=lambda: lines.extend(analyses(client, "4", 20_000)))
+    first.start()
+    while not client.post("/api/node", json={"moves": "4", "path": [], "session": SESSION}).text.count("wait until"):
+        assert first.is_alive()
+    assert analyses(client, "44", 10)[-1]["finished"]
+    first.join(60)
+    assert not lines[-1]["finished"]
+    assert lines[-1]["simulations"] < 20_000
 
 
 def test_visitors_do_not_wait_for_one_another(client: TestClient) -> None:
@@ -153,26 +210,3 @@ def test_visitors_do_not_wait_for_one_another(client: TestClient) -> None:
     assert client.post("/api/move", json={"moves": "112233", "level": "strong"}).json()["column"] == 3
     assert thread.is_alive()
     thread.join(60)
-
-
-def test_the_command_serves_and_a_taken_port_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """A real server on a free port; a second one there ends with one line and exit code 2; Ctrl-C ends it."""
-    import signal
-    import urllib.request
-
-    command = [sys.executable, "-m", "alphac4.cli", "play", "--web", "--network", "fast", "--port", "0"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        address = server.stdout.readline().split()[2]
-        port = address.rstrip("/").rpartition(":")[2]
-        with urllib.request.urlopen(address + "api/setup", timeout=30) as response:
-            assert json.load(response)["columns"] == 7
-        assert main(["play", "--web", "--network", "fast", "--port", port]) == 2
-        error = capsys.readouterr().err
-        assert port in error
-        assert len(error.strip().splitlines()) == 1
-        server.send_signal(signal.SIGINT)
-        assert server.wait(20) in (0, 130)
-    finally:
-        server.kill()

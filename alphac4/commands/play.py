@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import tyro
@@ -49,6 +50,11 @@ class PlayOptions:
     """With --web: the address to listen on; the default is this machine only."""
     port: int = 8000
     """With --web: the port; 0 takes a free one."""
+    token: Literal["auto", "always", "never"] = "auto"
+    """With --web: whether the link carries a secret word without which the server does nothing; auto: where --host
+    lets others on the network connect."""
+    names: tuple[str, ...] = ()
+    """With --web: further names under which the server is reached, such as that of a proxy before it."""
     open: bool = False
     """With --web: open the page in the browser."""
     rows: int = 6
@@ -84,7 +90,14 @@ def run(options: PlayOptions) -> int:
     if options.simulations < 1:
         raise ValueError(f"--simulations must be at least 1, not {options.simulations}")
     if options.web:
-        serve(options.network, options.host, options.port, open_browser=options.open)
+        serve(
+            options.network,
+            options.host,
+            options.port,
+            token=options.token,
+            names=options.names,
+            open_browser=options.open,
+        )
         return 0
     board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
     named = tuple(name for name in (options.first, options.second) if name not in ("", HUMAN))

@@ -75,13 +75,13 @@ class ExactColumn:
         return f"{'wins' if self.score > 0 else 'loses'} in {self.moves} move{'s' if self.moves != 1 else ''}"
 
 
-def exact(position: Position) -> list[ExactColumn]:
+def exact(position: Position, on_pause: Callable[[], None] | None = None) -> list[ExactColumn]:
     """The solver's verdict on each move that can be made.
 
-    Positions with few stones that the opening book lacks take seconds, and the solver cannot be interrupted: call it
-    in a thread where somebody waits.
+    Positions with few stones that the opening book lacks take seconds to minutes: ``on_pause`` is called some dozens of
+    times a second meanwhile, and what it raises ends the search.
     """
-    scores = shared_solver(position.geometry).analyze(position)
+    scores = shared_solver(position.geometry).analyze(position, on_pause)
     best = best_columns(scores)
     return [
         ExactColumn(
@@ -130,18 +130,20 @@ class Analyst:
         with self._lock:
             self._player.search([Position(geometry=geometry)], Budget(simulations=2))
 
-    @property
-    def searched(self) -> Position | None:
-        """The position that the tree belongs to."""
-        return self._searched
-
-    def node(self, path: Sequence[int]) -> NodeView:
-        """The node of the tree that the 0-based columns ``path`` lead to.
+    def node(self, position: Position, path: Sequence[int]) -> NodeView:
+        """The node that the 0-based columns ``path`` lead to in the tree of the last analysis.
 
         Raises:
-            ValueError: if the tree does not reach that far.
+            ValueError: if that was of another position, is still under way, or does not reach that far.
         """
-        return self._player.node(0, path)
+        if not self._lock.acquire(blocking=False):
+            raise ValueError("wait until the analysis is finished")
+        try:
+            if self._searched != position:
+                raise ValueError("analyse this position first")
+            return self._player.node(0, path)
+        finally:
+            self._lock.release()
 
     def analyze(
         self,

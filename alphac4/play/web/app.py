@@ -1,41 +1,36 @@
-"""The web application: moves, live analysis, the search tree, the solver's verdict."""
+"""The web application's routes: moves, live analysis, the search tree, the solver's verdict."""
 
 import asyncio
 import json
-import re
-import threading
-from collections import OrderedDict
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
 
-from alphac4.arena.networks import load_network
-from alphac4.arena.players import NetworkPlayer, Player
-from alphac4.arena.solver_player import SolverPlayer
-from alphac4.game import Geometry, Position
 from alphac4.machine import cores
-from alphac4.mcts.search import Budget, Reuse
-from alphac4.nn.evaluator import Evaluator
-from alphac4.play.analysis import Analysis, Analyst, exact
+from alphac4.play.analysis import Analysis
 from alphac4.play.levels import LEVELS, find_level
+from alphac4.play.web import requests
+from alphac4.play.web.access import AccessControl, AccessRules
+from alphac4.play.web.requests import RequestError
+from alphac4.play.web.search_service import SearchService
+from alphac4.play.web.work_queue import Busy, Stop, Stopped, WorkQueue
 
 STATIC = Path(__file__).parent / "static"
-MOST_SESSIONS = 64  # search trees kept at a time; the one longest unused goes first
-MOST_WAITING = 32  # searches running or queued; beyond, the server says that it is busy
+MOST_SEARCHES = 32  # running or waiting; beyond, the server says that it is busy
+MOST_EXACT = 8  # the same for the solver, which has a queue and a thread of its own: nobody's search waits for it
+EXACT_SECONDS = 60.0
 MOST_SIMULATIONS = 20_000
-SIMULATIONS = 2000  # of an analysis
-MOST_BYTES = 4_096  # of a request
-SESSION = re.compile(r"[A-Za-z0-9_-]{8,64}")
+SIMULATIONS = 2000  # of an analysis, where the page does not say
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -43,97 +38,42 @@ HEADERS = {
     "Cache-Control": "no-cache",
 }
 
+STOPPED = "the search was stopped"
 
 T = TypeVar("T")
 
 
-class RequestError(ValueError):
-    """What is wrong with a request, in one line."""
-
-
-class Busy(Exception):  # noqa: N818 - a state, not an error
-    """Too many searches wait already."""
-
-
-class Table:
-    """What all visitors share: the network, and a search tree for each session. Safe to call from several threads."""
-
-    def __init__(self, network: str) -> None:
-        self.name, checkpoint = load_network(network)
-        self.geometry: Geometry = checkpoint.geometry
-        self._evaluator = Evaluator(checkpoint.network, batch_size=1, threads=1)
-        self._analysts: OrderedDict[str, Analyst] = OrderedDict()
-        self._lock = threading.Lock()
-        self._rng = np.random.default_rng()
-
-    def analyst(self, session: str) -> Analyst:
-        """The session's own, with its tree."""
-        with self._lock:
-            if session not in self._analysts:
-                self._analysts[session] = Analyst(self._network(1, reuse="trees"))
-                while len(self._analysts) > MOST_SESSIONS:
-                    self._analysts.popitem(last=False)
-            self._analysts.move_to_end(session)
-            return self._analysts[session]
-
-    def choose(self, level_name: str, position: Position) -> tuple[int, str]:
-        """A level's move, 0-based, and the player's name."""
-        level = find_level(level_name)
-        player: Player = SolverPlayer(np.random.default_rng(self._seed()), self.geometry)
-        if not level.perfect:
-            player = self._network(level.simulations, level.temperature)
-        return player.choose([position])[0], level.name
-
-    def _network(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
-        budget, rng = Budget(simulations=simulations), np.random.default_rng(self._seed())
-        return NetworkPlayer(
-            self.name, self._evaluator, budget, rng, self.geometry, temperature=temperature, reuse=reuse
-        )
-
-    def _seed(self) -> int:
-        return int(self._rng.integers(2**63))
-
-
 class WebApplication:
-    """The routes over one `Table`; searches run in threads, as many at a time as there are cores."""
+    """The routes over one `SearchService`; a search runs in a thread, and ends when its visitor leaves."""
 
-    def __init__(self, table: Table, hosts: list[str]) -> None:
-        self.table = table
-        self._running = asyncio.Semaphore(cores())
-        self._waiting = 0
+    def __init__(self, service: SearchService, rules: AccessRules) -> None:
+        self.service = service
+        self._searches = WorkQueue(cores(), MOST_SEARCHES)
+        self._exact_searches = WorkQueue(1, MOST_EXACT)
+        self._analyses: dict[str, Stop] = {}  # the one under way in each session
         self.starlette = Starlette(
             routes=[
                 Route("/", self._page),
-                Route("/api/setup", self._answering(self._setup), methods=["GET"]),
-                Route("/api/move", self._answering(self._move), methods=["POST"]),
-                Route("/api/exact", self._answering(self._exact), methods=["POST"]),
-                Route("/api/node", self._answering(self._node), methods=["POST"]),
-                Route("/api/analyze", self._answering(self._analyze), methods=["POST"]),
+                Route("/api/setup", _answering(self._setup), methods=["GET"]),
+                Route("/api/move", _answering(self._move), methods=["POST"]),
+                Route("/api/exact", _answering(self._exact), methods=["POST"]),
+                Route("/api/node", _answering(self._node), methods=["POST"]),
+                Route("/api/analyze", _answering(self._analyze), methods=["POST"]),
                 Mount("/static", StaticFiles(directory=STATIC)),
             ],
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
+            middleware=[Middleware(AccessControl, rules=rules)],
         )
 
-    def _answering(self, action: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        """Whatever is wrong with a request becomes one line of JSON."""
-
-        async def answer(request: Request) -> Response:
-            try:
-                response = await action(request)
-            except Busy:
-                response = JSONResponse({"error": "the server is busy, try again in a moment"}, 503)
-            except ValueError as error:
-                response = JSONResponse({"error": str(error)}, 400)
-            response.headers.update(HEADERS)
-            return response
-
-        return answer
+    def close(self) -> None:
+        """Stop every search; the server is about to end."""
+        self._searches.close()
+        self._exact_searches.close()
 
     async def _page(self, _request: Request) -> Response:
         return FileResponse(STATIC / "index.html", headers=HEADERS)
 
     async def _setup(self, _request: Request) -> Response:
-        geometry = self.table.geometry
+        geometry = self.service.geometry
         levels = [{"name": level.name, "about": level.about} for level in LEVELS]
         return JSONResponse(
             {
@@ -141,37 +81,36 @@ class WebApplication:
                 "columns": geometry.columns,
                 "run_length": geometry.run_length,
                 "levels": levels,
-                "network": self.table.name,
+                "network": self.service.name,
                 "simulations": SIMULATIONS,
                 "exact": True,
             }
         )
 
     async def _move(self, request: Request) -> Response:
-        body = await _read(request)
-        position = self._unfinished(body)
-        level = _text(body, "level")
-        find_level(level)
-        column, name = await self._search(lambda: self.table.choose(level, position))
-        return JSONResponse({"column": column, "player": name})
+        body = await requests.read_object(request)
+        position = requests.unfinished_position(body, self.service.geometry)
+        level = find_level(requests.text(body, "level"))
+        queue, stop = (self._exact_searches if level.perfect else self._searches), Stop(EXACT_SECONDS)
+        column = await _while_connected(
+            request, queue.submit(partial(self.service.choose, level, position, stop), stop), stop
+        )
+        return JSONResponse({"column": column, "player": level.name})
 
     async def _exact(self, request: Request) -> Response:
-        position = self._unfinished(await _read(request))
-        verdict = await self._search(lambda: exact(position))
+        position = requests.unfinished_position(await requests.read_object(request), self.service.geometry)
+        stop = Stop(EXACT_SECONDS)
+        verdict = await _while_connected(
+            request, self._exact_searches.submit(partial(self.service.exact, position, stop), stop), stop
+        )
         columns = [{"column": v.column, "score": v.score, "outcome": v.outcome, "best": v.best} for v in verdict]
         return JSONResponse({"columns": columns})
 
     async def _node(self, request: Request) -> Response:
         """A node of the session's tree, which the last analysis of this position has grown."""
-        body = await _read(request)
-        position = self._unfinished(body)
-        analyst = self.table.analyst(_session(body))
-        path = body.get("path")
-        if not isinstance(path, list) or not all(isinstance(step, int) for step in path):
-            raise RequestError("path must be a list of columns")
-        if analyst.searched != position:
-            raise RequestError("analyse this position first")
-        view = analyst.node(path)
+        body = await requests.read_object(request)
+        position = requests.unfinished_position(body, self.service.geometry)
+        view = self.service.node(requests.session(body), position, requests.columns(body, "path"))
         columns = [
             {
                 "column": column,
@@ -185,88 +124,118 @@ class WebApplication:
         return JSONResponse({"moves": view.position.moves, "value": view.value, "columns": columns})
 
     async def _analyze(self, request: Request) -> Response:
-        """Lines of JSON as the search goes on, the last one with ``finished``."""
-        body = await _read(request)
-        position = self._unfinished(body)
-        simulations = body.get("simulations", 800)
-        if not isinstance(simulations, int) or not 1 <= simulations <= MOST_SIMULATIONS:
-            raise RequestError(f"simulations must lie between 1 and {MOST_SIMULATIONS}")
-        analyst = self.table.analyst(_session(body))
-        if self._waiting >= MOST_WAITING:
-            raise Busy
-        stop = threading.Event()
-        loop = asyncio.get_running_loop()
-        lines: asyncio.Queue[Analysis | BaseException | None] = asyncio.Queue()
+        """Lines of JSON as the search goes on, the last one with ``finished``.
 
-        def put(item: Analysis | BaseException | None) -> None:
-            loop.call_soon_threadsafe(lines.put_nowait, item)
+        A session has one tree, so a second analysis ends the first one early.
+        """
+        body = await requests.read_object(request)
+        position = requests.unfinished_position(body, self.service.geometry)
+        simulations = requests.whole_number(body, "simulations", SIMULATIONS, MOST_SIMULATIONS)
+        session, stop = requests.session(body), Stop()
+        loop, analyses = asyncio.get_running_loop(), asyncio.Queue[Analysis | None]()
 
-        def work() -> None:
-            try:
-                put(analyst.analyze(position, Budget(simulations=simulations), stop=stop, on_progress=put))
-            except BaseException as error:  # carried to the stream
-                put(error)
-            put(None)
+        def on_progress(analysis: Analysis) -> None:
+            loop.call_soon_threadsafe(analyses.put_nowait, analysis)
 
-        async def stream() -> AsyncIterator[bytes]:
-            task = asyncio.ensure_future(self._search(work))
-            try:
-                while (item := await lines.get()) is not None:
-                    data = {"error": str(item)} if isinstance(item, BaseException) else item.to_dict()
-                    yield json.dumps(data).encode() + b"\n"
-            finally:  # also when the visitor has gone
-                stop.set()
-                await task
+        search = self._searches.submit(
+            lambda: self.service.analyze(session, position, simulations, stop, on_progress), stop
+        )
+        search.add_done_callback(lambda _search: analyses.put_nowait(None))
+        if session in self._analyses:
+            self._analyses[session].event.set()
+        self._analyses[session] = stop
+        search.add_done_callback(lambda _search: self._forget(session, stop))
+        return AnalysisResponse(analyses, search, stop)
 
-        return StreamingResponse(stream(), media_type="application/x-ndjson")
+    def _forget(self, session: str, stop: Stop) -> None:
+        if self._analyses.get(session) is stop:
+            del self._analyses[session]
 
-    async def _search(self, work: Callable[[], T]) -> T:
-        """Run in a thread once a core is free."""
-        if self._waiting >= MOST_WAITING:
-            raise Busy
-        self._waiting += 1
+
+class AnalysisResponse(StreamingResponse):
+    """Analyses as lines of JSON, as they come.
+
+    Args:
+        analyses: what has been found so far, then None at the end, however the search ended.
+        search: its result is the last line.
+        stop: ends it when the visitor has gone, also before the first line could be sent.
+    """
+
+    def __init__(
+        self, analyses: "asyncio.Queue[Analysis | None]", search: "asyncio.Future[Analysis]", stop: Stop
+    ) -> None:
+        super().__init__(self._lines(analyses, search), media_type="application/x-ndjson")
+        self._stop = stop
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send all lines."""
         try:
-            async with self._running:
-                return await run_in_threadpool(work)
+            await super().__call__(scope, receive, send)
         finally:
-            self._waiting -= 1
+            self._stop.event.set()
 
-    def _unfinished(self, body: dict[str, Any]) -> Position:
-        position = Position.from_moves(_text(body, "moves"), self.table.geometry)
-        if position.outcome() is not None:
-            raise RequestError("the game is over")
-        return position
+    @staticmethod
+    async def _lines(
+        analyses: "asyncio.Queue[Analysis | None]", search: "asyncio.Future[Analysis]"
+    ) -> AsyncIterator[bytes]:
+        while (analysis := await analyses.get()) is not None:
+            yield _line(analysis.to_dict())
+        error = STOPPED if search.cancelled() else search.exception()
+        # An error goes into the stream: the status has been sent long ago.
+        yield _line(search.result().to_dict() if error is None else {"error": str(error)})
 
 
-async def _read(request: Request) -> dict[str, Any]:
-    """The request's JSON object."""
-    data = b""
-    async for part in request.stream():
-        data += part
-        if len(data) > MOST_BYTES:
-            raise RequestError("the request is too long")
+def _answering(action: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """Whatever is wrong with a request becomes one line of JSON."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            response = await action(request)
+        except Busy:
+            response = _error("the server is busy, try again in a moment", 503)
+        except Stopped:
+            response = _error(STOPPED, 503)
+        except TimeoutError as error:
+            response = _error(str(error), 504)
+        except RequestError as error:
+            response = _error(str(error), error.status)
+        except ValueError as error:
+            response = _error(str(error), 400)
+        response.headers.update(HEADERS)
+        return response
+
+    return answer
+
+
+async def _while_connected(request: Request, search: "asyncio.Future[T]", stop: Stop) -> T:
+    """The result of a search, which is stopped as soon as the visitor has left."""
+
+    async def wait_for_leaving() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    leaving = asyncio.ensure_future(wait_for_leaving())
+    either: list[asyncio.Future[Any]] = [search, leaving]
     try:
-        body = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise RequestError("the request is not JSON") from error
-    if not isinstance(body, dict):
-        raise RequestError("the request must be a JSON object")
-    return body
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not search.done():
+            stop.event.set()
+            await asyncio.wait([search])
+        if search.cancelled():
+            raise Stopped
+        return search.result()
+    finally:
+        stop.event.set()
+        leaving.cancel()
 
 
-def _text(body: dict[str, Any], name: str) -> str:
-    value = body.get(name)
-    if not isinstance(value, str):
-        raise RequestError(f"{name} must be a string")
-    return value
+def _error(message: str, status: int) -> Response:
+    return JSONResponse({"error": message}, status)
 
 
-def _session(body: dict[str, Any]) -> str:
-    session = _text(body, "session")
-    if not SESSION.fullmatch(session):
-        raise RequestError("session must be 8 to 64 letters, digits, - or _")
-    return session
+def _line(data: object) -> bytes:
+    return json.dumps(data).encode() + b"\n"
 
 
 def _finite(number: float) -> float | None:
-    return float(number) if np.isfinite(number) else None
+    return float(number) if math.isfinite(number) else None

@@ -1,40 +1,84 @@
 """Serves the page until it is interrupted."""
 
 import contextlib
+import secrets
 import socket
 import webbrowser
+from typing import Literal
+
+MOST_PORT = 65_535
 
 
-def serve(network: str, host: str, port: int, *, open_browser: bool = False) -> None:
+def serve(
+    network: str,
+    host: str,
+    port: int,
+    *,
+    token: Literal["auto", "always", "never"] = "auto",
+    names: tuple[str, ...] = (),
+    open_browser: bool = False,
+) -> None:
     """Listen on ``host``, by default the loopback address only.
+
+    Args:
+        network: the network of the levels and the analysis.
+        host: the address to listen on.
+        port: 0 takes a free one.
+        token: whether the link carries a secret word without which nothing is answered; "auto" where others on the
+            network could connect.
+        names: further names under which the server is known.
+        open_browser: whether to open the page.
 
     Raises:
         RuntimeError: if the extra is not installed.
-        ValueError: if there is no such network.
+        ValueError: if there is no such network or port.
         OSError: naming the address, if it cannot be listened on.
     """
+    if not 0 <= port <= MOST_PORT:
+        raise ValueError(f"--port must lie between 0 and {MOST_PORT}, not {port}")
     try:
-        import uvicorn
-
-        from alphac4.play.web.app import Table, WebApplication
+        from alphac4.play.web.access import is_loopback, rules_for
+        from alphac4.play.web.app import WebApplication
+        from alphac4.play.web.http_server import HttpServer
+        from alphac4.play.web.search_service import SearchService
     except ImportError as error:
         raise RuntimeError(f"the page needs {error.name}: pip install 'alphac4[web]'") from error
-    table = Table(network)
+    listener = _listen(host, port)
+    with contextlib.closing(listener):
+        port = listener.getsockname()[1]
+        loopback = is_loopback(host)
+        word = secrets.token_urlsafe(16) if token == "always" or (token == "auto" and not loopback) else None
+        application = WebApplication(SearchService(network), rules_for(host, port, token=word, names=names))
+        link = f"http://{_shown_name(host)}:{port}/" + (f"?token={word}" if word else "")
+        print(f"playing at {link} (Ctrl-C ends)", flush=True)
+        if not loopback and word is None:
+            print("everybody on the network can use it: --token never", flush=True)
+        if open_browser:
+            webbrowser.open(link)
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn ends in order, then raises it again
+            HttpServer(application).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket, so that who reads the printed address can connect at once."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen()  # so that who reads the address can connect at once
+        listener.listen(512)
     except OSError as error:
         listener.close()
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
-    port = listener.getsockname()[1]
-    loopback = host in ("127.0.0.1", "::1", "localhost")
-    application = WebApplication(table, ["127.0.0.1", "localhost", "[::1]"] if loopback else ["*"])
-    shown = f"http://{'localhost' if loopback else host}:{port}/"
-    print(f"playing at {shown} (Ctrl-C ends)", flush=True)
-    if open_browser:
-        webbrowser.open(shown)
-    config = uvicorn.Config(application.starlette, log_level="warning", lifespan="off", timeout_graceful_shutdown=2)
-    with contextlib.suppress(KeyboardInterrupt):  # uvicorn ends in order, then raises it again
-        uvicorn.Server(config).run(sockets=[listener])
+    return listener
+
+
+def _shown_name(host: str) -> str:
+    """What to write into the link: where the server listens everywhere, the address that a phone can open."""
+    if host in ("127.0.0.1", "::1", "localhost"):
+        return "localhost" if host != "::1" else "[::1]"
+    if host in ("", "0.0.0.0", "::"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(("192.0.2.1", 9))  # sends nothing, but tells which address faces the network
+            return str(probe.getsockname()[0])
+        return "localhost"
+    return f"[{host}]" if ":" in host else host

@@ -11,6 +11,9 @@ class Remote {
       body: body && JSON.stringify({ ...body, session: this.session }),
       headers: body ? { "Content-Type": "application/json" } : {},
       signal,
+    }).catch((error) => {
+      if (error.name === "AbortError") throw error;
+      throw new Error("The server does not answer. Is it still running?");
     });
     if (!response.ok) {
       const { error } = await response.json().catch(() => ({ error: response.statusText }));

@@ -1,0 +1,68 @@
+"""The HTTP server: it waits for nobody, neither for a visitor who stalls nor, when it ends, for a search."""
+
+import asyncio
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from alphac4.play.web.app import WebApplication
+
+STALL_SECONDS = 10.0  # without a whole request head, or without reading what was sent
+CHECK_SECONDS = 1.0
+MOST_CONNECTIONS = 800  # at a time; systems often allow a process 1,024 open files
+
+
+class ImpatientProtocol(H11Protocol):
+    """uvicorn's HTTP, which on its own waits for ever for the rest of a request, and for a reader who does not read."""
+
+    _next_check: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to watch, unless there are too many connections already."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+            return
+        self._lively = self.loop.time()
+        self._next_check = self.loop.call_later(CHECK_SECONDS, self._check)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Watch no longer."""
+        if self._next_check is not None:
+            self._next_check.cancel()
+        super().connection_lost(exc)
+
+    def _check(self) -> None:
+        """End the connection if it has stalled for long; what the application is at is not the visitor's fault."""
+        cycle: Any = self.cycle
+        between_requests = cycle is None or cycle.response_complete
+        if not between_requests and not self.flow.write_paused:
+            self._lively = self.loop.time()
+        elif self.loop.time() - self._lively > STALL_SECONDS:
+            self.transport.abort()  # `close` would wait until everything is read
+            return
+        self._next_check = self.loop.call_later(CHECK_SECONDS, self._check)
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn with an application whose searches end at the first Ctrl-C."""
+
+    def __init__(self, application: WebApplication) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application.starlette,
+                http=ImpatientProtocol,
+                ws="none",
+                log_level="error",
+                lifespan="off",
+                timeout_graceful_shutdown=2,
+            )
+        )
+        self._application = application
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called on Ctrl-C and when the process is asked to end."""
+        self._application.close()
+        super().handle_exit(sig, frame)

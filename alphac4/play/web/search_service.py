@@ -1,0 +1,75 @@
+"""What all visitors of the page share: the network, the solver, and a search tree for each session."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from alphac4.arena.networks import load_network
+from alphac4.arena.players import NetworkPlayer
+from alphac4.game import Geometry, Position
+from alphac4.mcts.results import NodeView
+from alphac4.mcts.search import Budget, Reuse
+from alphac4.nn.evaluator import Evaluator
+from alphac4.play.analysis import Analysis, Analyst, ExactColumn, exact
+from alphac4.play.levels import Level
+from alphac4.play.web.work_queue import Stop
+
+MOST_SESSIONS = 64  # search trees kept at a time; the one longest unused goes first
+
+
+class SearchService:
+    """Moves, analyses and exact verdicts for the visitors of the page. Safe to call from several threads."""
+
+    def __init__(self, network: str) -> None:
+        self.name, checkpoint = load_network(network)
+        self.geometry: Geometry = checkpoint.geometry
+        self._evaluator = Evaluator(checkpoint.network, batch_size=1, threads=1)
+        self._analysts: OrderedDict[str, Analyst] = OrderedDict()
+        self._lock = threading.Lock()
+        self._rng = np.random.default_rng()
+
+    def choose(self, level: Level, position: Position, stop: Stop) -> int:
+        """A level's move, 0-based."""
+        if level.perfect:
+            best = [item.column for item in self.exact(position, stop) if item.best]
+            return int(self._make_rng().choice(best))
+        return self._network(level.simulations, level.temperature).choose([position])[0]
+
+    def exact(self, position: Position, stop: Stop) -> list[ExactColumn]:
+        """The solver's verdict on each move."""
+        return exact(position, stop.check)
+
+    def analyze(
+        self, session: str, position: Position, simulations: int, stop: Stop, on_progress: Callable[[Analysis], None]
+    ) -> Analysis:
+        """Search with the session's tree; see `Analyst.analyze`."""
+        budget = Budget(simulations=simulations)
+        return self._analyst(session).analyze(position, budget, stop=stop.event, on_progress=on_progress)
+
+    def node(self, session: str, position: Position, path: Sequence[int]) -> NodeView:
+        """A node of the session's tree; see `Analyst.node`."""
+        return self._analyst(session).node(position, path)
+
+    def _analyst(self, session: str) -> Analyst:
+        with self._lock:
+            analyst = self._analysts.get(session)
+        if analyst is None:
+            analyst = Analyst(self._network(1, reuse="trees"))
+        with self._lock:
+            analyst = self._analysts.setdefault(session, analyst)
+            self._analysts.move_to_end(session)
+            while len(self._analysts) > MOST_SESSIONS:
+                self._analysts.popitem(last=False)
+        return analyst
+
+    def _network(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
+        budget, rng = Budget(simulations=simulations), self._make_rng()
+        return NetworkPlayer(
+            self.name, self._evaluator, budget, rng, self.geometry, temperature=temperature, reuse=reuse
+        )
+
+    def _make_rng(self) -> np.random.Generator:
+        with self._lock:
+            return np.random.default_rng(self._rng.integers(2**63))
