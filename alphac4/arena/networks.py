@@ -7,6 +7,8 @@ from pathlib import Path
 from alphac4.arena.options import NetworkOptions, parse_options
 from alphac4.arena.players import PlayerError
 from alphac4.checkpoint import SHIPPED, Checkpoint, CheckpointError, load_checkpoint, shipped_checkpoint
+from alphac4.game import Geometry
+from alphac4.nn.onnx_evaluator import OnnxError, OnnxEvaluator, onnx_geometry
 
 ONNX = ".onnx"
 FORM = re.compile(
@@ -26,8 +28,22 @@ class NamedNetwork:
 
     @property
     def is_onnx(self) -> bool:
-        """Whether it is a file of another program, or an export."""
+        """Whether it is an ONNX file, our own export or another program's, instead of a checkpoint."""
         return self.path.suffix == ONNX
+
+    @property
+    def geometry(self) -> Geometry:
+        """The board that it plays on.
+
+        Raises:
+            PlayerError: if the file cannot be used.
+        """
+        if not self.is_onnx:
+            return self.load().geometry
+        try:
+            return onnx_geometry(self.path)
+        except OnnxError as error:
+            raise PlayerError(str(error)) from error
 
     def load(self) -> Checkpoint:
         """The checkpoint.
@@ -38,6 +54,17 @@ class NamedNetwork:
         try:
             return load_checkpoint(self.path)
         except CheckpointError as error:
+            raise PlayerError(str(error)) from error
+
+    def load_onnx(self, threads: int) -> OnnxEvaluator:
+        """The network of an ONNX file, ready to evaluate.
+
+        Raises:
+            PlayerError: if its shapes are not understood.
+        """
+        try:
+            return OnnxEvaluator(self.path, threads)
+        except OnnxError as error:
             raise PlayerError(str(error)) from error
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from alphac4.arena import foreign
 from alphac4.arena.negamax import NegamaxPlayer
 from alphac4.arena.networks import NamedNetwork, find_network
 from alphac4.arena.openspiel_player import OpenSpielPlayer
@@ -21,7 +22,7 @@ from alphac4.arena.solver_player import SolverPlayer
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
-from alphac4.mcts.search import Budget, Reuse
+from alphac4.mcts.search import Budget, Evaluate, Reuse
 from alphac4.nn.evaluator import Evaluator
 
 DEFAULT_SIMULATIONS = "100"
@@ -32,6 +33,8 @@ SPECIFICATIONS = """\
   FILE.safetensors@0     its raw policy, without search
   best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one
   best@600,OPTIONS       another search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
+  FILE.onnx@600          an ONNX network, with the same limits and options: `alphac4 export --onnx` or any other that
+                         takes planes and gives a policy and a value (needs alphac4[onnx])
   uct:1000               classic MCTS with 1000 random rollouts a move
   uct:1s                 the same for one second a move
   uct:1000,OPTIONS       its variants, such as uct:1000,exploration=1,final=rate,proofs=off,tree=keep; see the README
@@ -39,8 +42,11 @@ SPECIFICATIONS = """\
   solver                 perfect play: the fastest wins, the slowest losses
   solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
   random                 uniformly random moves
-  openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])"""
-FORMS = ", ".join(line.split()[0].rstrip(",") for line in SPECIFICATIONS.splitlines())
+  openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])
+  MODULE:CLASS           a player of one's own: a class or function that can be imported, which is called with those of
+                         rng, geometry and threads that it has parameters for; MODULE:CLASS@600 adds a budget,
+                         MODULE:CLASS,NAME=VALUE other arguments"""
+FORMS = ", ".join(line.split()[0].rstrip(",") for line in SPECIFICATIONS.splitlines() if line[2] != " ")
 
 
 def parse_player(
@@ -66,18 +72,20 @@ def parse_player(
     threads = threads or cores()
     network = find_network(specification)
     if network is not None:
-        checkpoint = network.load()
-        if checkpoint.geometry != geometry:
-            raise PlayerError(f"{network.path}: plays on {describe(checkpoint.geometry)}, not on {describe(geometry)}")
-        budget = network_budget(network, specification)
-        evaluator = Evaluator(
-            checkpoint.network,
-            batch_size=batch_size if budget.seconds is None else 1,
-            device=device,
-            backend=backend,
-            threads=threads,
-        )
-        options = network.options
+        if network.geometry != geometry:
+            raise PlayerError(f"{network.path}: plays on {describe(network.geometry)}, not on {describe(geometry)}")
+        budget, options = network_budget(network, specification), network.options
+        evaluator: Evaluate
+        if network.is_onnx:
+            evaluator = network.load_onnx(threads)
+        else:
+            evaluator = Evaluator(
+                network.load().network,
+                batch_size=batch_size if budget.seconds is None else 1,
+                device=device,
+                backend=backend,
+                threads=threads,
+            )
         return NetworkPlayer(
             f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{describe_options(options)}",
             evaluator,
@@ -106,6 +114,10 @@ def parse_player(
         if geometry != STANDARD:
             raise PlayerError(f"{specification!r}: openspiel only plays on the standard board")
         return OpenSpielPlayer(_parse_count(argument, specification), rng)
+    found = foreign.FORM.fullmatch(specification)
+    if found is not None and kind not in ("random", "solver"):
+        budget_given = {} if found["limit"] is None else {"budget": _parse_budget(found["limit"], specification)}
+        return foreign.make_foreign_player(found, rng=rng, geometry=geometry, threads=threads, **budget_given)
     raise PlayerError(f"unknown player {specification!r}; players are written {FORMS}")
 
 
@@ -154,7 +166,7 @@ def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STAND
     for specification in specifications:
         network = find_network(specification)
         if network is not None:
-            return network.load().geometry
+            return network.geometry
     return otherwise
 
 

@@ -1,0 +1,180 @@
+"""Inference from an ONNX file: our own export, or another program's network."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.game.rules import STANDARD, Geometry, make_geometry
+from alphac4.nn.evaluator import softmax
+from alphac4.nn.quantization import random_boards
+
+Array = npt.NDArray[np.float32]
+
+PROBED_BOARDS = 32
+TOLERANCE = 1e-3  # of sums of probabilities, and of values beyond 1
+LEAST_PROBABILITY = 1e-9
+TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(uint8)": np.uint8,
+    "tensor(int8)": np.int8,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+    "tensor(bool)": np.bool_,
+}
+EXPECTED = (
+    "one input of planes [B, 2, rows, columns]; as outputs a policy [B, columns] and either a value [B] or [B, 1] in "
+    "[-1, 1] or win/draw/loss [B, 3]"
+)
+
+
+class OnnxError(ValueError):
+    """An ONNX file that cannot be used, and why, in one line."""
+
+
+class OnnxEvaluator:
+    """Evaluates positions by an ONNX file; safe to call from several threads at once.
+
+    The planes hold the stones of the side to move, then its opponent's, bottom row first, and all answers are seen by
+    the side to move. Whether the policy and win/draw/loss are logits or probabilities shows on some random boards. A
+    value alone says nothing of draws, and is taken to be of a win or a loss.
+
+    Args:
+        path: the file.
+        threads: cores to use; by default onnxruntime decides.
+
+    Raises:
+        OnnxError: if the file cannot be read, or its shapes are not understood.
+    """
+
+    def __init__(self, path: Path, threads: int | None = None) -> None:
+        self.path = path
+        self._session = _open(path, threads)
+        self._input = _only_input(path, self._session)
+        self.geometry = _geometry(path, self._session, self._input.shape)
+        boards = random_boards(self.geometry.rows, self.geometry.columns, PROBED_BOARDS, np.random.default_rng(0))
+        try:
+            answers = self._run(boards)
+        except OnnxError:
+            raise
+        except Exception as error:  # onnxruntime has a tree of its own
+            raise OnnxError(f"{path}: does not take planes {boards.shape}: {_first_line(error)}") from error
+        self._policy, self._value = _policy_and_value(path, answers, self.geometry.columns)
+        policy, value = answers[self._policy], answers[self._value]
+        if not (np.isfinite(policy).all() and np.isfinite(value).all()):
+            raise OnnxError(f"{path}: its answers are not finite numbers")
+        self._policy_is_logits = not _are_probabilities(policy)
+        self._value_is_logits = value.shape[-1:] == (3,) and not _are_probabilities(value)
+        if value.shape[-1:] != (3,) and np.abs(value).max() > 1 + TOLERANCE:
+            raise OnnxError(f"{path}: gives values up to {np.abs(value).max():.3g}, expected within [-1, 1]")
+
+    def evaluate(self, planes: Array) -> tuple[Array, Array]:
+        """Policy logits [B, C] and win/draw/loss probabilities [B, 3] of ``planes`` float32 [B, 2, R, C]."""
+        answers = self._run(planes)
+        policy, value = answers[self._policy], answers[self._value]
+        if not self._policy_is_logits:
+            policy = np.log(np.maximum(policy, LEAST_PROBABILITY))
+        if value.shape[-1:] != (3,):
+            win = (1 + np.clip(value.reshape(-1), -1, 1)) / 2
+            value = np.stack([win, np.zeros_like(win), 1 - win], axis=1)
+        elif self._value_is_logits:
+            value = softmax(value)
+        return policy.astype(np.float32), value.astype(np.float32)
+
+    def _run(self, planes: Array) -> dict[str, Array]:
+        """Every output by name; a file made for batches of one size gets the planes in such batches."""
+        names = [output.name for output in self._session.get_outputs()]
+        size = self._input.shape[0] if isinstance(self._input.shape[0], int) else max(len(planes), 1)
+        parts = []
+        for first in range(0, max(len(planes), 1), size):
+            batch: npt.NDArray[Any] = planes[first : first + size].astype(TYPES[self._input.type])
+            padding = [(0, size - len(batch))] + [(0, 0)] * 3
+            given = np.pad(batch, padding) if len(batch) < size else batch
+            answers = self._session.run(names, {self._input.name: given})
+            for name, answer in zip(names, answers, strict=True):
+                if np.shape(answer)[:1] != (size,):
+                    raise OnnxError(f"{self.path}: output {name} has shape {np.shape(answer)} for {size} positions")
+            parts.append([np.asarray(answer, np.float32)[: len(batch)] for answer in answers])
+        return {name: np.concatenate(column) for name, column in zip(names, zip(*parts, strict=True), strict=True)}
+
+
+def onnx_geometry(path: Path) -> Geometry:
+    """The board that an ONNX file is made for.
+
+    Raises:
+        OnnxError: if it cannot be read, or does not take boards.
+    """
+    session = _open(path, 1)
+    return _geometry(path, session, _only_input(path, session).shape)
+
+
+def _open(path: Path, threads: int | None) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise OnnxError(f"{path}: needs onnxruntime: pip install 'alphac4[onnx]'") from error
+    if not path.is_file():
+        raise OnnxError(f"{path}: no such file")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what is wrong is told by an exception
+    options.intra_op_num_threads = threads or 0
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has a tree of its own
+        raise OnnxError(f"{path}: cannot be read as ONNX: {_first_line(error)}") from error
+
+
+def _only_input(path: Path, session: Any) -> Any:
+    """The input, of four dimensions, two planes and a type that planes can be given in."""
+    inputs = session.get_inputs()
+    found = ", ".join(f"{item.name} {_shown(item.shape)}" for item in inputs)
+    planes = inputs[0].shape if len(inputs) == 1 else []
+    if len(planes) != 4 or (isinstance(planes[1], int) and planes[1] != 2):
+        raise OnnxError(f"{path}: takes {found}; expected {EXPECTED}")
+    if inputs[0].type not in TYPES:
+        raise OnnxError(f"{path}: takes {found} of {inputs[0].type}, expected numbers such as tensor(float)")
+    return inputs[0]
+
+
+def _geometry(path: Path, session: Any, shape: list[Any]) -> Geometry:
+    """The board that our export names, or else that of the planes, with the usual rules."""
+    written = session.get_modelmeta().custom_metadata_map.get("board")
+    rows, columns = (
+        size if isinstance(size, int) else usual
+        for size, usual in zip(shape[2:], (STANDARD.rows, STANDARD.columns), strict=True)
+    )
+    try:
+        board = json.loads(written) if written else {}
+        return make_geometry(**({"rows": rows, "columns": columns} | board))
+    except (ValueError, TypeError) as error:
+        raise OnnxError(f"{path}: takes planes {_shown(shape)}, which are no board: {error}") from error
+
+
+def _policy_and_value(path: Path, answers: Mapping[str, Array], columns: int) -> tuple[str, str]:
+    """Which outputs are which, by their names in our export, else by their shapes."""
+    shapes = {name: answer.shape[1:] for name, answer in answers.items()}
+    if shapes.get("policy") == (columns,) and shapes.get("wdl") == (3,):
+        return "policy", "wdl"
+    policies = [name for name, shape in shapes.items() if shape == (columns,)]
+    values = [name for name, shape in shapes.items() if shape in ((), (1,), (3,)) and name not in policies]
+    if len(policies) != 1 or len(values) != 1:
+        found = ", ".join(f"{name} {_shown(('B', *shape))}" for name, shape in shapes.items())
+        raise OnnxError(f"{path}: gives {found} on {columns} columns; expected {EXPECTED}")
+    return policies[0], values[0]
+
+
+def _are_probabilities(answers: Array) -> bool:
+    return bool((answers >= 0).all() and (np.abs(answers.sum(axis=1) - 1) < TOLERANCE).all())
+
+
+def _shown(shape: Any) -> str:
+    return f"[{', '.join(str(size) for size in shape)}]"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
