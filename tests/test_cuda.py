@@ -161,7 +161,7 @@ def test_search_on_the_device_finds_the_same(simulations: int) -> None:
     network = small_network(STANDARD)
     evaluator = Evaluator(network, device="cpu", backend="torch-fp32")
     ours = NetworkSearch(evaluator, rng=np.random.default_rng(0))
-    theirs = DeviceSearch(network, rng=np.random.default_rng(0), precision=torch.float32)
+    theirs = DeviceSearch(evaluator, rng=np.random.default_rng(0), precision=torch.float32)
     moves = ["", "44", "112233", "4455", "1212124"]
     for batch in (moves, moves[1:3], [*moves, "7"]):
         positions = [Position.from_moves(line) for line in batch]
@@ -179,8 +179,9 @@ def test_evaluation_by_search_on_the_device_is_the_same() -> None:
     network = small_network(STANDARD)
     sets = packaged_positions(12)
     evaluator = Evaluator(network, device="cpu", backend="torch-fp32")
-    search = DeviceSearch(network, rng=np.random.default_rng(0), precision=torch.float32)
-    expected, found = (ask_network(evaluator, sets, 20, search=given) for given in (None, search))
+    ours = NetworkSearch(evaluator, rng=np.random.default_rng(0))
+    theirs = DeviceSearch(evaluator, rng=np.random.default_rng(0), precision=torch.float32)
+    expected, found = (ask_network(evaluator, sets, 20, [search]) for search in (ours, theirs))
     same = [(a == b).mean() for a, b in zip(expected.columns, found.columns, strict=True)]
     assert np.mean(same) == 1.0 if simulated() else np.mean(same) > 0.9
 
@@ -189,12 +190,13 @@ def test_evaluation_by_search_on_the_device_is_the_same() -> None:
 def test_search_on_the_device_ends_in_time_and_takes_other_weights() -> None:
     """A clock is looked at now and then; an update changes the opinion."""
     network = small_network(STANDARD)
-    search = DeviceSearch(network, rng=np.random.default_rng(0), precision=torch.float32)
+    evaluator = Evaluator(network, device="cpu", backend="torch-fp32")
+    search = DeviceSearch(evaluator, rng=np.random.default_rng(0), precision=torch.float32)
     before = search.search([Position()], Budget(seconds=0.01))
     assert 0 < before.simulations[0] < 10_000
     with torch.no_grad():
         network.policy.bias.copy_(torch.linspace(-3, 3, 7))
-    search.update(network)
+    evaluator.update(network)
     after = search.search([Position()], Budget(simulations=8))
     assert after.priors[0].argmax() == 6 != before.priors[0].argmax()
 

@@ -22,6 +22,7 @@ from alphac4.evaluation.positions import (
     parse_positions,
 )
 from alphac4.game import STANDARD, Position, make_geometry
+from alphac4.mcts import NetworkSearch
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.solver import Solver
 
@@ -126,20 +127,25 @@ def test_random_play_errs_as_often_as_its_columns_say() -> None:
     assert np.mean(found) == pytest.approx(float(np.mean(shares)), abs=4 * float(spread))
 
 
+def searches(count: int) -> list[NetworkSearch]:
+    """Searches without a network's opinion, for as many callers at a time."""
+    return [NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0)) for _ in range(count)]
+
+
 def test_the_raw_network_does_not_look_ahead() -> None:
     """Without any opinion it plays the first open column, past wins at once that a single simulation sees."""
     part = parse_positions(["112233 -2 0 1 18 0 -3 -1", "111111 . 1 1 1 1 1 1"], "lines", "wins")
-    raw = ask_network(UniformEvaluator(), [part], 0)
+    raw = ask_network(UniformEvaluator(), [part], 0, searches(1))
     assert raw.columns[0].tolist() == [0, 1]
     assert raw.values is not None
     assert raw.values[0].tolist() == [0.0, 0.0]
-    assert ask_network(UniformEvaluator(), [part], 8).columns[0][0] == 3
+    assert ask_network(UniformEvaluator(), [part], 8, searches(1)).columns[0][0] == 3
 
 
 def test_answers_do_not_depend_on_threads() -> None:
-    """One thread or three, every set gets the same moves, in order."""
+    """One search or three at a time, every set gets the same moves, in order."""
     sets = packaged_positions(40)
-    one, three = (ask_network(UniformEvaluator(), sets, 16, threads=threads) for threads in (1, 3))
+    one, three = (ask_network(UniformEvaluator(), sets, 16, searches(count)) for count in (1, 3))
     for name, part, other in zip(SETS, one.columns, three.columns, strict=True):
         assert part.tolist() == other.tolist(), name
 

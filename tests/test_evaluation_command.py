@@ -11,9 +11,9 @@ from alphac4.arena.players import NetworkPlayer
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.evaluation.accuracy import judge_moves
 from alphac4.evaluation.answers import ask_player
+from alphac4.evaluation.measurement import untrained
 from alphac4.evaluation.positions import SETS, packaged_positions
 from alphac4.evaluation.report import SubjectReport, budget_report
-from alphac4.evaluation.strength import untrained
 from alphac4.game import make_geometry
 from alphac4.mcts.search import Budget
 from alphac4.nn import NetworkConfig, PolicyValueNetwork

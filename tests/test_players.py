@@ -24,6 +24,7 @@ from alphac4.arena.players import (
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
 from alphac4.checkpoint import Checkpoint, save_checkpoint
+from alphac4.compute import choose
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch, PuctConfig
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
@@ -244,7 +245,7 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
         ("@0.01s", Budget(seconds=0.01), "net@0.01s"),
         ("@0", RAW, "net@0"),
     ]:
-        player = parse_player(f"{path}{limit}", rng=rng, backend="torch-fp32")
+        player = parse_player(f"{path}{limit}", rng=rng, compute=choose("cpu", "torch-fp32"))
         assert isinstance(player, NetworkPlayer)
         assert (player.budget, player.name) == (budget, name)
         assert player.choose([Position.from_moves("444444")])[0] != 3
@@ -317,13 +318,13 @@ def test_settings_of_a_networks_search_are_used_and_named(
     save_checkpoint(path, Checkpoint(network=network))
     positions = [Position.from_moves(moves) for moves in ("", "44", "445")]
     written = f"{path}@60,prior-temperature=1.4,c-init=3,fpu-reduction=0.0625"
-    player = parse_searching_player(written, rng=rng, backend="torch-fp32")
+    player = parse_searching_player(written, rng=rng, compute=choose("cpu", "torch-fp32"))
     assert player.name == "net@60,c-init=3,fpu-reduction=0.0625"
     evaluator = Evaluator(network, backend="torch-fp32")
     search = NetworkSearch(evaluator, PuctConfig(c_init=3, fpu_reduction=0.0625), rng=rng)
     expected = search.search(positions, Budget(simulations=60))
     np.testing.assert_array_equal(player.search(positions).visits, expected.visits)
-    usual = parse_searching_player(f"{path}@60", rng=rng, backend="torch-fp32").search(positions)
+    usual = parse_searching_player(f"{path}@60", rng=rng, compute=choose("cpu", "torch-fp32")).search(positions)
     assert (usual.visits != expected.visits).any()
 
 

@@ -19,11 +19,11 @@ from alphac4.arena.players import (
     as_searching,
 )
 from alphac4.arena.solver_player import SolverPlayer
+from alphac4.compute import Compute, choose
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
-from alphac4.mcts.search import Budget, Evaluate, Reuse
-from alphac4.nn.evaluator import Evaluator
+from alphac4.mcts.search import Budget, Evaluate, Reuse, TreeSearch
 
 DEFAULT_SIMULATIONS = "100"
 MOST_SIMULATIONS = 10_000_000  # of about 130 bytes each
@@ -55,16 +55,15 @@ def parse_player(
     rng: np.random.Generator,
     geometry: Geometry = STANDARD,
     threads: int | None = None,
-    backend: str = "auto",
-    device: str = "auto",
+    compute: Compute | None = None,
     batch_size: int = 64,
     reuse: Reuse | None = None,
 ) -> Player:
     """Make a player from a short specification such as "uct:1000"; see `SPECIFICATIONS`.
 
-    ``threads`` is how many cores it may use, by default all; ``batch_size`` how many positions a network will
-    usually be asked about at once; ``reuse`` what a search keeps for positions that follow, where it is not left to
-    the player.
+    ``threads`` is how many cores it may use, by default all; ``compute`` is where networks run, by default wherever
+    they are fastest; ``batch_size`` is how many positions a network will usually be asked about at once; ``reuse`` is
+    what a search keeps for positions that follow, where it is not left to the player.
 
     Raises:
         PlayerError: for an unknown form, a bad number, or a checkpoint that cannot be used.
@@ -75,17 +74,16 @@ def parse_player(
         if network.geometry != geometry:
             raise PlayerError(f"{network.path}: plays on {describe(network.geometry)}, not on {describe(geometry)}")
         budget, options = network_budget(network, specification), network.options
+        reuse = reuse or "proofs"
         evaluator: Evaluate
+        search: TreeSearch | None = None
         if network.is_onnx:
             evaluator = network.load_onnx(threads)
         else:
-            evaluator = Evaluator(
-                network.load().network,
-                batch_size=batch_size if budget.seconds is None else 1,
-                device=device,
-                backend=backend,
-                threads=threads,
-            )
+            compute = compute or choose(threads=threads)
+            size = batch_size if budget.seconds is None else 1
+            loaded = compute.evaluator(network.load().network, batch_size=size)
+            evaluator, search = loaded, compute.search(loaded, options.config, geometry=geometry, rng=rng, reuse=reuse)
         return NetworkPlayer(
             f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{describe_options(options)}",
             evaluator,
@@ -94,7 +92,8 @@ def parse_player(
             geometry,
             options.config,
             temperature=options.temperature,
-            reuse=reuse or "proofs",
+            reuse=reuse,
+            search=search,
         )
     kind, _, argument = specification.partition(":")
     if specification == "random":
@@ -127,8 +126,7 @@ def parse_searching_player(
     rng: np.random.Generator,
     geometry: Geometry = STANDARD,
     threads: int | None = None,
-    backend: str = "auto",
-    device: str = "auto",
+    compute: Compute | None = None,
     reuse: Reuse | None = None,
 ) -> SearchingPlayer:
     """`parse_player` for one position at a time, by a player that can say what it thinks.
@@ -141,8 +139,7 @@ def parse_searching_player(
         rng=rng,
         geometry=geometry,
         threads=threads,
-        backend=backend,
-        device=device,
+        compute=compute,
         batch_size=1,
         reuse=reuse,
     )

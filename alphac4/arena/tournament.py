@@ -21,6 +21,7 @@ from alphac4.arena.openings import balanced_openings
 from alphac4.arena.ratings import Rating, SprtState, fit_ratings, pair_counts, sprt
 from alphac4.arena.record import TournamentRecord
 from alphac4.arena.specifications import parse_player
+from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -168,14 +169,14 @@ def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> 
 
 def play_part(tournament: Tournament, part: Part, threads: int) -> MatchResult:
     """Make both players and play; their random numbers depend on nothing but the tournament and the part."""
+    compute = choose(tournament.device, tournament.backend, threads=threads)
     challenger, opponent = (
         parse_player(
             name,
             rng=np.random.default_rng([tournament.seed, 2, part.number, side, *"\n".join(part.pairing).encode()]),
             geometry=tournament.geometry,
             threads=threads,
-            backend=tournament.backend,
-            device=tournament.device,
+            compute=compute,
             batch_size=2 * len(part.openings),
         )
         for side, name in enumerate(part.pairing)

@@ -23,9 +23,9 @@ from alphac4.arena.specifications import (
     parse_player,
 )
 from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate_players, short_names
+from alphac4.compute import Compute, choose
 from alphac4.game.rules import make_geometry
 from alphac4.machine import cores
-from alphac4.nn.evaluator import Evaluator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class ArenaOptions:
     output: Path | None = None
     """A file of JSON lines for results and games; if it holds some of this tournament already, it goes on."""
     processes: int | None = None
-    """Processes that play; by default one a core."""
+    """Processes that play; by default one a core, or a single one where the trees are on a GPU."""
     sprt: tuple[float, float] | None = None
     """ELO0 ELO1: end each pairing once a sequential test tells whether the first is ELO1 or only ELO0 stronger."""
     rows: int = 6
@@ -82,6 +82,7 @@ def run(options: ArenaOptions) -> int:
     _check(options)
     board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
     geometry = common_geometry(options.players, board)
+    compute, backend, processes = _compute(options)
     settings: dict[str, Any] = {
         "players": options.players,
         "checkpoints": digests(options.players),
@@ -89,7 +90,7 @@ def run(options: ArenaOptions) -> int:
         "seed": options.seed,
         "sprt": options.sprt,
         "board": describe(geometry),
-        "backend": _backend(options),
+        "backend": backend,
     }
     tournament = Tournament(
         players=options.players,
@@ -101,11 +102,9 @@ def run(options: ArenaOptions) -> int:
         device=options.device,
     )
     for name in options.players:  # a bad specification should be told before hours of games, not after
-        parse_player(
-            name, rng=np.random.default_rng(0), geometry=geometry, backend=tournament.backend, device=options.device
-        )
+        parse_player(name, rng=np.random.default_rng(0), geometry=geometry, compute=compute)
     record = TournamentRecord(options.output, settings) if options.output is not None else None
-    results = play_round_robin(tournament, record, processes=options.processes or cores())
+    results = play_round_robin(tournament, record, processes=processes)
     print(_as_json(tournament, results) if options.json else _as_text(tournament, results))
     return 0
 
@@ -123,20 +122,24 @@ def _check(options: ArenaOptions) -> None:
         raise ValueError(f"--sprt needs ELO0 below ELO1, not {options.sprt[0]:g} and {options.sprt[1]:g}")
 
 
-def _backend(options: ArenaOptions) -> str:
-    """The backend of all networks: the one asked for, else the one recorded, else the fastest for the first network.
+def _compute(options: ArenaOptions) -> tuple[Compute, str, int]:
+    """Where all networks run, by which backend, and in how many processes.
 
-    It is measured once, as results of two backends differ in their last digits, and so games may.
+    The backend is the one asked for, else the one recorded, else the fastest for the first network. It is measured
+    once, as results of two backends differ in their last digits, and so games may.
     """
-    networks = [network for network in map(find_network, options.players) if network is not None]
-    if not networks or options.backend != "auto":
-        return options.backend
+    backend = options.backend
     recorded = read_settings(options.output) if options.output is not None else None
-    if recorded is not None and "backend" in recorded:
-        return str(recorded["backend"])
-    threads = max(1, cores() // (options.processes or cores()))
-    network = networks[0].load().network
-    return Evaluator(network, batch_size=2 * PART, device=options.device, threads=threads).backend
+    if backend == "auto" and recorded is not None:
+        backend = str(recorded.get("backend", backend))
+    processes = options.processes or choose(options.device, backend).streams
+    compute = choose(options.device, backend, threads=max(1, cores() // processes))
+    found = [network for network in map(find_network, options.players) if network is not None]
+    networks = [network for network in found if not network.is_onnx]
+    if networks:
+        compute.evaluator(networks[0].load().network, batch_size=2 * PART)
+        backend = compute.backends.evaluators
+    return compute, backend, processes
 
 
 def _as_text(tournament: Tournament, results: Results) -> str:

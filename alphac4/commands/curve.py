@@ -8,18 +8,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import tyro
 from tqdm import tqdm
 
 from alphac4.checkpoint import Checkpoint, load_checkpoint
 from alphac4.commands.evaluate import parse_budgets
+from alphac4.compute import Compute, choose
 from alphac4.evaluation.accuracy import judge_moves
-from alphac4.evaluation.answers import BATCH, ask_network
+from alphac4.evaluation.answers import ask_network
 from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
 from alphac4.files import append_line
-from alphac4.machine import cores
-from alphac4.nn.evaluator import Evaluator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +73,10 @@ def run(options: CurveOptions) -> int:
     sets: Sequence[PositionSet] = [load_positions(path) for path in options.positions] or packaged_positions()
     sets = [part.head(options.count) if options.count is not None else part for part in sets]
     progress = progress_of(options.run)
+    compute = choose(backend=options.backend)
     points = []
     for path in tqdm(find_checkpoints(options.run, options.every), desc="networks", disable=None):
-        for point in judge(load_checkpoint(path), sets, budgets, progress, options.backend):
+        for point in judge(load_checkpoint(path), sets, budgets, progress, compute):
             points.append(point)
             errors = "  ".join(f"{name} {share:.1%}" for name, share in point.errors.items())
             print(f"iteration {point.iteration}, {point.minutes:.1f} min, {point.simulations} simulations: {errors}")
@@ -118,16 +119,18 @@ def judge(
     sets: Sequence[PositionSet],
     budgets: Sequence[int],
     progress: Mapping[int, tuple[float, int]],
-    backend: str = "auto",
+    compute: Compute,
 ) -> list[CurvePoint]:
     """One network's errors with each budget; ``progress`` is `progress_of` its run."""
-    evaluator = Evaluator(checkpoint.network, batch_size=BATCH, streams=cores(), backend=backend)
+    evaluator = compute.evaluator(checkpoint.network, batch_size=compute.batch, streams=compute.streams)
+    rng = np.random.default_rng(0)
+    searches = [compute.search(evaluator, geometry=checkpoint.geometry, rng=rng) for _ in range(compute.streams)]
     provenance: dict[str, Any] = dict(checkpoint.provenance)
     iteration = int(provenance.get("iteration", 0))
     seconds, evaluations = progress.get(iteration, (0.0, 0))
     points = []
     for budget in budgets:
-        answers = ask_network(evaluator, sets, budget)
+        answers = ask_network(evaluator, sets, budget, searches, batch=compute.batch)
         points.append(
             CurvePoint(
                 iteration=iteration,

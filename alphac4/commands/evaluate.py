@@ -10,10 +10,11 @@ from typing import Annotated, Literal
 import tyro
 
 from alphac4.arena.specifications import SPECIFICATIONS, common_geometry
+from alphac4.compute import choose
+from alphac4.evaluation.measurement import Measurement, as_checkpoint, prepare, prepare_network, untrained
 from alphac4.evaluation.pictures import check_picture, save_picture
 from alphac4.evaluation.positions import SETS, PositionSet, load_positions, packaged_positions
 from alphac4.evaluation.report import ALL, UNTRAINED, StrengthReport, summarise_sets
-from alphac4.evaluation.strength import Measurement, as_checkpoint, prepare, prepare_network, untrained
 from alphac4.evaluation.table import as_text
 from alphac4.files import write_atomically
 
@@ -74,8 +75,7 @@ def run(options: EvaluateOptions) -> int:
         games=options.games,
         games_simulations=options.games_simulations,
         seed=options.seed,
-        device=options.device,
-        backend=options.backend,
+        compute=choose(options.device, options.backend),
     )
     if options.picture is not None:
         check_picture(options.picture)

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from alphac4.arena.networks import network_file
 from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player
+from alphac4.compute import choose
 from alphac4.evaluation.answers import BATCH
 from alphac4.evaluation.proof import CONTINUES, DRAWS, ERRS, LOSES, PROVEN, WINS, MoveRecord, PlyReport, walk_games
 from alphac4.game import Position
@@ -74,8 +75,7 @@ def run(options: ProveOptions) -> int:
         options.player,
         rng=np.random.default_rng(options.seed),
         geometry=geometry,
-        device=options.device,
-        backend=options.backend,
+        compute=choose(options.device, options.backend),
         batch_size=BATCH,
     )
     record = MoveRecord(options.record, _header(options), geometry)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,24 @@ from alphac4.cuda.network import DeviceNetwork, captured
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import NetworkSearch
+from alphac4.mcts.search import Reuse, TreeSearch
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
-from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 
 STEPS_BETWEEN_LOOKS = 8
 
 
-class DeviceSearch(NetworkSearch):
-    """`NetworkSearch` with the network and the growing trees on the device; the trees come back when it is done.
+class Weights(Protocol):
+    """Whatever holds a network; an `alphac4.nn.evaluator.Evaluator`, for example."""
+
+    network: PolicyValueNetwork
+    version: int  # another number whenever the weights are others
+
+
+class DeviceSearch(TreeSearch):
+    """PUCT with the network and the growing trees on the device; the trees come back when it is done.
+
+    Each search uses the weights that ``weights`` holds when it begins, in the same memory.
 
     Raises:
         RuntimeError: in one line, if there is no GPU.
@@ -32,28 +40,27 @@ class DeviceSearch(NetworkSearch):
 
     def __init__(
         self,
-        network: PolicyValueNetwork,
+        weights: Weights,
         config: PuctConfig | None = None,
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
+        reuse: Reuse = "nothing",
         precision: torch.dtype | None = None,
     ) -> None:
-        super().__init__(UniformEvaluator(), config, geometry=geometry, rng=rng)
+        super().__init__(geometry, rng, reuse, (config or PuctConfig()).selection())
         self._device = the_device()
         self._precision = precision
-        self._weights = network
+        self._weights = weights
+        self._version = weights.version
         self._shape = (0, 0)
-
-    def update(self, network: PolicyValueNetwork) -> None:
-        """Search with other weights from now on."""
-        self._weights = network
-        if self._shape != (0, 0):
-            self._network.update(network)
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         if self._shape != trees.parent.shape:
             self._make(*trees.parent.shape)
+        elif self._version != self._weights.version:
+            self._network.update(self._weights.network)
+            self._version = self._weights.version
         self._targets.zero_()  # trees that are not searched now stay as they are
         self._targets[:count] = torch.from_numpy(targets)
         self._upload(trees, count)
@@ -71,7 +78,8 @@ class DeviceSearch(NetworkSearch):
         """Arrays for ``rows`` trees of ``nodes`` nodes, and the step that they take."""
         empty = make_trees(rows, 1, self.geometry, np.random.default_rng(0))
         self._shared: Shared[Trees] = share_trees(empty, nodes, self._device)
-        self._network = DeviceNetwork(self._weights, self.geometry, rows, self._device, self._precision)
+        self._version = self._weights.version
+        self._network = DeviceNetwork(self._weights.network, self.geometry, rows, self._device, self._precision)
         self._targets = torch.zeros(rows, dtype=torch.int64, device=self._device)
         targets: Any = kernel_view(self._targets)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,9 @@ from alphac4.arena.players import Player
 from alphac4.evaluation.positions import PositionSet
 from alphac4.game import Position
 from alphac4.game.planes import make_planes, stones
-from alphac4.machine import cores
-from alphac4.mcts.search import Budget, Evaluate, NetworkSearch
+from alphac4.mcts.search import Budget, Evaluate, TreeSearch
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
-DEVICE_BATCH = 1024  # on a GPU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,40 +33,40 @@ def ask_network(
     evaluator: Evaluate,
     sets: Sequence[PositionSet],
     simulations: int,
+    searches: Sequence[TreeSearch],
     *,
-    seed: int = 0,
-    threads: int | None = None,
+    batch: int = BATCH,
     on_batch: Callable[[int], object] = _unwatched,
-    search: NetworkSearch | None = None,
 ) -> Answers:
     """The network's moves and values: by ``simulations`` of search in each position, or raw if that is 0.
 
-    The raw network plays the legal move with the largest policy logit, without any look ahead. ``threads`` batches
-    are searched at a time, by default one a core; ``on_batch`` is told how many positions have just been answered.
-    Another ``search`` of the same network, on a GPU, takes the place of the usual one, in larger batches.
+    The raw network plays the legal move with the largest policy logit, without any look ahead. As many batches are
+    dealt with at a time as there are ``searches`` of the same network; ``on_batch`` is told how many positions have
+    just been answered.
     """
     geometry = sets[0].geometry
     positions = [position for part in sets for position in part.positions]
     legal = np.concatenate([part.legal for part in sets])
-    size = DEVICE_BATCH if search else BATCH
+    idle: SimpleQueue[TreeSearch] = SimpleQueue()
+    for search in searches:
+        idle.put(search)
 
     def answer(first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        batch = positions[first : first + size]
+        part = positions[first : first + batch]
         if simulations == 0:
-            logits, wdl = evaluator.evaluate(make_planes(geometry, *stones(batch)))
-            moves = np.where(legal[first : first + size], logits, -np.inf).argmax(axis=1)
+            logits, wdl = evaluator.evaluate(make_planes(geometry, *stones(part)))
+            moves = np.where(legal[first : first + batch], logits, -np.inf).argmax(axis=1)
             values = (wdl[:, 0] - wdl[:, 2]).astype(np.float64)
         else:
-            # Numbers of its own for each batch, so that the order in which threads come does not matter.
-            rng = np.random.default_rng([seed, first])
-            searcher = search or NetworkSearch(evaluator, geometry=geometry, rng=rng)
-            result = searcher.search(batch, Budget(simulations=simulations))
+            search = idle.get()
+            result = search.search(part, Budget(simulations=simulations))
+            idle.put(search)
             moves, values = result.moves, result.value
-        on_batch(len(batch))
+        on_batch(len(part))
         return moves, values
 
-    with ThreadPoolExecutor(1 if search else threads or cores()) as pool:
-        answers = list(pool.map(answer, range(0, len(positions), size)))
+    with ThreadPoolExecutor(len(searches)) as pool:
+        answers = list(pool.map(answer, range(0, len(positions), batch)))
     ends = np.cumsum([len(part) for part in sets])[:-1]
     return Answers(
         columns=np.split(np.concatenate([moves for moves, _ in answers]), ends),

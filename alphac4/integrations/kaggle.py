@@ -26,6 +26,7 @@ from alphac4.arena.networks import find_network
 from alphac4.arena.players import Player, PlayerError, UctPlayer, as_searching
 from alphac4.arena.specifications import common_geometry, parse_player
 from alphac4.checkpoint import CheckpointError, shipped_checkpoint
+from alphac4.compute import choose
 from alphac4.export.submission import SHARE_OF_TIME, Board, Rollouts
 from alphac4.export.submission import Player as PlayerOnAnyBoard
 from alphac4.game import Geometry, Position, make_geometry
@@ -51,7 +52,7 @@ def make_agent(
             simulations, and the default, use the act timeout; any other tree search at most that.
         seed: of its random choices.
         threads: cores to use; a batch of one position gains little from a second and stalls on a busy one.
-        backend: of the network's inference; see `alphac4.nn.evaluator.Evaluator`.
+        backend: of the network's inference; see `alphac4.compute.choose`.
 
     Raises:
         PlayerError: for an unknown player, a checkpoint that cannot be used, or a player that needs to know the moves
@@ -62,7 +63,8 @@ def make_agent(
     if network is not None and not network.limit:
         specification = specification.replace(network.written, f"{network.written}@{AS_LONG_AS_ALLOWED}s", 1)
     rng = np.random.default_rng(seed)
-    parse = functools.partial(parse_player, specification, rng=rng, threads=threads, backend=backend, batch_size=1)
+    compute = choose(backend=backend, threads=threads)
+    parse = functools.partial(parse_player, specification, rng=rng, threads=threads, compute=compute, batch_size=1)
     return _KaggleAgent(parse, common_geometry((specification,)), rng)
 
 

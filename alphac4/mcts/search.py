@@ -151,6 +151,10 @@ class TreeSearch(ABC):
                 self._run(trees, count, turn, begun + budget.seconds)
         return self._result(trees, count, before, time.perf_counter() - started)
 
+    def forget(self) -> None:
+        """Keep nothing of the searches so far, as for a network with other weights; the memory stays."""
+        self._positions = []
+
     def _prepare(self, positions: Sequence[Position], capacity: int) -> Trees:
         """Trees whose roots are these positions, with room for ``capacity`` more nodes each."""
         trees = self._trees

@@ -70,10 +70,14 @@ class Evaluator:
         elif backend not in self._available:
             raise ValueError(f"no backend {backend!r} here; available: {', '.join(self._available)}")
         self.backend = backend
+        self.network = network
+        self.version = 0
         self._run: Backend = self._available[backend](network)
 
     def update(self, network: PolicyValueNetwork) -> None:
         """Load other weights into the same backend."""
+        self.network = network
+        self.version += 1
         self._run = self._available[self.backend](network)
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:

@@ -7,8 +7,8 @@ import numpy as np
 from alphac4.arena.networks import load_network
 from alphac4.arena.players import NetworkPlayer, Player
 from alphac4.arena.solver_player import SolverPlayer
+from alphac4.compute import Compute, choose
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import Evaluator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def find_level(text: str) -> Level:
     raise ValueError(f"no level {text!r}; there are {names}")
 
 
-def level_player(level: Level, network: str, rng: np.random.Generator) -> Player:
+def level_player(level: Level, network: str, rng: np.random.Generator, compute: Compute | None = None) -> Player:
     """A level's player, with the network of a specification such as "best" or FILE.safetensors.
 
     Raises:
@@ -56,11 +56,14 @@ def level_player(level: Level, network: str, rng: np.random.Generator) -> Player
     name, checkpoint = load_network(network)
     if level.perfect:
         return SolverPlayer(rng, checkpoint.geometry)
+    compute = compute or choose()
+    evaluator = compute.evaluator(checkpoint.network, batch_size=1)
     return NetworkPlayer(
         f"{name}, {level.name}",
-        Evaluator(checkpoint.network, batch_size=1),
+        evaluator,
         Budget(simulations=level.simulations),
         rng,
         checkpoint.geometry,
         temperature=level.temperature,
+        search=compute.search(evaluator, geometry=checkpoint.geometry, rng=rng, reuse="proofs"),
     )

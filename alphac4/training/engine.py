@@ -9,6 +9,7 @@ import torch
 
 from alphac4.arena.players import NetworkPlayer
 from alphac4.cuda.device import largest_that_fits, on_gpu, simulated, why_not
+from alphac4.evaluation.answers import BATCH
 from alphac4.evaluation.positions import PositionSet
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
@@ -23,6 +24,7 @@ from alphac4.training.strength import hold_against_exact_play
 
 logger = logging.getLogger(__name__)
 
+DEVICE_BATCH = 1024  # positions searched together on a GPU
 LEAST_GAMES = 64  # on a GPU whose memory is short; below, the CPU is faster
 
 Seeds = Callable[[int], np.random.Generator]  # random numbers of each actor
@@ -88,7 +90,8 @@ class HostEngine(Engine):
         """See `Engine`."""
         evaluator = self._match_evaluators[1]
         evaluator.update(network)
-        return hold_against_exact_play(evaluator, sets, simulations)
+        search = NetworkSearch(evaluator, geometry=self.geometry, rng=np.random.default_rng(0))
+        return hold_against_exact_play(evaluator, sets, simulations, search, BATCH)
 
 
 class DeviceEngine(Engine):
@@ -113,9 +116,10 @@ class DeviceEngine(Engine):
         self.geometry = geometry
         self.backend = f"device-{str(self._actors[0].precision).removeprefix('torch.')}"
         rng = np.random.default_rng(0)  # PUCT draws no random numbers
-        self._searches = [DeviceSearch(network, geometry=geometry, rng=rng) for _ in range(2)]
         device = "cpu" if simulated() else "cuda"
-        self._raw = Evaluator(network, device=device, backend="torch-fp32" if simulated() else "cuda-fp32")
+        backend = "torch-fp32" if simulated() else "cuda-fp32"
+        self._evaluators = [Evaluator(network, device=device, backend=backend) for _ in range(2)]
+        self._searches = [DeviceSearch(evaluator, geometry=geometry, rng=rng) for evaluator in self._evaluators]
 
     def update(self, network: PolicyValueNetwork) -> None:
         """See `Engine`."""
@@ -126,16 +130,14 @@ class DeviceEngine(Engine):
         self, side: int, name: str, network: PolicyValueNetwork, simulations: int, rng: np.random.Generator
     ) -> NetworkPlayer:
         """See `Engine`."""
-        search = self._searches[side]
-        search.update(network)
-        return NetworkPlayer(name, self._raw, Budget(simulations=simulations), rng, self.geometry, search=search)
+        evaluator, search = self._evaluators[side], self._searches[side]
+        evaluator.update(network)
+        return NetworkPlayer(name, evaluator, Budget(simulations=simulations), rng, self.geometry, search=search)
 
     def judge(self, network: PolicyValueNetwork, sets: Sequence[PositionSet], simulations: int) -> EvaluationReport:
         """See `Engine`."""
-        search: NetworkSearch = self._searches[1]
-        self._searches[1].update(network)
-        self._raw.update(network)
-        return hold_against_exact_play(self._raw, sets, simulations, search)
+        self._evaluators[1].update(network)
+        return hold_against_exact_play(self._evaluators[1], sets, simulations, self._searches[1], DEVICE_BATCH)
 
 
 def make_engine(

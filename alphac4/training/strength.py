@@ -6,7 +6,7 @@ from alphac4.arena.ratings import Rating, fit_ratings
 from alphac4.evaluation.accuracy import judge_moves, judge_values
 from alphac4.evaluation.answers import ask_network
 from alphac4.evaluation.positions import PositionSet
-from alphac4.mcts.search import Evaluate, NetworkSearch
+from alphac4.mcts.search import Evaluate, TreeSearch
 from alphac4.training.reports import (
     EvaluationReport,
     ExactPlayFigures,
@@ -28,7 +28,7 @@ def elo_over_run(matches: Sequence[MatchReport], best_iteration: int) -> Rating:
 
 
 def hold_against_exact_play(
-    evaluator: Evaluate, sets: Sequence[PositionSet], simulations: int, search: NetworkSearch | None = None
+    evaluator: Evaluate, sets: Sequence[PositionSet], simulations: int, search: TreeSearch, batch: int
 ) -> EvaluationReport:
     """The network's errors, raw and with search, judged by the solver's scores.
 
@@ -37,7 +37,7 @@ def hold_against_exact_play(
     """
     found = []
     for budget in (0, simulations):
-        answers = ask_network(evaluator, sets, budget, threads=1, search=search)
+        answers = ask_network(evaluator, sets, budget, [search], batch=batch)
         assert answers.values is not None
         error = judge_moves(sets, answers.columns).error
         figures = ExactPlayFigures(

@@ -8,10 +8,10 @@ import numpy as np
 
 from alphac4.arena.networks import load_network
 from alphac4.arena.players import NetworkPlayer
+from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.mcts.results import NodeView
 from alphac4.mcts.search import Budget, Reuse
-from alphac4.nn.evaluator import Evaluator
 from alphac4.play.analysis import Analysis, Analyst, ExactColumn, exact
 from alphac4.play.levels import Level
 from alphac4.play.web.work_queue import Stop
@@ -25,7 +25,8 @@ class SearchService:
     def __init__(self, network: str) -> None:
         self.name, checkpoint = load_network(network)
         self.geometry: Geometry = checkpoint.geometry
-        self._evaluator = Evaluator(checkpoint.network, batch_size=1, threads=1)
+        self._compute = choose(threads=1)
+        self._evaluator = self._compute.evaluator(checkpoint.network, batch_size=1)
         self._analysts: OrderedDict[str, Analyst] = OrderedDict()
         self._lock = threading.Lock()
         self._rng = np.random.default_rng()
@@ -66,8 +67,9 @@ class SearchService:
 
     def _network(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
         budget, rng = Budget(simulations=simulations), self._make_rng()
+        search = self._compute.search(self._evaluator, geometry=self.geometry, rng=rng, reuse=reuse)
         return NetworkPlayer(
-            self.name, self._evaluator, budget, rng, self.geometry, temperature=temperature, reuse=reuse
+            self.name, self._evaluator, budget, rng, self.geometry, temperature=temperature, search=search
         )
 
     def _make_rng(self) -> np.random.Generator:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,15 +15,13 @@ from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import describe, parse_player
 from alphac4.checkpoint import Checkpoint
-from alphac4.cuda.device import on_gpu, why_not
+from alphac4.compute import Compute, choose
 from alphac4.evaluation.answers import BATCH, ask_network, ask_player
 from alphac4.evaluation.games import PerfectMatchReport, play_perfect, standard_starts
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import SubjectReport, budget_report
 from alphac4.game import Geometry
-from alphac4.machine import cores
-from alphac4.mcts.search import Budget, NetworkSearch
-from alphac4.nn.evaluator import Evaluator
+from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
 
 
@@ -36,8 +34,7 @@ class Measurement:
     games: int = 0  # against the perfect player
     games_simulations: int = 100  # of networks a move in them
     seed: int = 0
-    device: str = "auto"
-    backend: str = "auto"
+    compute: Compute = field(default_factory=choose)
 
     @property
     def geometry(self) -> Geometry:
@@ -60,8 +57,7 @@ def prepare(specification: str, measurement: Measurement) -> Callable[[], Subjec
         specification,
         rng=np.random.default_rng(measurement.seed),
         geometry=measurement.geometry,
-        backend=measurement.backend,
-        device=measurement.device,
+        compute=measurement.compute,
         batch_size=BATCH,
     )
     return partial(_measure_player, specification, player, measurement)
@@ -104,28 +100,25 @@ def _measure_player(name: str, player: Player, measurement: Measurement) -> Subj
 
 
 def _measure_network(name: str, checkpoint: Checkpoint, measurement: Measurement) -> SubjectReport:
-    device, backend = measurement.device, measurement.backend
-    evaluator = Evaluator(checkpoint.network, batch_size=BATCH, streams=cores(), device=device, backend=backend)
-    search: NetworkSearch | None = None
-    if backend == "auto" and on_gpu(device) and not why_not():
-        from alphac4.cuda.search import DeviceSearch  # Numba's CUDA part is slow to import, and optional
-
-        search = DeviceSearch(checkpoint.network, geometry=measurement.geometry, rng=np.random.default_rng(0))
+    compute = measurement.compute
+    evaluator = compute.evaluator(checkpoint.network, batch_size=compute.batch, streams=compute.streams)
+    rng = np.random.default_rng(measurement.seed)
+    searches = [compute.search(evaluator, geometry=measurement.geometry, rng=rng) for _ in range(compute.streams)]
     reports = []
     for simulations in measurement.budgets:
         started = time.perf_counter()
         with _bar(f"{name}, {simulations or 'no'} simulations", measurement) as bar:
             answers = ask_network(
-                evaluator, measurement.sets, simulations, seed=measurement.seed, on_batch=bar.update, search=search
+                evaluator, measurement.sets, simulations, searches, batch=compute.batch, on_batch=bar.update
             )
         reports.append(budget_report(measurement.sets, answers, simulations, time.perf_counter() - started))
     budget = Budget(simulations=measurement.games_simulations)
-    rng = np.random.default_rng(measurement.seed)
+    search = compute.search(evaluator, geometry=measurement.geometry, rng=rng, reuse="proofs")
     player = NetworkPlayer(name, evaluator, budget, rng, measurement.geometry, search=search)
     config = checkpoint.network.config
     return SubjectReport(
         name=name,
-        description=f"{config.channels} channels x {config.blocks} blocks, by {evaluator.backend}",
+        description=f"{config.channels} channels x {config.blocks} blocks, by {compute.inference}",
         budgets=reports,
         games=_games(player, measurement.games_simulations, measurement),
     )

@@ -1,0 +1,19 @@
+"""Where work runs: the one place that knows whether trees, networks and learning are on the cores or on a GPU.
+
+Everybody above asks `choose` for a `Compute` and works with what it makes. Nobody asks what kind it is, so that
+another kind, such as a cluster, needs no change in its callers.
+"""
+
+from alphac4.compute.choice import choose, choose_for_run
+from alphac4.compute.interface import Actors, Backends, Compute, LearningPlace, NetworkEvaluator, Seeds
+
+__all__ = [
+    "Actors",
+    "Backends",
+    "Compute",
+    "LearningPlace",
+    "NetworkEvaluator",
+    "Seeds",
+    "choose",
+    "choose_for_run",
+]

@@ -1,0 +1,62 @@
+"""Which place is taken for a device and a backend."""
+
+import logging
+
+import torch
+
+from alphac4.compute.cores import Cores
+from alphac4.compute.interface import Backends, Compute
+from alphac4.cuda.device import on_gpu, why_not
+from alphac4.nn.backends import INT8, available_backends
+
+logger = logging.getLogger(__name__)
+
+GPU_BACKENDS = {f"device-{name}": getattr(torch, name) for name in ("bfloat16", "float16", "float32")}
+"""The precisions of networks beside trees that are on the GPU as well, by the names of those backends."""
+
+
+def choose(device: str = "auto", backend: str = "auto", *, threads: int | None = None) -> Compute:
+    """The fastest there is on ``device``: "cpu", "cuda", or "auto" for CUDA where there is one.
+
+    On a GPU the trees are there as well, unless the ``backend`` is one of the network alone. On the cores "auto"
+    measures all backends for the first network and takes the fastest that does without 8 bits. ``threads`` cores are
+    used, by default all.
+
+    Raises:
+        RuntimeError: in one line, for CUDA without a device.
+    """
+    return _choose(device, Backends(evaluators=backend, actors=backend), threads)
+
+
+def choose_for_run(device: str, backend: str, remembered: Backends) -> Compute:
+    """The same for a training run: whatever backend is asked for, only self-play may use 8 bits.
+
+    In place of "auto" the backends ``remembered`` from an earlier session are taken up where they exist here, so that
+    a run goes on as it began.
+    """
+    here = set(available_backends("cuda" if on_gpu(device) and torch.cuda.is_available() else "cpu", 1, 1, 1))
+    exact = "auto" if backend == INT8 else backend
+    return _choose(
+        device,
+        Backends(
+            evaluators=remembered.evaluators if exact == "auto" and remembered.evaluators in here - {INT8} else exact,
+            actors=remembered.actors if backend == "auto" and remembered.actors in here else backend,
+        ),
+        asked=backend,
+    )
+
+
+def _choose(device: str, backends: Backends, threads: int | None = None, asked: str | None = None) -> Compute:
+    """``asked`` is the backend before what an earlier session found took its place."""
+    asked = asked or backends.actors
+    gpu = on_gpu(device)
+    if gpu and (asked == "auto" or asked in GPU_BACKENDS):
+        reason = why_not()
+        if not reason:
+            from alphac4.compute.gpu import Gpu  # Numba's CUDA part is slow to import, and optional
+
+            return Gpu(GPU_BACKENDS.get(asked))
+        if asked != "auto":
+            raise RuntimeError(reason)
+        logger.warning("the trees stay on the CPU: %s", reason)
+    return Cores("cuda" if gpu else "cpu", backends, threads)

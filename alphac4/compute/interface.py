@@ -1,0 +1,158 @@
+"""What every place where work can run offers."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from alphac4.game import Geometry
+from alphac4.game.rules import STANDARD
+from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.search import Evaluate, Reuse, TreeSearch
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.actor import SelfPlayer, play_together
+from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.config import SelfPlayConfig
+
+BATCH = 128  # positions in a usual call of a network
+
+Seeds = Callable[[int], np.random.Generator]
+"""The random numbers of each actor, by its index."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backends:
+    """How networks run, by the names that reports and `choose` use; "auto" until it has been measured."""
+
+    evaluators: str = "auto"  # whatever plays, is measured or is judged: never 8 bits, unless somebody names them
+    actors: str = "auto"  # self-play, where 8 bits may be the fastest
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningPlace:
+    """Where networks learn."""
+
+    device: torch.device
+    resident: bool  # whether the samples stay in the device's memory, and batches are made there
+
+
+class NetworkEvaluator(Evaluate, Protocol):
+    """A network that is ready to evaluate positions; `Compute.evaluator` makes it."""
+
+    network: PolicyValueNetwork  # the present weights
+    version: int  # another number after each update
+    batch_size: int  # positions in a usual call
+    streams: int  # callers at a time
+    backend: str  # how it runs
+
+    def update(self, network: PolicyValueNetwork) -> None:
+        """Take other weights; searches that use this evaluator follow.
+
+        Updating one evaluator costs less memory in the long run than making many: the libraries behind them never
+        quite give back what they took.
+        """
+
+
+class Actors:
+    """Plays a run's games, shared out over several players; the games go on from one `play` to the next.
+
+    Args:
+        players: each plays its share of the games.
+        update: gives all of them other weights.
+        backend: how their network runs.
+        network_rate: evaluations/s of the network without any games, where it has been measured.
+    """
+
+    def __init__(
+        self,
+        players: Sequence[SelfPlayer],
+        update: Callable[[PolicyValueNetwork], None],
+        backend: str,
+        network_rate: float | None = None,
+    ) -> None:
+        self._players = players
+        self._update = update
+        self.backend = backend
+        self.network_rate = network_rate
+
+    def __len__(self) -> int:
+        return len(self._players)
+
+    def update(self, network: PolicyValueNetwork) -> None:
+        """Play with other weights from now on."""
+        self._update(network)
+
+    def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+        """See `alphac4.selfplay.actor.play_together`."""
+        play_together(self._players, samples, stop, on_block)
+
+    def reset(self, seeds: Seeds) -> None:
+        """Forget the games under way and start others."""
+        for index, player in enumerate(self._players):
+            player.reset(seeds(index))
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The games under way, for a later `restore`."""
+        return {
+            f"{index}.{name}": array
+            for index, player in enumerate(self._players)
+            for name, array in player.state().items()
+        }
+
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take up the games of `state`.
+
+        Raises:
+            ValueError: if they were played in other numbers.
+        """
+        for index, player in enumerate(self._players):
+            prefix = f"{index}."
+            player.restore({k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)})
+
+
+class Compute(ABC):
+    """Makes what evaluates, searches and plays in one place; see `alphac4.compute.choose`."""
+
+    backends: Backends  # those asked for, each replaced by the one found once it has been measured
+    batch: int  # positions that are best searched together
+    streams: int  # callers at a time that are worth having
+    learning: LearningPlace
+
+    @property
+    @abstractmethod
+    def inference(self) -> str:
+        """How evaluators and searches run their network, in words for reports."""
+
+    @abstractmethod
+    def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> NetworkEvaluator:
+        """A network ready to evaluate batches of usually ``batch_size`` positions, for ``streams`` callers at a time.
+
+        The first one settles the backend of all that follow.
+
+        Raises:
+            ValueError: for an unknown backend.
+        """
+
+    @abstractmethod
+    def search(
+        self,
+        evaluator: NetworkEvaluator,
+        puct: PuctConfig | None = None,
+        *,
+        geometry: Geometry = STANDARD,
+        rng: np.random.Generator,
+        reuse: Reuse = "nothing",
+    ) -> TreeSearch:
+        """A search guided by the network of an evaluator of this compute, for one caller at a time.
+
+        Making one costs little; one that is kept uses its memory again.
+        """
+
+    @abstractmethod
+    def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
+        """What plays a run's games."""
