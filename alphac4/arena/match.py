@@ -1,7 +1,7 @@
 """Matches in lockstep: all games of a match advance together, so that networks see full batches."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tqdm import tqdm
 
@@ -19,8 +19,8 @@ class MatchResult:
     wins: int = 0
     draws: int = 0
     losses: int = 0
-    pair_scores: tuple[float, ...] = ()  # points of the two games of each pair, in [0, 2]
-    games: tuple[str, ...] = ()  # move strings, openings included
+    pair_scores: tuple[float, ...] = field(default=(), repr=False)  # points of the two games of each pair, in [0, 2]
+    games: tuple[str, ...] = field(default=(), repr=False)  # move strings, openings included
 
     @property
     def played(self) -> int:
@@ -41,6 +41,13 @@ class MatchResult:
     def interval(self) -> Interval:
         """The score with its 95 % interval."""
         return score_interval(self.pair_scores)
+
+    def __str__(self) -> str:
+        score = self.interval
+        return (
+            f"{self.wins} won, {self.draws} drawn, {self.losses} lost, "
+            f"{score.value:.1%} [{score.low:.1%}, {score.high:.1%}]"
+        )
 
     def __add__(self, other: "MatchResult") -> "MatchResult":
         return MatchResult(

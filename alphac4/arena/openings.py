@@ -41,6 +41,12 @@ def balanced_openings(
     return [distinct[index % len(distinct)] for index in range(count)]
 
 
+def match_openings(pairs: int, seed: int, geometry: Geometry = STANDARD) -> list[Position]:
+    """The openings of a match; long ones need longer openings, as there are few short ones."""
+    plies = (2, 5) if pairs <= 500 else (2, 8)
+    return balanced_openings(pairs, np.random.default_rng([seed, 1]), geometry, plies)
+
+
 def _fresh_openings(
     count: int, seen: set[tuple[int, int]], plies: tuple[int, int], rng: np.random.Generator, geometry: Geometry
 ) -> list[Position]:

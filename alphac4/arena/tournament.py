@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from alphac4.arena.match import MatchResult, play_match
 from alphac4.arena.networks import find_network
-from alphac4.arena.openings import balanced_openings
+from alphac4.arena.openings import match_openings
 from alphac4.arena.ratings import Rating, SprtState, fit_ratings, pair_counts, sprt
 from alphac4.arena.record import TournamentRecord
 from alphac4.arena.specifications import parse_player
@@ -61,9 +61,8 @@ class Tournament:
         return -(-self.pairs // self.part_pairs)
 
     def openings(self) -> list[Position]:
-        """The openings of every pairing; long matches need longer ones, as there are few short ones."""
-        plies = (2, 5) if self.pairs <= 500 else (2, 8)
-        return balanced_openings(self.pairs, np.random.default_rng([self.seed, 1]), self.geometry, plies)
+        """The openings of every pairing."""
+        return match_openings(self.pairs, self.seed, self.geometry)
 
     def test(self, result: MatchResult) -> SprtState | None:
         """Where the sequential test of a pairing stands, if there is one."""

@@ -151,12 +151,10 @@ def _as_text(tournament: Tournament, results: Results) -> str:
         "",
     ]
     for (first, second), result in results.items():
-        score = result.interval
-        elo = elo_interval(score)
+        elo = elo_interval(result.interval)
         test = tournament.test(result)
         lines.append(
-            f"{short[first]} v. {short[second]}: {result.wins} won, {result.draws} drawn, {result.losses} lost, "
-            f"{score.value:.1%} [{score.low:.1%}, {score.high:.1%}], "
+            f"{short[first]} v. {short[second]}: {result}, "
             f"Elo {elo.value:+.0f} [{elo.low:+.0f}, {elo.high:+.0f}]" + (f"; {test}" if test else "")
         )
     return "\n".join(lines)

@@ -9,12 +9,10 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.arena.specifications import SPECIFICATIONS, common_geometry
+from alphac4.arena.specifications import SPECIFICATIONS
 from alphac4.compute import choose
-from alphac4.evaluation.measurement import Measurement, as_checkpoint, prepare, prepare_network, untrained
+from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
-from alphac4.evaluation.positions import SETS, PositionSet, load_positions, packaged_positions
-from alphac4.evaluation.report import ALL, UNTRAINED, StrengthReport, summarise_sets
 from alphac4.evaluation.table import as_text
 from alphac4.files import write_atomically
 
@@ -66,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
 def run(options: EvaluateOptions) -> int:
     """Measure, then print the tables or JSON."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    sets = _sets(options)
+    sets = choose_sets(options.player, options.positions, options.count)
     if options.games < 0 or options.games_simulations < 0:
         raise ValueError("--games and --games-simulations must not be negative")
     measurement = Measurement(
@@ -79,12 +77,7 @@ def run(options: EvaluateOptions) -> int:
     )
     if options.picture is not None:
         check_picture(options.picture)
-    subjects = [prepare(options.player, measurement)]
-    checkpoint = as_checkpoint(options.player)
-    if checkpoint is not None:
-        subjects.append(prepare_network(UNTRAINED, untrained(checkpoint, options.seed), measurement))
-    subjects += [prepare(name, measurement) for name in options.reference]
-    report = StrengthReport(sets=summarise_sets(sets), subjects=[measure() for measure in subjects])
+    report = measure_strength(options.player, measurement, options.reference)
     if options.json is not None and options.json != "-":
         write_atomically(Path(options.json), report.to_json().encode())
     if options.picture is not None:
@@ -99,17 +92,3 @@ def parse_budgets(text: str) -> list[int]:
     if not words or not all(word.isdecimal() for word in words):
         raise ValueError(f"--simulations takes numbers such as 0,100,600, not {text!r}")
     return sorted({int(word) for word in words})
-
-
-def _sets(options: EvaluateOptions) -> Sequence[PositionSet]:
-    if options.count is not None and options.count < 1:
-        raise ValueError(f"--count must be at least 1, not {options.count}")
-    if not options.positions:
-        return packaged_positions(options.count)
-    geometry = common_geometry((options.player,))
-    sets = [load_positions(path, geometry) for path in options.positions]
-    names = [part.name for part in sets]
-    if len({*names, ALL}) <= len(names):
-        raise ValueError(f"--positions needs files of different names, none of them {ALL!r}, not {', '.join(names)}")
-    sets.sort(key=lambda part: SETS.index(part.name) if part.name in SETS else len(SETS))
-    return [part.head(options.count or len(part)) for part in sets]

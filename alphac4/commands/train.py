@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.training.config import PRESETS, TrainConfig, load_config
-from alphac4.training.loop import Stopped, TrainingLoop
-from alphac4.training.reports import MatchReport
+from alphac4.training.config import PRESETS, TrainConfig
+from alphac4.training.loop import Stopped
+from alphac4.training.session import find_config, train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +47,8 @@ def parse(arguments: Sequence[str]) -> TrainOptions:
     first.add_argument("--preset", choices=list(PRESETS))
     first.add_argument("--settings", type=Path)
     chosen, _ = first.parse_known_args(arguments)
-    preset = chosen.preset or TrainOptions.preset
-    config = PRESETS[preset]
-    own = chosen.run / "config.json"
-    if chosen.settings is not None:
-        config = load_config(chosen.settings, config)
-    elif chosen.preset is None and own.exists():
-        config = load_config(own, config)
-    default = TrainOptions(preset=preset, settings=chosen.settings, config=config)
+    config = find_config(chosen.run, chosen.preset, chosen.settings, TrainOptions.preset)
+    default = TrainOptions(preset=chosen.preset or TrainOptions.preset, settings=chosen.settings, config=config)
     return tyro.cli(TrainOptions, default=default, args=arguments, prog="alphac4 train")
 
 
@@ -69,31 +63,11 @@ def run(options: TrainOptions) -> int:
 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        loop = TrainingLoop(options.run, options.config, stop)
-        history = loop.run()
-        closing = loop.close(history)
+        trained = train(options.run, options.config, stop)
     except Stopped:
         print(f"\nStopped. Everything recorded is in {options.run}; the same command goes on from there.")
         return 130
     finally:
         signal.signal(signal.SIGINT, before)
-    state = loop.state
-    print(f"\nTrained {state.iteration} iterations in {state.seconds / 60:.1f} minutes: ", end="")
-    print(f"{state.games:,} games, {state.samples:,} positions, {state.evaluations:,} evaluations.")
-    if history:
-        start = "first" if options.config.start_from else "untrained"
-        print(f"Elo {history[-1].elo:+.0f} ± {history[-1].elo_error:.0f} over the {start} network.")
-    for match in closing:
-        print(describe_match(match, options.config.gate.classic_simulations))
-    print(f"The best network: {loop.folder.best_path}")
+    print(f"\n{trained}")
     return 0
-
-
-def describe_match(match: MatchReport, simulations: int) -> str:
-    """One sentence with the score and its 95 % interval."""
-    games = match.wins + match.draws + match.losses
-    return (
-        f"At {simulations} simulations a move against {match.opponent}: {match.score:.1%} of the points "
-        f"[{match.low:.1%}, {match.high:.1%}] in {games} colour-swapped games "
-        f"({match.wins} won, {match.draws} drawn, {match.losses} lost)."
-    )

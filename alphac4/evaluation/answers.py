@@ -8,10 +8,8 @@ from queue import SimpleQueue
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import Player
+from alphac4.arena.players import NetworkPlayer, Player, as_searching
 from alphac4.evaluation.positions import PositionSet
-from alphac4.game import Position
-from alphac4.game.planes import make_planes, stones
 from alphac4.mcts.search import Budget, Evaluate, TreeSearch
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
@@ -44,44 +42,43 @@ def ask_network(
     dealt with at a time as there are ``searches`` of the same network; ``on_batch`` is told how many positions have
     just been answered.
     """
-    geometry = sets[0].geometry
-    positions = [position for part in sets for position in part.positions]
-    legal = np.concatenate([part.legal for part in sets])
-    idle: SimpleQueue[TreeSearch] = SimpleQueue()
-    for search in searches:
-        idle.put(search)
-
-    def answer(first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        part = positions[first : first + batch]
-        if simulations == 0:
-            logits, wdl = evaluator.evaluate(make_planes(geometry, *stones(part)))
-            moves = np.where(legal[first : first + batch], logits, -np.inf).argmax(axis=1)
-            values = (wdl[:, 0] - wdl[:, 2]).astype(np.float64)
-        else:
-            search = idle.get()
-            result = search.search(part, Budget(simulations=simulations))
-            idle.put(search)
-            moves, values = result.moves, result.value
-        on_batch(len(part))
-        return moves, values
-
-    with ThreadPoolExecutor(len(searches)) as pool:
-        answers = list(pool.map(answer, range(0, len(positions), batch)))
-    ends = np.cumsum([len(part) for part in sets])[:-1]
-    return Answers(
-        columns=np.split(np.concatenate([moves for moves, _ in answers]), ends),
-        values=np.split(np.concatenate([values for _, values in answers]), ends),
-    )
+    budget, rng = Budget(simulations=simulations), np.random.default_rng(0)  # without a temperature it draws nothing
+    players = [NetworkPlayer("network", evaluator, budget, rng, sets[0].geometry, search=search) for search in searches]
+    return _ask(players, sets, batch, on_batch)
 
 
 def ask_player(player: Player, sets: Sequence[PositionSet], on_batch: Callable[[int], object] = _unwatched) -> Answers:
-    """Any player's moves."""
-    columns = []
-    for part in sets:
-        moves: list[int] = []
-        for first in range(0, len(part), BATCH):
-            batch: Sequence[Position] = part.positions[first : first + BATCH]
-            moves += player.choose(batch)
-            on_batch(len(batch))
-        columns.append(np.array(moves, np.int64))
-    return Answers(columns=columns)
+    """Any player's moves, and its values if it is one that searches."""
+    return _ask([player], sets, BATCH, on_batch)
+
+
+def _ask(
+    players: Sequence[Player], sets: Sequence[PositionSet], size: int, on_batch: Callable[[int], object]
+) -> Answers:
+    """The answers of several players that are one and the same, for as many batches at a time."""
+    positions = [position for part in sets for position in part.positions]
+    idle: SimpleQueue[Player] = SimpleQueue()
+    for player in players:
+        idle.put(player)
+
+    def answer(first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+        batch = positions[first : first + size]
+        player = idle.get()
+        searching = as_searching(player)
+        if searching is None:
+            moves, values = np.array(player.choose(batch), np.int64), None
+        else:
+            result = searching.search(batch)
+            moves, values = result.moves, result.value
+        idle.put(player)
+        on_batch(len(batch))
+        return moves, values
+
+    with ThreadPoolExecutor(len(players)) as pool:
+        answers = list(pool.map(answer, range(0, len(positions), size)))
+    ends = np.cumsum([len(part) for part in sets])[:-1]
+    values = [value for _, value in answers if value is not None]
+    return Answers(
+        columns=np.split(np.concatenate([moves for moves, _ in answers]), ends),
+        values=np.split(np.concatenate(values), ends) if values else None,
+    )

@@ -4,23 +4,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
-from alphac4.arena.networks import find_network
+from alphac4.arena.networks import NamedNetwork, find_network
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.solver_player import SolverPlayer
-from alphac4.arena.specifications import describe, parse_player
+from alphac4.arena.specifications import common_geometry, describe, parse_player
 from alphac4.checkpoint import Checkpoint
 from alphac4.compute import Compute, choose
 from alphac4.evaluation.answers import BATCH, ask_network, ask_player
 from alphac4.evaluation.games import PerfectMatchReport, play_perfect, standard_starts
-from alphac4.evaluation.positions import PositionSet
-from alphac4.evaluation.report import SubjectReport, budget_report
+from alphac4.evaluation.positions import SETS, PositionSet, load_positions, packaged_positions
+from alphac4.evaluation.report import ALL, UNTRAINED, StrengthReport, SubjectReport, budget_report, summarise_sets
 from alphac4.game import Geometry
+from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
 
@@ -42,6 +44,40 @@ class Measurement:
         return self.sets[0].geometry
 
 
+def measure_strength(player: str, measurement: Measurement, references: Sequence[str] = ()) -> StrengthReport:
+    """Measure a player, its untrained twin if it is a checkpoint, and others beside them.
+
+    Raises:
+        PlayerError: before anything has taken time, for an unknown player, or one for another board.
+    """
+    subjects = [prepare(player, measurement)]
+    network = _unlimited_network(player)
+    if network is not None:
+        twin = untrained(network.load(), measurement.seed)
+        subjects.append(prepare_network(UNTRAINED, twin, measurement, network.options.config))
+    subjects += [prepare(name, measurement) for name in references]
+    return StrengthReport(sets=summarise_sets(measurement.sets), subjects=[measure() for measure in subjects])
+
+
+def choose_sets(player: str, files: Sequence[Path] = (), count: int | None = None) -> Sequence[PositionSet]:
+    """The package's six sets of positions, or those of some files for a player's board.
+
+    Raises:
+        ValueError: in one line, for a file that holds no positions, or two of one name.
+    """
+    if count is not None and count < 1:
+        raise ValueError(f"count must be at least 1, not {count}")
+    if not files:
+        return packaged_positions(count)
+    geometry = common_geometry((player,))
+    sets = [load_positions(path, geometry) for path in files]
+    names = [part.name for part in sets]
+    if len({*names, ALL}) <= len(names):
+        raise ValueError(f"the files of positions need different names, none of them {ALL!r}, not {', '.join(names)}")
+    sets.sort(key=lambda part: SETS.index(part.name) if part.name in SETS else len(SETS))
+    return [part.head(count or len(part)) for part in sets]
+
+
 def prepare(specification: str, measurement: Measurement) -> Callable[[], SubjectReport]:
     """What measures a checkpoint with every budget, or any other player as it is.
 
@@ -50,9 +86,9 @@ def prepare(specification: str, measurement: Measurement) -> Callable[[], Subjec
     Raises:
         PlayerError: for an unknown player, or one for another board.
     """
-    checkpoint = as_checkpoint(specification)
-    if checkpoint is not None:
-        return prepare_network(specification, checkpoint, measurement)
+    network = _unlimited_network(specification)
+    if network is not None:
+        return prepare_network(specification, network.load(), measurement, network.options.config)
     player = parse_player(
         specification,
         rng=np.random.default_rng(measurement.seed),
@@ -63,7 +99,9 @@ def prepare(specification: str, measurement: Measurement) -> Callable[[], Subjec
     return partial(_measure_player, specification, player, measurement)
 
 
-def prepare_network(name: str, checkpoint: Checkpoint, measurement: Measurement) -> Callable[[], SubjectReport]:
+def prepare_network(
+    name: str, checkpoint: Checkpoint, measurement: Measurement, puct: PuctConfig | None = None
+) -> Callable[[], SubjectReport]:
     """What measures a network with every budget.
 
     Raises:
@@ -74,13 +112,13 @@ def prepare_network(name: str, checkpoint: Checkpoint, measurement: Measurement)
             f"{name}: plays on {describe(checkpoint.geometry)}, not on {describe(measurement.geometry)}; "
             "--positions takes files of its own board"
         )
-    return partial(_measure_network, name, checkpoint, measurement)
+    return partial(_measure_network, name, checkpoint, measurement, puct)
 
 
-def as_checkpoint(specification: str) -> Checkpoint | None:
+def _unlimited_network(specification: str) -> NamedNetwork | None:
     """The checkpoint that a specification without a budget of its own names; None for any other player."""
     network = find_network(specification)
-    return network.load() if network is not None and network.written == specification else None
+    return None if network is None or network.limit or network.is_onnx else network
 
 
 def untrained(checkpoint: Checkpoint, seed: int) -> Checkpoint:
@@ -99,11 +137,13 @@ def _measure_player(name: str, player: Player, measurement: Measurement) -> Subj
     return SubjectReport(name=name, description="", budgets=[report], games=_games(player, None, measurement))
 
 
-def _measure_network(name: str, checkpoint: Checkpoint, measurement: Measurement) -> SubjectReport:
+def _measure_network(
+    name: str, checkpoint: Checkpoint, measurement: Measurement, puct: PuctConfig | None
+) -> SubjectReport:
     compute = measurement.compute
     evaluator = compute.evaluator(checkpoint.network, batch_size=compute.batch, streams=compute.streams)
     rng = np.random.default_rng(measurement.seed)
-    searches = [compute.search(evaluator, geometry=measurement.geometry, rng=rng) for _ in range(compute.streams)]
+    searches = [compute.search(evaluator, puct, geometry=measurement.geometry, rng=rng) for _ in range(compute.streams)]
     reports = []
     for simulations in measurement.budgets:
         started = time.perf_counter()
@@ -113,7 +153,7 @@ def _measure_network(name: str, checkpoint: Checkpoint, measurement: Measurement
             )
         reports.append(budget_report(measurement.sets, answers, simulations, time.perf_counter() - started))
     budget = Budget(simulations=measurement.games_simulations)
-    search = compute.search(evaluator, geometry=measurement.geometry, rng=rng, reuse="proofs")
+    search = compute.search(evaluator, puct, geometry=measurement.geometry, rng=rng, reuse="proofs")
     player = NetworkPlayer(name, evaluator, budget, rng, measurement.geometry, search=search)
     config = checkpoint.network.config
     return SubjectReport(

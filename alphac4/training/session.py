@@ -1,0 +1,96 @@
+"""A run from its settings to its closing report, for the command line and for Python."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alphac4.training.config import PRESETS, TrainConfig, from_dict, load_config
+from alphac4.training.loop import TrainingLoop
+from alphac4.training.reports import IterationReport, MatchReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedRun:
+    """What a run has come to."""
+
+    folder: Path
+    best: Path  # the best network
+    config: TrainConfig
+    history: Sequence[IterationReport]  # a report for each iteration
+    closing: Sequence[MatchReport]  # the best network against classic MCTS
+    iterations: int
+    seconds: float
+    games: int
+    samples: int
+    evaluations: int
+
+    def __str__(self) -> str:
+        spent = f"{self.games:,} games, {self.samples:,} positions, {self.evaluations:,} evaluations"
+        lines = [f"Trained {self.iterations} iterations in {self.seconds / 60:.1f} minutes: {spent}."]
+        if self.history:
+            start = "first" if self.config.start_from else "untrained"
+            last = self.history[-1]
+            lines.append(f"Elo {last.elo:+.0f} ± {last.elo_error:.0f} over the {start} network.")
+        lines += [_describe_match(match, self.config.gate.classic_simulations) for match in self.closing]
+        return "\n".join([*lines, f"The best network: {self.best}"])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def find_config(
+    folder: Path, preset: str | None, settings: Path | Mapping[str, Any] | None, otherwise: str = "standard"
+) -> TrainConfig:
+    """The settings of a run: the preset's, then those of a file or a mapping over them.
+
+    If neither is named, the run in the folder, if there is one, goes on with its own; else the preset is ``otherwise``.
+
+    Raises:
+        ValueError: in one line, for an unknown preset or setting.
+    """
+    if preset is not None and preset not in PRESETS:
+        raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
+    base = PRESETS[preset or otherwise]
+    own = folder / "config.json"
+    if isinstance(settings, Mapping):
+        return from_dict(settings, load_config(own, base) if preset is None and own.exists() else base)
+    if settings is not None:
+        return load_config(settings, base)
+    return load_config(own, base) if preset is None and own.exists() else base
+
+
+def train(folder: Path, config: TrainConfig, stop: threading.Event | None = None) -> TrainedRun:
+    """Train until done, and play the matches that close the run; a run in the folder goes on.
+
+    Raises:
+        Stopped: when ``stop`` was set; everything recorded is in the folder.
+        ValueError: in one line, if the folder holds another run, or something that cannot be read.
+    """
+    loop = TrainingLoop(folder, config, stop)
+    history = loop.run()
+    closing = loop.close(history)
+    state = loop.state
+    return TrainedRun(
+        folder=folder,
+        best=loop.folder.best_path,
+        config=config,
+        history=history,
+        closing=closing,
+        iterations=state.iteration,
+        seconds=state.seconds,
+        games=state.games,
+        samples=state.samples,
+        evaluations=state.evaluations,
+    )
+
+
+def _describe_match(match: MatchReport, simulations: int) -> str:
+    """One sentence with the score and its 95 % interval."""
+    games = match.wins + match.draws + match.losses
+    return (
+        f"At {simulations} simulations a move against {match.opponent}: {match.score:.1%} of the points "
+        f"[{match.low:.1%}, {match.high:.1%}] in {games} colour-swapped games "
+        f"({match.wins} won, {match.draws} drawn, {match.losses} lost)."
+    )
