@@ -1,3 +1,74 @@
-"""AlphaZero-style training, search and exact judging for Connect Four."""
+"""AlphaZero-style training, search and exact judging for Connect Four.
+
+    import alphac4
+
+    agent = alphac4.load("best")                     # or a file, or any player of the command line
+    result = agent.search("4455", simulations=600)   # a move string, a Position, or a list of them
+    result.move, result.value, result.wdl, result.columns[3].visits, result.tree
+    alphac4.solve("4455")
+    alphac4.play_match("best@100", "uct:1000", games=20)
+
+The names in `__all__` are the public interface; they are loaded at their first use. Every other module is internal, and
+may change from one version to the next. Columns are 0-based in code and 1-based in move strings; values are for the
+side to move; what is wrong with an argument is told by one `ValueError` in one line.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from alphac4.api.agent import Agent, SearchedPosition, load
+    from alphac4.api.solving import SolvedPosition, analyze, solve
+    from alphac4.api.tasks import evaluate, play_match, train
+    from alphac4.arena.match import MatchResult
+    from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
+    from alphac4.game import IllegalMove, Position, make_geometry
+    from alphac4.mcts import Budget, PuctConfig
+
+__all__ = [
+    "Agent",
+    "Budget",
+    "IllegalMove",
+    "MatchResult",
+    "NetworkPlayer",
+    "Player",
+    "PlayerError",
+    "Position",
+    "PuctConfig",
+    "SearchedPosition",
+    "SearchingPlayer",
+    "SolvedPosition",
+    "analyze",
+    "evaluate",
+    "load",
+    "make_geometry",
+    "play_match",
+    "solve",
+    "train",
+]
+
+_HOMES = {
+    "alphac4.api.agent": ("Agent", "SearchedPosition", "load"),
+    "alphac4.api.solving": ("SolvedPosition", "analyze", "solve"),
+    "alphac4.api.tasks": ("evaluate", "play_match", "train"),
+    "alphac4.arena.match": ("MatchResult",),
+    "alphac4.arena.players": ("NetworkPlayer", "Player", "PlayerError", "SearchingPlayer"),
+    "alphac4.game": ("IllegalMove", "Position", "make_geometry"),
+    "alphac4.mcts": ("Budget", "PuctConfig"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name at its first use, so that importing the package does not load PyTorch (PEP 562)."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'alphac4' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

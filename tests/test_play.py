@@ -16,10 +16,11 @@ from alphac4.checkpoint import SHIPPED
 from alphac4.cli import main
 from alphac4.game import IllegalMove, Position
 from alphac4.mcts.search import Budget
-from alphac4.play.analysis import Analyst, exact
+from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, find_level, level_player
 from alphac4.play.session import Session
 from alphac4.play.terminal import Screen, Side, TerminalGame
+from alphac4.solver.verdict import exact
 
 
 def run_game(lines: list[str], sides: tuple[Side, Side], moves: str = "") -> tuple[TerminalGame, str]:

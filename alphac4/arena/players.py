@@ -1,9 +1,10 @@
 """One batch-first interface of every player, and the players that need nothing but the rules or a tree search."""
 
+import copy
 import dataclasses
 import time
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from alphac4.arena.options import UctOptions, describe_options
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.drawing import Searched
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import NodeView, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, Reuse, TreeSearch
@@ -49,6 +51,14 @@ class SearchingPlayer(Player, Protocol):
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """A node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
+
+
+def keep_trees(player: SearchingPlayer) -> Searched:
+    """The trees of a player's last search, which stay as they are whatever it searches next.
+
+    A player of somebody else's shows those of whatever it has searched last.
+    """
+    return player.detach() if isinstance(player, TreePlayer) else player
 
 
 def as_searching(player: Player) -> SearchingPlayer | None:
@@ -105,6 +115,13 @@ class TreePlayer:
         if not 0 <= index < self._trees:
             raise ValueError(f"there is no tree {index} of the last search")
         return self._search.node(index, path)
+
+    def detach(self) -> Self:
+        """The player with the trees of its last search, which this one gives away: they stay as they are."""
+        detached = copy.copy(self)
+        detached._search = self._search.detach()
+        self._trees = 0
+        return detached
 
 
 class UctPlayer(TreePlayer):

@@ -34,6 +34,11 @@ class SearchResult:
         proofs = np.take_along_axis(self.proofs, self.moves[:, None], axis=1)[:, 0]
         return (proofs > PROVEN_DRAW) & (proofs < UNPROVEN)
 
+    def take(self, index: int) -> "SearchResult":
+        """What the search of one position saw, as a batch of one; the time stays that of the whole batch."""
+        parts = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name != "seconds"}
+        return SearchResult(seconds=self.seconds, **{name: part[index : index + 1] for name, part in parts.items()})
+
     def describe_proof(self, index: int, column: int) -> str:
         """What is proven of a move, such as "wins in 3", "draws" or "loses in 4"; empty where nothing is."""
         return describe_proof(int(self.proofs[index, column]))

@@ -1,10 +1,11 @@
 """Search a batch of positions to a budget of simulations or time, by either kind of tree search."""
 
+import copy
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -218,6 +219,12 @@ class TreeSearch(ABC):
                 raise ValueError(f"the search has not looked beyond {line}")
             node, position = child, position.play(column)
         return self._view(trees, index, node, position)
+
+    def detach(self) -> Self:
+        """The trees searched last, in a search of their own; this one begins anew with the next positions."""
+        detached = copy.copy(self)
+        self._trees, self._positions = None, []
+        return detached
 
     def _view(self, trees: Trees, t: int, node: int, position: Position) -> NodeView:
         visits = trees.visits[t, node].astype(np.int64)

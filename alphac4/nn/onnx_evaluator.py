@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from alphac4.game.rules import STANDARD, Geometry, make_geometry
 from alphac4.nn.evaluator import softmax
+from alphac4.nn.function_evaluator import values_to_wdl
 from alphac4.nn.quantization import random_boards
 
 Array = npt.NDArray[np.float32]
@@ -80,8 +81,7 @@ class OnnxEvaluator:
         if not self._policy_is_logits:
             policy = np.log(np.maximum(policy, LEAST_PROBABILITY))
         if value.shape[-1:] != (3,):
-            win = (1 + np.clip(value.reshape(-1), -1, 1)) / 2
-            value = np.stack([win, np.zeros_like(win), 1 - win], axis=1)
+            value = values_to_wdl(value.reshape(-1))
         elif self._value_is_logits:
             value = softmax(value)
         return policy.astype(np.float32), value.astype(np.float32)

@@ -9,7 +9,8 @@ from alphac4.game import Geometry, Position
 from alphac4.game.position import column_name
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
-from alphac4.play.analysis import Analysis, Analyst, exact
+from alphac4.play.analysis import Analysis, Analyst
+from alphac4.solver.verdict import exact
 
 DEFAULT_NODES = 600
 ENDLESS = 10_000_000  # simulations of "go infinite"; far beyond what memory holds

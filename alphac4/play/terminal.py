@@ -10,9 +10,10 @@ from typing import TextIO
 from alphac4.arena.players import Player
 from alphac4.game import IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, column_name
-from alphac4.play.analysis import Analysis, Analyst, exact
+from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.session import Session
+from alphac4.solver.verdict import exact
 
 HELP = """\
   1 to 7          drop a stone into that column

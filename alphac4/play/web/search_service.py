@@ -12,9 +12,10 @@ from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.mcts.results import NodeView
 from alphac4.mcts.search import Budget, Reuse
-from alphac4.play.analysis import Analysis, Analyst, ExactColumn, exact
+from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import Level
 from alphac4.play.web.work_queue import Stop
+from alphac4.solver.verdict import ExactColumn, exact
 
 MOST_SESSIONS = 64  # search trees kept at a time; the one longest unused goes first
 

@@ -1,0 +1,1 @@
+"""What Python users call; `alphac4` itself offers these names."""

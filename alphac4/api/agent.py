@@ -1,0 +1,209 @@
+"""A player made ready for use from Python, and what it sees in a position."""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, cast, overload
+
+import numpy as np
+
+from alphac4.api.positions import Given, read_positions
+from alphac4.arena.players import NetworkPlayer, Player, PlayerError, as_searching, keep_trees
+from alphac4.arena.specifications import common_geometry, parse_player
+from alphac4.compute import choose
+from alphac4.game import Geometry, Position, column_name
+from alphac4.game.rules import STANDARD
+from alphac4.mcts.drawing import Searched, draw_tree
+from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.report import describe_search
+from alphac4.mcts.results import SearchResult
+from alphac4.mcts.search import Budget
+from alphac4.nn.function_evaluator import FunctionEvaluator
+from alphac4.play.analysis import ColumnAnalysis, describe
+
+DEFAULT_SIMULATIONS = 100  # of an evaluator of one's own
+
+
+class WinDrawLoss(NamedTuple):
+    """Probabilities for the side to move."""
+
+    win: float
+    draw: float
+    loss: float
+
+
+class SearchTree:
+    """The tree of one search; a notebook draws it."""
+
+    def __init__(self, trees: Searched, index: int) -> None:
+        self._trees = trees
+        self._index = index
+
+    def svg(self, *, depth: int = 2, width: int = 3) -> str:
+        """An SVG document of ``depth`` plies, with the ``width`` most visited moves of each node."""
+        return draw_tree(self._trees, self._index, depth=depth, width=width)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+
+class SearchedPosition:
+    """What a search saw in a position; values are for the side to move, columns 0-based."""
+
+    def __init__(self, position: Position, player: str, result: SearchResult, index: int, trees: Searched) -> None:
+        self.position = position
+        self.player = player
+        self._result = result
+        self._index = index
+        self._trees = trees
+
+    @property
+    def move(self) -> int:
+        """The column to play."""
+        return int(self._result.moves[self._index])
+
+    @property
+    def value(self) -> float:
+        """From -1, lost, to 1, won."""
+        return float(self._result.value[self._index])
+
+    @property
+    def wdl(self) -> WinDrawLoss:
+        """The probabilities of win, draw and loss; certain where the search has proven the outcome."""
+        return WinDrawLoss(*map(float, self._result.wdl[self._index]))
+
+    @cached_property
+    def columns(self) -> dict[int, ColumnAnalysis]:
+        """What it saw of each move that can be made, by column."""
+        row = self._result.take(self._index)
+        analysis = describe(self.position, row, self.player, self.simulations, row.seconds, finished=True)
+        return {item.column: item for item in analysis.columns}
+
+    @property
+    def line(self) -> list[int]:
+        """Best play of both sides as far as the tree goes."""
+        return list(self._result.variations[self._index])
+
+    @property
+    def simulations(self) -> int:
+        """How many there were for this position."""
+        return int(self._result.simulations[self._index])
+
+    @property
+    def tree(self) -> SearchTree | None:
+        """The tree; None for a raw policy, which has none."""
+        return SearchTree(self._trees, self._index) if self._result.visits[self._index].any() else None
+
+    def __repr__(self) -> str:
+        moves = self.position.moves
+        after = f"after {moves!r}" if moves is not None else f"with {self.position.plies} stones"
+        return (
+            f"{self.player} plays column {column_name(self.move)} {after}\n{describe_search(self._result, self._index)}"
+        )
+
+
+class Agent:
+    """A player ready for use; it is a `Player` itself, so that it can play matches."""
+
+    def __init__(self, player: Player, geometry: Geometry = STANDARD) -> None:
+        self.player = player
+        self.geometry = geometry
+        self.name = player.name
+
+    def choose(self, positions: Sequence[Given]) -> list[int]:
+        """A 0-based column for each position."""
+        return self.player.choose(read_positions(positions, self.geometry))
+
+    @overload
+    def search(  # type: ignore[overload-overlap] # a string is a sequence of strings, but here a single position
+        self, positions: Given, *, simulations: int | None = None, seconds: float | None = None
+    ) -> SearchedPosition: ...
+
+    @overload
+    def search(
+        self, positions: Sequence[Given], *, simulations: int | None = None, seconds: float | None = None
+    ) -> list[SearchedPosition]: ...
+
+    def search(
+        self, positions: Given | Sequence[Given], *, simulations: int | None = None, seconds: float | None = None
+    ) -> SearchedPosition | list[SearchedPosition]:
+        """What the player sees in one position or in several, which are searched together.
+
+        Args:
+            positions: a move string such as "4455", a `Position`, or a list of them.
+            simulations: of each position; 0 asks a network for its raw policy and value.
+            seconds: for each position. Without either limit the player's own holds.
+
+        Raises:
+            ValueError: for an illegal move, a game that is over, a bad limit, or a player that does not search.
+        """
+        searching = as_searching(self.player)
+        if searching is None:
+            raise PlayerError(f"{self.name} chooses moves without telling why: ask choose, not search")
+        budget = None
+        if simulations is not None or seconds is not None:
+            budget = Budget(simulations=simulations, seconds=seconds)
+        several = isinstance(positions, Sequence) and not isinstance(positions, str)
+        found = read_positions(positions if several else [positions], self.geometry)  # type: ignore[list-item, arg-type]
+        if not found:
+            return []
+        result = searching.search(found, budget)
+        trees = keep_trees(searching)
+        seen = [SearchedPosition(position, self.name, result, index, trees) for index, position in enumerate(found)]
+        return seen if several else seen[0]
+
+    def __repr__(self) -> str:
+        return f"Agent({self.name!r})"
+
+
+def load(
+    player: str | Path | Player | Callable[..., Any] = "best",
+    *,
+    geometry: Geometry | None = None,
+    seed: int | Sequence[int] = 0,
+    device: str = "auto",
+    backend: str = "auto",
+    threads: int | None = None,
+    batch_size: int = 1,
+    puct: PuctConfig | None = None,
+) -> Agent:
+    """Make an agent.
+
+    Args:
+        player: the shipped network "best" or "fast", a checkpoint's file, any other player as the command line writes
+            them ("uct:1000", "solver", "model.onnx@600", "module:Class"), a `Player` of one's own, or a function that
+            stands for a network: planes [B, 2, R, C] to policy logits [B, C] and values [B] or win/draw/loss [B, 3].
+        geometry: the board; a network in a file decides it itself.
+        seed: of its random choices.
+        device: where networks run: "cpu", "cuda", or "auto".
+        backend: of inference; "auto" measures all and takes the fastest.
+        threads: cores to use, by default all.
+        batch_size: how many positions a network will usually be asked about at once; other numbers work, more slowly.
+        puct: how a function in place of a network is searched with; specifications name their settings themselves.
+
+    Raises:
+        ValueError: in one line, for an unknown player, or a file that cannot be used.
+    """
+    if isinstance(player, Agent):
+        return player
+    rng = np.random.default_rng(seed)
+    if isinstance(player, str | Path):
+        specification = str(player)
+        board = common_geometry((specification,), geometry or STANDARD)
+        made = parse_player(
+            specification,
+            rng=rng,
+            geometry=geometry or board,
+            threads=threads,
+            compute=choose(device, backend, threads=threads),
+            batch_size=batch_size,
+        )
+        return Agent(made, geometry or board)
+    board = geometry or STANDARD
+    if hasattr(player, "choose"):
+        return Agent(cast(Player, player), board)
+    if not callable(player):
+        raise PlayerError(f"{player!r} is no player: it has no choose(positions), and is no function of planes")
+    evaluator = FunctionEvaluator(player)
+    budget = Budget(simulations=DEFAULT_SIMULATIONS)
+    return Agent(NetworkPlayer(evaluator.name, evaluator, budget, rng, board, puct), board)

@@ -1,0 +1,137 @@
+"""Matches, training and measurements of strength, for Python users."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alphac4.api.agent import Agent, load
+from alphac4.arena.match import MatchResult
+from alphac4.arena.match import play_match as play_openings
+from alphac4.arena.openings import match_openings
+from alphac4.arena.players import Player
+from alphac4.arena.specifications import common_geometry
+from alphac4.compute import choose
+from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
+from alphac4.evaluation.report import StrengthReport
+from alphac4.evaluation.table import as_text
+from alphac4.game import Geometry
+from alphac4.game.rules import STANDARD
+from alphac4.training.session import TrainedRun, find_config
+from alphac4.training.session import train as train_run
+
+AnyPlayer = str | Path | Player | Callable[..., Any]
+"""Whatever `load` takes."""
+
+
+def play_match(
+    first: AnyPlayer,
+    second: AnyPlayer,
+    *,
+    games: int = 100,
+    seed: int = 0,
+    geometry: Geometry | None = None,
+    progress: bool = False,
+) -> MatchResult:
+    """Play a match of colour-swapped pairs from varied openings; the result is seen by the first player.
+
+    Raises:
+        ValueError: in one line, for a player that cannot be made, an odd number of games, or an illegal move.
+    """
+    if games < 2 or games % 2:
+        raise ValueError(f"games must be an even number, not {games}: every opening is played with both colours")
+    board = geometry or _common_board(first, second)
+    sides = [
+        load(player, geometry=board, seed=[seed, 2, side], batch_size=games)
+        for side, player in enumerate((first, second))
+    ]
+    return play_openings(sides[0], sides[1], match_openings(games // 2, seed, board), progress=progress)
+
+
+def _common_board(*players: AnyPlayer) -> Geometry:
+    """The board of the first agent or network among the players."""
+    for player in players:
+        if isinstance(player, Agent):
+            return player.geometry
+    return common_geometry(tuple(str(player) for player in players if isinstance(player, str | Path)), STANDARD)
+
+
+def train(
+    preset: str | None = None,
+    *,
+    run: str | Path = "runs/latest",
+    settings: str | Path | Mapping[str, Any] | None = None,
+    stop: threading.Event | None = None,
+) -> TrainedRun:
+    """Train a network from nothing, or go on with the run in the folder.
+
+    Args:
+        preset: "quick", about 10 minutes on two cores; "standard", about an hour; "strong", for a large machine. By
+            default a run in the folder goes on with its own settings, and a new one is "standard".
+        run: the run's folder.
+        settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, over
+            the preset's.
+        stop: ends the run early and cleanly when it is set.
+
+    Raises:
+        ValueError: in one line, for unknown settings, or a folder that holds another run.
+    """
+    folder = Path(run)
+    given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
+    return train_run(folder, find_config(folder, preset, given), stop)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Evaluation(StrengthReport):
+    """A strength report, shown as the tables of `alphac4 evaluate`."""
+
+    def errors(self, simulations: int | None = None) -> dict[str, float]:
+        """The share of moves that err in each set and in all, at one of the budgets; by default at the last."""
+        budgets = self.subjects[0].budgets
+        found = budgets[-1] if simulations is None else next(b for b in budgets if b.simulations == simulations)
+        return {name: figures.moves.error.value for name, figures in found.sets.items()}
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+
+def evaluate(
+    player: str | Path = "best",
+    *,
+    simulations: Sequence[int] = (0, 100),
+    positions: Sequence[str | Path] = (),
+    count: int | None = None,
+    references: Sequence[str] = (),
+    games: int = 0,
+    seed: int = 0,
+    device: str = "auto",
+    backend: str = "auto",
+) -> Evaluation:
+    """Measure a network, or any other player, against exact play.
+
+    Args:
+        player: a specification, as the command line writes players.
+        simulations: a position, for networks; each is measured. 0 is the raw network.
+        positions: files to take instead of the package's six sets.
+        count: only the first so many positions of each set.
+        references: other players to set beside.
+        games: against the perfect player, half of them with the first move.
+        seed: fixes searches, games and the untrained network that is set beside a checkpoint.
+        device: where networks run.
+        backend: of inference.
+
+    Raises:
+        ValueError: in one line, for an unknown player, a bad number, or a file that holds no positions.
+    """
+    if not simulations or min(simulations) < 0 or games < 0:
+        raise ValueError("evaluate needs numbers of simulations, and none of its numbers may be negative")
+    measurement = Measurement(
+        sets=choose_sets(str(player), [Path(path) for path in positions], count),
+        budgets=sorted(set(simulations)),
+        games=games,
+        seed=seed,
+        compute=choose(device, backend),
+    )
+    report = measure_strength(str(player), measurement, references)
+    return Evaluation(sets=report.sets, subjects=report.subjects)

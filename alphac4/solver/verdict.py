@@ -1,0 +1,44 @@
+"""The exact solver's verdict on every move of a position, for people."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from alphac4.game import Position
+from alphac4.solver.solver import best_columns, moves_to_end, shared_solver
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactColumn:
+    """The truth about one move."""
+
+    column: int  # 0-based
+    score: int  # the solver's exact score, for the side that makes the move
+    moves: int  # how many the winner still makes, its last included; 0 for a draw
+    best: bool
+
+    @property
+    def outcome(self) -> str:
+        """Such as "wins in 5 moves" or "draw"."""
+        if self.score == 0:
+            return "draw"
+        return f"{'wins' if self.score > 0 else 'loses'} in {self.moves} move{'s' if self.moves != 1 else ''}"
+
+
+def exact(position: Position, on_pause: Callable[[], None] | None = None) -> list[ExactColumn]:
+    """The solver's verdict on each move that can be made.
+
+    Positions with few stones that the opening book lacks take seconds to minutes: ``on_pause`` is called some dozens of
+    times a second meanwhile, and what it raises ends the search.
+    """
+    scores = shared_solver(position.geometry).analyze(position, on_pause)
+    best = best_columns(scores)
+    return [
+        ExactColumn(
+            column=column,
+            score=score,
+            moves=moves_to_end(position.geometry, position.plies, score),
+            best=column in best,
+        )
+        for column, score in enumerate(scores)
+        if score is not None
+    ]
