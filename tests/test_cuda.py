@@ -299,13 +299,13 @@ def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog
             "gate": {"pairs": 2, "simulations": 4, "classic_every": 0, "closing_pairs": 1, "classic_rollouts": [10]},
         }
     )
-    history = TrainingLoop(tmp_path / "run", config).run()
+    history = TrainingLoop.open(tmp_path / "run", config).run()
     assert [report.iteration for report in history] == [1, 2]
     assert history[-1].selfplay.evaluator == ("device-float32" if simulated() else "device-bfloat16")
     assert history[-1].selfplay.samples >= 60
     assert history[-1].learning.policy_loss > 0
-    assert len(TrainingLoop(tmp_path / "run", replace(config, iterations=3)).run()) == 3
+    assert len(TrainingLoop.open(tmp_path / "run", replace(config, iterations=3)).run()) == 3
     assert not caplog.messages or "new ones begin" not in caplog.text
     elsewhere = replace(config, iterations=4, device="cpu", backend="torch-fp32")
-    assert len(TrainingLoop(tmp_path / "run", elsewhere).run()) == 4
+    assert len(TrainingLoop.open(tmp_path / "run", elsewhere).run()) == 4
     assert "new ones begin" in caplog.text

@@ -1,4 +1,5 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,12 @@ from alphac4.game import STANDARD
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import U64_0, play
 from alphac4.nn.network import NetworkConfig
-from alphac4.selfplay.replay import Batch, Samples, batches, value_targets
+from alphac4.selfplay.replay import Batch, Replay, Samples, batches, value_targets
 from alphac4.training.config import LearningConfig
 from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.device_window import DeviceWindow
-from alphac4.training.learner import Learner, TensorBatch
+from alphac4.training.host_learner import HostLearner
+from alphac4.training.learner import Learner, LearningPlan, TensorBatch
 
 CPU = torch.device("cpu")
 NETWORK = NetworkConfig(channels=8, blocks=1, ownership=True)
@@ -84,10 +86,10 @@ def test_the_window_is_the_latest_samples_in_whole_passes() -> None:
 def test_both_learners_learn_the_same() -> None:
     """From the same batches: figures, weights and averaged weights; AdamW's fused form rounds a little otherwise."""
     samples = some_samples(200)
-    plain = Learner(NETWORK, CONFIG, "cpu", seed=5, replicas=1)
-    ours = DeviceLearner(NETWORK, CONFIG, CPU, seed=5)
+    plain = HostLearner(NETWORK, CONFIG, STANDARD, seed=5, replicas=1)
+    ours = DeviceLearner(NETWORK, CONFIG, STANDARD, CPU, seed=5)
     stream = list(batches(samples, STANDARD, 32, 12, 1.0, np.random.default_rng(2)))
-    expected = plain.learn(iter(stream), 40, 200)
+    expected = plain.learn_from(iter(stream), 40, 200)
     found = ours.learn_from(as_tensors(iter(stream)), 40, 200)
     for name in ("steps", "window", "learning_rate"):
         assert getattr(found, name) == getattr(expected, name)
@@ -102,7 +104,7 @@ def test_both_learners_learn_the_same() -> None:
 def test_learning_goes_on_after_a_restart() -> None:
     """A learner with another's state takes the same next steps."""
     samples = some_samples(100)
-    first, second = DeviceLearner(NETWORK, CONFIG, CPU, seed=1), DeviceLearner(NETWORK, CONFIG, CPU, seed=2)
+    first, second = (DeviceLearner(NETWORK, CONFIG, STANDARD, CPU, seed=seed) for seed in (1, 2))
     first.learn_from(as_tensors(batches(samples, STANDARD, 32, 6, 1.0, np.random.default_rng(0))), 20, 100)
     second.restore(first.state())
     reports = [
@@ -113,3 +115,29 @@ def test_learning_goes_on_after_a_restart() -> None:
     assert first.steps == second.steps == 12
     for name, value in first.candidate().state_dict().items():
         torch.testing.assert_close(value, second.candidate().state_dict()[name])
+
+
+@pytest.mark.parametrize("make", [HostLearner, lambda *args, seed: DeviceLearner(*args, CPU, seed)])
+def test_a_learner_follows_its_plan(tmp_path: Path, make: Callable[..., Learner]) -> None:
+    """So many steps from the window, the order fixed by the plan's numbers; each step is announced and may end it."""
+    replay = Replay(tmp_path)
+    for number in range(3):
+        replay.add(some_samples(60, number), 1, 0, number)
+    weights = []
+    for seed in (0, 0, 1):
+        learner, told = make(NETWORK, CONFIG, STANDARD, seed=3), []
+        plan = LearningPlan(
+            steps=5, total_steps=20, window=100, rng=np.random.default_rng(seed), on_step=partial(told.append, 1)
+        )
+        report = learner.learn(replay, plan)
+        assert (report.steps, report.window, learner.steps, len(told)) == (5, 100, 5, 5)
+        weights.append(learner.candidate().state_dict())
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert any(not torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
+
+    def end() -> None:
+        raise InterruptedError
+
+    plan = LearningPlan(steps=5, total_steps=20, window=100, rng=np.random.default_rng(0), on_step=end)
+    with pytest.raises(InterruptedError):
+        make(NETWORK, CONFIG, STANDARD, seed=3).learn(replay, plan)

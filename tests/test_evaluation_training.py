@@ -11,8 +11,8 @@ from alphac4.checkpoint import load_checkpoint
 from alphac4.training.config import TrainConfig, from_dict
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.monitor import LAYOUT, scalars
+from alphac4.training.progress import find_warnings
 from alphac4.training.reports import EvaluationReport, ExactPlayFigures, IterationReport, summarise
-from alphac4.training.strength import find_warnings
 
 TINY = {
     "iterations": 2,
@@ -34,7 +34,7 @@ def tiny(**evaluation: int) -> TrainConfig:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run judged at every iteration on six positions."""
     path = tmp_path_factory.mktemp("judged")
-    TrainingLoop(path, tiny(positions=6, simulations=4)).run()
+    TrainingLoop.open(path, tiny(positions=6, simulations=4)).run()
     return path
 
 
@@ -68,7 +68,7 @@ def test_reports_say_what_the_command_says(folder: Path, capsys: pytest.CaptureF
 
 def test_the_judge_changes_nothing_that_is_learned(folder: Path, tmp_path: Path) -> None:
     """A run that is never judged ends with the same weights, bit for bit, and the same promotions."""
-    TrainingLoop(tmp_path, tiny(every=0)).run()
+    TrainingLoop.open(tmp_path, tiny(every=0)).run()
     for iteration in (1, 2):
         name = f"checkpoints/{iteration:06d}.safetensors"
         with_judge, without = (load_checkpoint(path / name).network.state_dict() for path in (folder, tmp_path))
@@ -96,7 +96,7 @@ def test_a_run_goes_on_with_another_judge(folder: Path, caplog: pytest.LogCaptur
     del line["evaluation"]
     assert IterationReport.from_json(json.dumps(line)).evaluation is None
     with caplog.at_level(logging.INFO):
-        history = TrainingLoop(folder, from_dict(TINY | {"evaluation": {"every": 0}})).run()
+        history = TrainingLoop.open(folder, from_dict(TINY | {"evaluation": {"every": 0}})).run()
     assert [report.iteration for report in history] == [1, 2]
 
 

@@ -1,13 +1,16 @@
+import dataclasses
 import json
 import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +19,15 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from alphac4.checkpoint import load_checkpoint
 from alphac4.cli import main
-from alphac4.nn import NetworkConfig
+from alphac4.commands.train import parse
+from alphac4.game import STANDARD
+from alphac4.mcts.puct import PuctConfig
+from alphac4.nn import Evaluator, NetworkConfig
+from alphac4.nn.backends import INT8
 from alphac4.selfplay.replay import Batch, Replay, load_shard
 from alphac4.training.config import PRESETS, LearningConfig, TrainConfig, from_dict, load_config, to_dict
-from alphac4.training.learner import Learner, learning_rate, ownership_loss, policy_loss, value_loss
+from alphac4.training.host_learner import HostLearner
+from alphac4.training.learner import learning_rate, ownership_loss, policy_loss, value_loss
 from alphac4.training.loop import Stopped, TrainingLoop
 from alphac4.training.monitor import scalars
 from alphac4.training.reports import IterationReport
@@ -85,9 +93,9 @@ def memorable_batches(count: int) -> list[Batch]:
 
 def test_the_learner_memorises_a_few_positions() -> None:
     """Both losses fall far below those of a uniform guess."""
-    learner = Learner(NetworkConfig(channels=16, blocks=1), LearningConfig(learning_rate=5e-3), "cpu", seed=0)
-    learner.learn(memorable_batches(80), 400, 64)
-    report = learner.learn(memorable_batches(20), 400, 64)
+    learner = HostLearner(NetworkConfig(channels=16, blocks=1), LearningConfig(learning_rate=5e-3), STANDARD, seed=0)
+    learner.learn_from(memorable_batches(80), 400, 64)
+    report = learner.learn_from(memorable_batches(20), 400, 64)
     assert report.policy_loss < 0.3 * math.log(7)
     assert report.value_loss < 0.3 * math.log(3)
 
@@ -95,11 +103,11 @@ def test_the_learner_memorises_a_few_positions() -> None:
 def test_a_restored_learner_goes_on_as_if_nothing_had_happened() -> None:
     """Weights, average and optimiser: the next steps give the same weights."""
     config = NetworkConfig(channels=8, blocks=1)
-    first, second = (Learner(config, LearningConfig(), "cpu", seed=seed) for seed in (0, 1))
-    first.learn(memorable_batches(5), 20, 64)
+    first, second = (HostLearner(config, LearningConfig(), STANDARD, seed=seed) for seed in (0, 1))
+    first.learn_from(memorable_batches(5), 20, 64)
     second.restore(first.state())
     for learner in (first, second):
-        learner.learn(memorable_batches(5), 20, 64)
+        learner.learn_from(memorable_batches(5), 20, 64)
     for name, value in first.state().items():
         assert torch.equal(value, second.state()[name]), name
 
@@ -134,9 +142,9 @@ def weights(folder: Path, iteration: int) -> dict[str, torch.Tensor]:
 
 def test_two_iterations_and_two_more_equal_four(tmp_path: Path) -> None:
     """A run stopped after its second iteration and taken up again ends with the same weights, bit for bit."""
-    TrainingLoop(tmp_path / "straight", tiny()).run()
+    TrainingLoop.open(tmp_path / "straight", tiny()).run()
     stop = threading.Event()
-    halved = TrainingLoop(tmp_path / "halved", tiny(), stop)
+    halved = TrainingLoop.open(tmp_path / "halved", tiny(), stop)
     commit = halved.folder.commit
 
     def commit_and_stop(state: object, report: IterationReport) -> None:
@@ -150,7 +158,7 @@ def test_two_iterations_and_two_more_equal_four(tmp_path: Path) -> None:
     # What the stopped third iteration recorded would be kept; for the comparison it starts afresh.
     for shard in (tmp_path / "halved" / "replay").glob("000003-*"):
         shard.unlink()
-    history = TrainingLoop(tmp_path / "halved", tiny()).run()
+    history = TrainingLoop.open(tmp_path / "halved", tiny()).run()
     assert [report.iteration for report in history] == [1, 2, 3, 4]
     straight, resumed = weights(tmp_path / "straight", 4), weights(tmp_path / "halved", 4)
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
@@ -158,7 +166,7 @@ def test_two_iterations_and_two_more_equal_four(tmp_path: Path) -> None:
 
 def test_a_run_reports_what_it_did(tmp_path: Path) -> None:
     """Reports add up, the gate plays varied games, checkpoints say where they come from, curves show the reports."""
-    loop = TrainingLoop(tmp_path, tiny(iterations=2))
+    loop = TrainingLoop.open(tmp_path, tiny(iterations=2))
     history = loop.run()
     closing = loop.close(history)
     assert closing[0].wins + closing[0].draws + closing[0].losses == 4
@@ -185,29 +193,29 @@ def test_a_run_reports_what_it_did(tmp_path: Path) -> None:
 
 def test_other_settings_in_the_same_folder_are_refused(tmp_path: Path) -> None:
     """By name; more iterations are fine."""
-    TrainingLoop(tmp_path, tiny(iterations=1)).run()
+    TrainingLoop.open(tmp_path, tiny(iterations=1)).run()
     with pytest.raises(RunError, match="samples"):
-        TrainingLoop(tmp_path, tiny(samples=601))
-    assert len(TrainingLoop(tmp_path, tiny(iterations=2)).run()) == 2
+        TrainingLoop.open(tmp_path, tiny(samples=601))
+    assert len(TrainingLoop.open(tmp_path, tiny(iterations=2)).run()) == 2
 
 
 def test_a_run_begins_with_a_given_network_and_lets_it_grow(tmp_path: Path) -> None:
     """Its first network is the given one; one that does not fit is refused before anything is written."""
-    TrainingLoop(tmp_path / "small", tiny(iterations=1)).run()
+    TrainingLoop.open(tmp_path / "small", tiny(iterations=1)).run()
     start = tmp_path / "small/checkpoints/000001.safetensors"
     given = load_checkpoint(start).network
     changes = {"iterations": 1, "start_from": str(start), "network": {"channels": 8, "blocks": 3}}
-    loop = TrainingLoop(tmp_path / "grown", tiny(**changes))
+    loop = TrainingLoop.open(tmp_path / "grown", tiny(**changes))
     planes = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (20, 2, 6, 7)).astype(np.float32))
     for network in (loop.best, load_checkpoint(tmp_path / "grown/checkpoints/000000.safetensors").network):
         for ours, theirs in zip(network(planes), given(planes), strict=True):
             torch.testing.assert_close(ours, theirs)
     loop.run()
     start.unlink()  # needed no longer
-    TrainingLoop(tmp_path / "grown", tiny(**changes))
+    TrainingLoop.open(tmp_path / "grown", tiny(**changes))
     wider = tiny(start_from=str(tmp_path / "grown/checkpoints/000001.safetensors"), network={"channels": 9})
     with pytest.raises(ValueError, match="only blocks may be added"):
-        TrainingLoop(tmp_path / "wider", wider)
+        TrainingLoop.open(tmp_path / "wider", wider)
     assert not (tmp_path / "wider").exists()
 
 
@@ -334,3 +342,88 @@ def test_selfplay_and_arena_commands_run(tmp_path: Path, capsys: pytest.CaptureF
     assert "simulations/s" in capsys.readouterr().out
     assert main(["arena", "uct:50", "random", "--games", "4"]) == 0
     assert "uct:50 v. random" in capsys.readouterr().out
+
+
+def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where 8 bits are by far the fastest: self-play takes them; gate, matches, judge and closing score do not.
+
+    A later session remembers both; every network that a run loads into an evaluator is seen here.
+    """
+    pytest.importorskip("openvino")
+    rates = {INT8: 100.0, "torch-bf16": 3.0, "torch-fp32": 2.0}
+    monkeypatch.setattr("alphac4.nn.evaluator.measure_backends", lambda _network, found, *_args: {
+        name: rates.get(name, 1.0) for name in found
+    })  # fmt: skip
+    used: list[str] = []
+    evaluate = Evaluator.evaluate
+
+    def seen(evaluator: Evaluator, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        used.append(evaluator.backend)
+        return evaluate(evaluator, planes)
+
+    monkeypatch.setattr(Evaluator, "evaluate", seen)
+    config = tiny(iterations=1, samples=60, backend="auto", evaluation={"positions": 2, "simulations": 2})
+    loop = TrainingLoop.open(tmp_path, config)
+    record_games, played = loop.actors.play, []
+
+    def play(*arguments: Any) -> None:
+        used.clear()
+        record_games(*arguments)
+        played.extend(used)
+        used.clear()
+
+    monkeypatch.setattr(loop.actors, "play", play)
+    history = loop.run()
+    closing = loop.close(history)
+    assert set(played) == {INT8}
+    assert set(used) == {"torch-bf16"}
+    report = history[-1]
+    assert report.selfplay.evaluator == INT8
+    assert report.gate is not None
+    assert report.evaluation is not None
+    assert report.gate.evaluator == report.evaluation.evaluator == closing[0].evaluator == "torch-bf16"
+    strength = load_checkpoint(tmp_path / "checkpoints" / "best.safetensors").strength
+    assert strength["uct:20"]["evaluator"] == "torch-bf16"
+    rates["torch-fp32"], rates["torch-bf16"] = 50.0, 1.0
+    resumed = TrainingLoop.open(tmp_path, dataclasses.replace(config, iterations=2))
+    assert (resumed.state.backend, resumed.state.evaluating_backend) == (INT8, "torch-bf16")
+
+
+def test_an_older_run_goes_on_with_the_search_that_it_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that recorded no search of the gate, and one that recorded today's, keep theirs if the default changes."""
+    TrainingLoop.open(tmp_path / "new", tiny(iterations=1)).run()
+    shutil.copytree(tmp_path / "new", tmp_path / "old")
+    recorded = json.loads((tmp_path / "new" / "config.json").read_text())
+    assert recorded["gate"]["puct"] == recorded["evaluation"]["puct"] == dataclasses.asdict(PuctConfig())
+    for part in ("gate", "evaluation"):
+        del recorded[part]["puct"]
+    (tmp_path / "old" / "config.json").write_text(json.dumps(recorded))
+    used = PuctConfig()
+    later = PuctConfig(c_init=9.0, prior_temperature=3.0)
+    changed = {name: dataclasses.replace(
+        preset,
+        gate=dataclasses.replace(preset.gate, puct=later),
+        evaluation=dataclasses.replace(preset.evaluation, puct=later),
+    ) for name, preset in PRESETS.items()}  # fmt: skip
+    monkeypatch.setattr("alphac4.training.session.PRESETS", changed)
+    for folder in (tmp_path / "new", tmp_path / "old"):
+        for arguments in ([], ["--preset", "standard"]):
+            config = parse(["--run", str(folder), *arguments]).config
+            assert config.gate.puct == config.evaluation.puct == used
+        asked = parse(["--run", str(folder), "--gate.puct.c-init", "2"]).config
+        assert (asked.gate.puct.c_init, asked.evaluation.puct.c_init) == (2.0, used.c_init)
+    assert parse(["--run", str(tmp_path / "none")]).config.gate.puct == later
+    resumed = TrainingLoop.open(tmp_path / "old", tiny(iterations=1))
+    assert resumed.config.gate.puct == used
+
+
+def test_the_gates_search_is_the_configured_one(tmp_path: Path) -> None:
+    """Another one plays other games, from the same openings."""
+    games = []
+    for number, puct in enumerate(({}, {"c_init": 20.0, "prior_temperature": 0.3})):
+        gate = TINY["gate"] | {"puct": puct, "simulations": 12}  # type: ignore[operator]
+        report = TrainingLoop.open(tmp_path / str(number), tiny(iterations=1, gate=gate)).run()[0]
+        assert report.gate is not None
+        games.append(report.gate.games)
+    assert games[0] != games[1]
+    assert [game[:2] for game in games[0]] == [game[:2] for game in games[1]]

@@ -128,7 +128,7 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
 
 def learning_rate(config: NetworkConfig, batch: int, device: torch.device, seconds: float) -> float:
     """Positions/s of gradient steps on a batch that is on the device."""
-    learner = DeviceLearner(config, LearningConfig(batch_size=batch), device, seed=0)
+    learner = DeviceLearner(config, LearningConfig(batch_size=batch), STANDARD, device, seed=0)
     planes = torch.zeros((batch, 2, config.rows, config.columns), device=device)
     some = TensorBatch(
         planes=planes,

@@ -13,15 +13,14 @@ import tyro
 from tqdm import tqdm
 
 from alphac4.checkpoint import load_checkpoint
+from alphac4.compute import choose
 from alphac4.files import append_line
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.actor import play_together
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.statistics import SelfPlayStatistics, move_string
-from alphac4.training.engine import HostEngine, make_engine
 from alphac4.training.reports import selfplay_report
 
 
@@ -62,17 +61,11 @@ def run(options: SelfPlayOptions) -> int:
         network, geometry = PolicyValueNetwork(NetworkConfig()).eval(), STANDARD
     replay = Replay(options.output / "replay")
     first, _ = replay.recorded(0)
-    engine = make_engine(
-        network,
-        geometry,
-        options.config,
-        lambda index: np.random.default_rng([options.seed, first, index]),
-        device=options.device,
-        backend=options.backend,
+    actors = choose(options.device, options.backend).actors(
+        network, geometry, options.config, lambda index: np.random.default_rng([options.seed, first, index])
     )
-    actors = len(engine.actors)
     statistics = SelfPlayStatistics(geometry)
-    numbers = [first] * actors
+    numbers = [first] * len(actors)
     with tqdm(total=options.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar:
 
         def on_block(index: int, block: Block) -> None:
@@ -85,14 +78,13 @@ def run(options: SelfPlayOptions) -> int:
             )
             bar.update(len(block.samples))
 
-        play_together(engine.actors, options.samples, threading.Event(), on_block)
-    report = selfplay_report(statistics, actors, engine.backend)
+        actors.play(options.samples, threading.Event(), on_block)
+    report = selfplay_report(statistics, len(actors), actors.backend)
     print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
     print(f"network {report.network_share:.0%}, tree {report.tree_share:.0%} of the actors' time ({report.evaluator})")
-    if isinstance(engine, HostEngine) and engine.evaluator.rates:
-        standalone = engine.evaluator.rates[engine.backend]
-        share = report.evaluations_per_second / max(report.network_share, 1e-9) / standalone
-        print(f"while in the network: {share:.0%} of its rate alone ({standalone:,.0f} evaluations/s)")
+    if actors.network_rate is not None:
+        share = report.evaluations_per_second / max(report.network_share, 1e-9) / actors.network_rate
+        print(f"while in the network: {share:.0%} of its rate alone ({actors.network_rate:,.0f} evaluations/s)")
     print(f"first player won {report.first_player_wins:.1%}, {report.draws:.1%} drawn, {report.mean_plies:.1f} plies")
     return 0

@@ -4,13 +4,14 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from alphac4.arena.ratings import GateRule
 from alphac4.game.rules import Geometry, make_geometry
+from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
 
@@ -79,7 +80,7 @@ class LearningConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class GateConfig:
-    """How a candidate earns its place, and how the best network is held against classic MCTS."""
+    """How a candidate earns its place, and how the best network is measured against classic MCTS."""
 
     pairs: int = 50
     """Colour-swapped pairs of games against the best network, each from its own opening (AlphaGo Zero: 400 games)."""
@@ -87,6 +88,8 @@ class GateConfig:
     """Simulations a move in those games (AlphaGo Zero: 1600)."""
     rule: GateRule = field(default_factory=GateRule)
     """What decides."""
+    puct: PuctConfig = field(default_factory=PuctConfig)
+    """Exploration in the tree, here and in the matches against classic MCTS."""
     classic_every: int = 5
     """Iterations between matches of the best network against classic MCTS; 0 for none but the closing one."""
     classic_rollouts: tuple[int, ...] = (1000,)
@@ -101,7 +104,7 @@ class GateConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """How the best network is held against exact play, for people to see; no other part of the run knows the result."""
+    """How the best network is measured against exact play, for people to see: nothing else in the run knows of it."""
 
     every: int = 1
     """Iterations between two evaluations; 0 for none. There are none on boards other than the standard one."""
@@ -109,6 +112,8 @@ class EvaluationConfig:
     """Positions of each of the six packaged sets."""
     simulations: int = 64
     """Simulations a position; the raw network is judged as well."""
+    puct: PuctConfig = field(default_factory=PuctConfig)
+    """Exploration in the tree."""
 
     def __post_init__(self) -> None:
         if self.every < 0:
@@ -197,6 +202,40 @@ PRESETS: dict[str, TrainConfig] = {
 }
 
 
+_FIRST_PUCT = {
+    "c_init": 1.25,
+    "c_base": 19652.0,
+    "fpu_reduction": 0.25,
+    "root_fpu_reduction": 0.0,
+    "prior_temperature": 1.4,
+}
+RECORDED_LATER: Mapping[str, Any] = {"gate": {"puct": _FIRST_PUCT}, "evaluation": {"puct": _FIRST_PUCT}}
+"""What runs used before their settings recorded it. It never changes, whatever becomes of the defaults."""
+
+
+def completed(settings: Mapping[str, Any], missing: Mapping[str, Any] = RECORDED_LATER) -> dict[str, Any]:
+    """The settings of a run in the form of `to_dict`, with what its version used but did not record."""
+    whole = dict(settings)
+    for name, value in missing.items():
+        if name not in whole:
+            whole[name] = value
+        elif isinstance(value, Mapping) and isinstance(whole[name], Mapping):
+            whole[name] = completed(whole[name], value)
+    return whole
+
+
+def keeping_searches(config: TrainConfig, run: TrainConfig) -> TrainConfig:
+    """``config`` with the searches by which a ``run`` measures strength.
+
+    A preset whose defaults have changed since must not change them unasked.
+    """
+    return dataclasses.replace(
+        config,
+        gate=dataclasses.replace(config.gate, puct=run.gate.puct),
+        evaluation=dataclasses.replace(config.evaluation, puct=run.evaluation.puct),
+    )
+
+
 def to_dict(config: TrainConfig) -> dict[str, Any]:
     """The configuration as nested dictionaries of plain values."""
     return dataclasses.asdict(config)
@@ -211,12 +250,25 @@ def from_dict(data: Mapping[str, Any], base: TrainConfig | None = None) -> Train
     return typing.cast(TrainConfig, _merge(base or TrainConfig(), data, ""))
 
 
+def load_run_config(path: Path) -> TrainConfig:
+    """Read the ``config.json`` of a run, perhaps of an earlier version.
+
+    Raises:
+        ValueError: as `load_config` does.
+    """
+    return _load(path, lambda data: from_dict(completed(data)))
+
+
 def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
     """Read a JSON file of settings over ``base``.
 
     Raises:
         ValueError: in one line that names the file and what is wrong.
     """
+    return _load(path, lambda data: from_dict(data, base))
+
+
+def _load(path: Path, read: Callable[[Any], TrainConfig]) -> TrainConfig:
     try:
         data = json.loads(path.read_text())
     except OSError as error:
@@ -224,7 +276,7 @@ def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
     except ValueError as error:
         raise ValueError(f"{path}: not JSON: {error}") from error
     try:
-        return from_dict(data, base)
+        return read(data)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

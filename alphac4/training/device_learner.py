@@ -2,14 +2,17 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
+from alphac4.game.rules import Geometry
 from alphac4.nn.network import NetworkConfig
+from alphac4.selfplay.replay import Replay
 from alphac4.training.config import LearningConfig
-from alphac4.training.learner import Learner, TensorBatch, learning_rate
+from alphac4.training.device_window import DeviceWindow
+from alphac4.training.learner import Learner, LearningPlan, TensorBatch, learning_rate
 from alphac4.training.reports import LearningReport
 
 logger = logging.getLogger(__name__)
@@ -20,8 +23,11 @@ EAGER_STEPS = 3  # ordinary steps before the graph is captured, while libraries 
 class DeviceLearner(Learner):
     """`Learner` on batches that are on the device already; figures come back once an iteration."""
 
-    def __init__(self, network: NetworkConfig, config: LearningConfig, device: torch.device, seed: int) -> None:
-        super().__init__(network, config, device, seed, replicas=1)
+    def __init__(
+        self, network: NetworkConfig, config: LearningConfig, geometry: Geometry, device: torch.device, seed: int
+    ) -> None:
+        super().__init__(network, config, device, seed)
+        self._window = DeviceWindow(geometry, device, config.return_share)
         self._rate = torch.zeros((), device=device)
         self._follow = torch.zeros((), device=device)  # how far the averaged weights follow
         self.optimizer = torch.optim.AdamW(
@@ -33,13 +39,23 @@ class DeviceLearner(Learner):
         self._capture = device.type == "cuda"
         self._eager_left = EAGER_STEPS
 
-    def learn_from(self, batches: Iterable[TensorBatch], total_steps: int, window: int) -> LearningReport:
-        """See `Learner.learn`."""
+    def learn(self, replay: Replay, plan: LearningPlan) -> LearningReport:
+        """See `Learner`."""
+        seed, size = int(plan.rng.integers(2**63)), self.config.batch_size
+        made = self._window.batches(replay.shards, plan.window, size, plan.steps, seed)
+        window = min(plan.window, sum(len(samples) for _, samples in replay.shards))
+        return self.learn_from(made, plan.total_steps, window, plan.on_step)
+
+    def learn_from(
+        self, stream: Iterable[TensorBatch], total_steps: int, window: int, on_step: Callable[[], object] = lambda: None
+    ) -> LearningReport:
+        """One gradient step a batch; ``on_step`` is called before each."""
         started = time.perf_counter()
         self.network.train()
         self._sums.zero_()
         count, rate = 0, 0.0
-        for batch in batches:
+        for batch in stream:
+            on_step()
             rate = learning_rate(self.config, self.steps, total_steps)
             self._rate.fill_(rate)
             self._follow.fill_(1.0 - self._average_decay())

@@ -1,10 +1,9 @@
-"""The loss and the gradient steps."""
+"""What is learned: the loss, the averaged weights, and what every learner keeps between iterations."""
 
-import copy
 import math
-import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from alphac4.machine import cores
 from alphac4.nn.backends import has_bf16
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.replay import Batch
+from alphac4.selfplay.replay import Replay
 from alphac4.training.config import LearningConfig
 from alphac4.training.reports import LearningReport
 
@@ -61,19 +59,25 @@ class TensorBatch(NamedTuple):
     final: Tensor  # float32 [B, 2, R, C]
 
 
-class Learner:
+@dataclass(frozen=True, kw_only=True)
+class LearningPlan:
+    """What a learner does in one iteration."""
+
+    steps: int  # gradient steps
+    total_steps: int  # of the whole run, along which the learning rate falls
+    window: int  # the latest samples, from which it learns
+    rng: np.random.Generator  # of the order of samples
+    on_step: Callable[[], object] = lambda: None  # called before each step; may raise to end learning
+
+
+class Learner(ABC):
     """The network being trained, its optimiser, and the average of its weights, which is what plays."""
 
-    def __init__(
-        self,
-        network: NetworkConfig,
-        config: LearningConfig,
-        device: str | torch.device,
-        seed: int,
-        replicas: int | None = None,
-    ) -> None:
+    optimizer: torch.optim.Optimizer
+
+    def __init__(self, network: NetworkConfig, config: LearningConfig, device: torch.device, seed: int) -> None:
         self.config = config
-        self.device = torch.device(device)
+        self.device = device
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.network = PolicyValueNetwork(network)
@@ -81,24 +85,13 @@ class Learner:
         self.average = PolicyValueNetwork(network).to(self.device)
         self.average.load_state_dict(self.network.state_dict())
         self.average.eval().requires_grad_(False)
-        self.optimizer = torch.optim.AdamW(self.parameter_groups(), lr=config.learning_rate)
         self.steps = 0
-        self._bf16 = has_bf16(self.device)
-        # One replica a core on its part of the batch: two single-threaded passes neither wait for each other after
-        # every layer, nor come to a halt, as OpenMP's barriers do, when another program takes one of the cores.
-        self._replicas = [self.network]
-        for _ in range(1, replicas or (cores() if self.device.type == "cpu" else 1)):
-            replica = copy.deepcopy(self.network)
-            for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
-                theirs.data = ours.data  # the same weights, gradients of its own
-            self._replicas.append(replica)
+        self._bf16 = has_bf16(device)
 
     def take_over(self, network: PolicyValueNetwork) -> None:
         """Begin with another network's weights; see `PolicyValueNetwork.take_over`."""
         self.network.take_over(network)
         self.average.load_state_dict(self.network.state_dict())
-        for replica in self._replicas[1:]:
-            replica.load_state_dict(self.network.state_dict())  # the running statistics of batch norm are its own
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """The parameters as optimisers take them: kernels decay, the others do not."""
@@ -106,22 +99,9 @@ class Learner:
         others = [p for p in self.network.parameters() if p.ndim <= 1]
         return [{"params": decayed, "weight_decay": self.config.weight_decay}, {"params": others, "weight_decay": 0.0}]
 
-    def learn(self, batches: Iterable[Batch], total_steps: int, window: int) -> LearningReport:
-        """One gradient step a batch; ``total_steps`` is the length of the whole run's schedule."""
-        started = time.perf_counter()
-        self._use_one_thread()
-        for replica in self._replicas:
-            replica.train()
-        sums, count, rate = np.zeros(5), 0, 0.0
-        with ThreadPoolExecutor(len(self._replicas)) as pool:
-            for batch in batches:
-                rate = learning_rate(self.config, self.steps, total_steps)
-                for group in self.optimizer.param_groups:
-                    group["lr"] = rate
-                sums += self._step(batch, pool)
-                count += 1
-                self.steps += 1
-        return self._report(sums / max(count, 1), count, rate, window, time.perf_counter() - started)
+    @abstractmethod
+    def learn(self, replay: Replay, plan: LearningPlan) -> LearningReport:
+        """Learn from the latest samples of ``replay``, one gradient step a batch."""
 
     def _report(self, means: np.ndarray, steps: int, rate: float, window: int, seconds: float) -> LearningReport:
         return LearningReport(
@@ -135,33 +115,6 @@ class Learner:
             window=window,
             seconds=seconds,
         )
-
-    def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> np.ndarray:
-        """Gradients of every replica's part of the batch, their mean, one step; returns the reported means [5]."""
-        parts = [Batch(*part) for part in zip(*(np.array_split(a, len(self._replicas)) for a in batch), strict=True)]
-        shares = [len(part.planes) / len(batch.planes) for part in parts]
-        means = list(pool.map(self._accumulate, self._replicas, parts, shares))
-        for replica in self._replicas[1:]:
-            for ours, theirs in zip(self.network.parameters(), replica.parameters(), strict=True):
-                if ours.grad is not None and theirs.grad is not None:
-                    ours.grad += theirs.grad
-        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
-        self.optimizer.step()
-        self._update_average()
-        return np.append(sum(mean * share for mean, share in zip(means, shares, strict=True)), float(norm))
-
-    def _use_one_thread(self) -> None:
-        """In the calling thread; see `__init__`."""
-        if self.device.type == "cpu" and torch.get_num_threads() != 1:
-            torch.set_num_threads(1)
-
-    def _accumulate(self, replica: PolicyValueNetwork, part: Batch, share: float) -> np.ndarray:
-        """Set the replica's gradients to those of its part, times its share; returns losses and entropy [4]."""
-        self._use_one_thread()
-        loss, figures = self.losses(replica, TensorBatch(*(torch.from_numpy(array).to(self.device) for array in part)))
-        replica.zero_grad(set_to_none=True)
-        (share * loss).backward()  # type: ignore[no-untyped-call]
-        return np.asarray(figures.cpu())
 
     def losses(self, network: PolicyValueNetwork, batch: TensorBatch) -> tuple[Tensor, Tensor]:
         """The loss, and as figures [4] those of policy and value, the policy's entropy, and the loss of ownership."""
@@ -185,16 +138,6 @@ class Learner:
     def _average_decay(self) -> float:
         # At the start the average follows closely, or it would be the untrained network for hundreds of steps.
         return min(self.config.average_decay, (1 + self.steps) / (10 + self.steps))
-
-    @torch.no_grad()
-    def _update_average(self) -> None:
-        decay = self._average_decay()
-        ours = self.network.state_dict()
-        for name, value in self.average.state_dict().items():
-            if value.is_floating_point():
-                value.lerp_(ours[name], 1.0 - decay)
-            else:
-                value.copy_(ours[name])
 
     def candidate(self) -> PolicyValueNetwork:
         """A copy of the averaged network on the CPU, in evaluation mode."""

@@ -75,6 +75,7 @@ class MatchReport:
     games: list[str] = field(default_factory=list)  # move strings
     low: float = 0.0  # 95 % interval of the score
     high: float = 1.0
+    evaluator: str = ""  # how the networks ran; empty in reports from before it was recorded
 
     @property
     def score(self) -> float:
@@ -101,6 +102,7 @@ class EvaluationReport:
     simulations: int  # a position, of the search
     raw: ExactPlayFigures  # the network's policy and value
     search: ExactPlayFigures
+    evaluator: str = ""  # how the network ran; empty in reports from before it was recorded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +190,14 @@ def summarise(report: IterationReport) -> str:
 
 
 def match_report(
-    player: str, opponent: str, result: MatchResult, started: float, accepted: bool | None = None, rule: str = ""
+    player: str,
+    opponent: str,
+    result: MatchResult,
+    started: float,
+    *,
+    accepted: bool | None = None,
+    rule: str = "",
+    evaluator: str = "",
 ) -> MatchReport:
     """The report of a match that ``started`` at that reading of `time.perf_counter`."""
     return MatchReport(
@@ -203,6 +212,7 @@ def match_report(
         games=list(result.games),
         low=result.interval.low,
         high=result.interval.high,
+        evaluator=evaluator,
     )
 
 

@@ -29,7 +29,7 @@ from alphac4.checkpoint import CheckpointError, load_checkpoint, pack_tensors, u
 from alphac4.files import append_line, write_atomically
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.replay import Replay
-from alphac4.training.config import TrainConfig, from_dict, to_dict
+from alphac4.training.config import TrainConfig, load_run_config, to_dict
 from alphac4.training.reports import IterationReport
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,8 @@ class RunState:
     games: int = 0
     samples: int = 0
     evaluations: int = 0
-    backend: str = ""
+    backend: str = ""  # of self-play
+    evaluating_backend: str = ""  # of everything that measures strength; empty before it was remembered
     last_report: str = ""  # in case its line was not written
     learner: dict[str, Tensor] = field(default_factory=dict)
     actors: dict[str, np.ndarray] = field(default_factory=dict)
@@ -108,9 +109,9 @@ class RunFolder:
 
     def _check_same(self, config_path: Path) -> None:
         try:
-            old = to_dict(from_dict(json.loads(config_path.read_text())))
-        except (OSError, ValueError) as error:
-            raise RunError(f"{config_path}: cannot be read: {error}") from error
+            old = to_dict(load_run_config(config_path))
+        except ValueError as error:
+            raise RunError(str(error)) from error
         new = to_dict(self.config)
         late = () if _has_state(self.path) else CHANGEABLE_AT_FIRST
         changed = [

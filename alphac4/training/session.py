@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alphac4.training.config import PRESETS, TrainConfig, from_dict, load_config
+from alphac4.training.config import PRESETS, TrainConfig, from_dict, keeping_searches, load_config, load_run_config
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.reports import IterationReport, MatchReport
 
@@ -46,19 +46,23 @@ def find_config(
     """The settings of a run: the preset's, then those of a file or a mapping over them.
 
     If neither is named, the run in the folder, if there is one, goes on with its own; else the preset is ``otherwise``.
+    A preset does not change the searches by which a run in the folder measures strength.
 
     Raises:
         ValueError: in one line, for an unknown preset or setting.
     """
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
-    base = PRESETS[preset or otherwise]
+    config = PRESETS[preset or otherwise]
     own = folder / "config.json"
+    before = load_run_config(own) if own.exists() else None
+    if before is not None:
+        config = keeping_searches(config, before)
     if isinstance(settings, Mapping):
-        return from_dict(settings, load_config(own, base) if preset is None and own.exists() else base)
+        return from_dict(settings, before if preset is None and before is not None else config)
     if settings is not None:
-        return load_config(settings, base)
-    return load_config(own, base) if preset is None and own.exists() else base
+        return load_config(settings, config)
+    return before if preset is None and before is not None else config
 
 
 def train(folder: Path, config: TrainConfig, stop: threading.Event | None = None) -> TrainedRun:
@@ -68,7 +72,7 @@ def train(folder: Path, config: TrainConfig, stop: threading.Event | None = None
         Stopped: when ``stop`` was set; everything recorded is in the folder.
         ValueError: in one line, if the folder holds another run, or something that cannot be read.
     """
-    loop = TrainingLoop(folder, config, stop)
+    loop = TrainingLoop.open(folder, config, stop)
     history = loop.run()
     closing = loop.close(history)
     state = loop.state

@@ -3,10 +3,6 @@
 from collections.abc import Sequence
 
 from alphac4.arena.ratings import Rating, fit_ratings
-from alphac4.evaluation.accuracy import judge_moves, judge_values
-from alphac4.evaluation.answers import ask_network
-from alphac4.evaluation.positions import PositionSet
-from alphac4.mcts.search import Evaluate, TreeSearch
 from alphac4.training.reports import (
     EvaluationReport,
     ExactPlayFigures,
@@ -25,38 +21,6 @@ def elo_over_run(matches: Sequence[MatchReport], best_iteration: int) -> Rating:
         results[match.player, match.opponent] = (points + match.score * games, played + games)
     ratings = fit_ratings(results, "iteration 0")
     return ratings.get(f"iteration {best_iteration}", Rating(elo=0.0, error=0.0))
-
-
-def hold_against_exact_play(
-    evaluator: Evaluate, sets: Sequence[PositionSet], simulations: int, search: TreeSearch, batch: int
-) -> EvaluationReport:
-    """The network's errors, raw and with search, judged by the solver's scores.
-
-    The report is for people: what it says must not reach learning, the gate or the choice of the best network, or the
-    solver would teach.
-    """
-    found = []
-    for budget in (0, simulations):
-        answers = ask_network(evaluator, sets, budget, [search], batch=batch)
-        assert answers.values is not None
-        error = judge_moves(sets, answers.columns).error
-        figures = ExactPlayFigures(
-            errors={
-                part.name: judge_moves([part], [columns]).error.value
-                for part, columns in zip(sets, answers.columns, strict=True)
-            },
-            error=error.value,
-            low=error.low,
-            high=error.high,
-            value_error=judge_values(sets, answers.values).absolute.value,
-        )
-        found.append(figures)
-    return EvaluationReport(
-        positions=sum(map(len, sets)),
-        simulations=simulations,
-        raw=found[0],
-        search=found[1],
-    )
 
 
 def find_warnings(

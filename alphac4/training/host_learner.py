@@ -1,0 +1,110 @@
+"""Learning on the cores: every core has its own replica of the network, and its own part of each batch."""
+
+import copy
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+from alphac4.game.rules import Geometry
+from alphac4.machine import cores
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.selfplay.replay import Batch, Replay, batches
+from alphac4.training.config import LearningConfig
+from alphac4.training.learner import Learner, LearningPlan, TensorBatch, learning_rate
+from alphac4.training.reports import LearningReport
+
+
+class HostLearner(Learner):
+    """`Learner` on batches that are made in the computer's own memory."""
+
+    def __init__(
+        self,
+        network: NetworkConfig,
+        config: LearningConfig,
+        geometry: Geometry,
+        seed: int,
+        replicas: int | None = None,
+    ) -> None:
+        super().__init__(network, config, torch.device("cpu"), seed)
+        self._geometry = geometry
+        self.optimizer = torch.optim.AdamW(self.parameter_groups(), lr=config.learning_rate)
+        # One replica a core on its part of the batch: two single-threaded passes neither wait for each other after
+        # every layer, nor come to a halt, as OpenMP's barriers do, when another program takes one of the cores.
+        self._replicas = [self.network]
+        for _ in range(1, replicas or cores()):
+            replica = copy.deepcopy(self.network)
+            for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
+                theirs.data = ours.data  # the same weights, gradients of its own
+            self._replicas.append(replica)
+
+    def take_over(self, network: PolicyValueNetwork) -> None:
+        """See `Learner`."""
+        super().take_over(network)
+        for replica in self._replicas[1:]:
+            replica.load_state_dict(self.network.state_dict())  # the running statistics of batch norm are its own
+
+    def learn(self, replay: Replay, plan: LearningPlan) -> LearningReport:
+        """See `Learner`."""
+        samples = replay.window(plan.window)
+        made = batches(samples, self._geometry, self.config.batch_size, plan.steps, self.config.return_share, plan.rng)
+        return self.learn_from(made, plan.total_steps, len(samples), plan.on_step)
+
+    def learn_from(
+        self, stream: Iterable[Batch], total_steps: int, window: int, on_step: Callable[[], object] = lambda: None
+    ) -> LearningReport:
+        """One gradient step a batch; ``on_step`` is called before each."""
+        started = time.perf_counter()
+        self._use_one_thread()
+        for replica in self._replicas:
+            replica.train()
+        sums, count, rate = np.zeros(5), 0, 0.0
+        with ThreadPoolExecutor(len(self._replicas)) as pool:
+            for batch in stream:
+                on_step()
+                rate = learning_rate(self.config, self.steps, total_steps)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = rate
+                sums += self._step(batch, pool)
+                count += 1
+                self.steps += 1
+        return self._report(sums / max(count, 1), count, rate, window, time.perf_counter() - started)
+
+    def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> np.ndarray:
+        """Gradients of every replica's part of the batch, their mean, one step; returns the reported means [5]."""
+        parts = [Batch(*part) for part in zip(*(np.array_split(a, len(self._replicas)) for a in batch), strict=True)]
+        shares = [len(part.planes) / len(batch.planes) for part in parts]
+        means = list(pool.map(self._accumulate, self._replicas, parts, shares))
+        for replica in self._replicas[1:]:
+            for ours, theirs in zip(self.network.parameters(), replica.parameters(), strict=True):
+                if ours.grad is not None and theirs.grad is not None:
+                    ours.grad += theirs.grad
+        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
+        self.optimizer.step()
+        self._update_average()
+        return np.append(sum(mean * share for mean, share in zip(means, shares, strict=True)), float(norm))
+
+    def _use_one_thread(self) -> None:
+        """In the calling thread; see `__init__`."""
+        if torch.get_num_threads() != 1:
+            torch.set_num_threads(1)
+
+    def _accumulate(self, replica: PolicyValueNetwork, part: Batch, share: float) -> np.ndarray:
+        """Set the replica's gradients to those of its part, times its share; returns losses and entropy [4]."""
+        self._use_one_thread()
+        loss, figures = self.losses(replica, TensorBatch(*(torch.from_numpy(array) for array in part)))
+        replica.zero_grad(set_to_none=True)
+        (share * loss).backward()  # type: ignore[no-untyped-call]
+        return figures.numpy()
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        decay = self._average_decay()
+        ours = self.network.state_dict()
+        for name, value in self.average.state_dict().items():
+            if value.is_floating_point():
+                value.lerp_(ours[name], 1.0 - decay)
+            else:
+                value.copy_(ours[name])

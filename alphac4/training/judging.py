@@ -1,0 +1,76 @@
+"""How often the best network errs, by the solver's verdict: for people to see, and for nothing else.
+
+What is said here must not reach learning, the gate or the choice of the best network, or the solver would teach. So
+this is the only module of training that knows the solver or `alphac4.evaluation`, and its reports go nowhere but into
+the report of an iteration.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from alphac4.compute import Compute
+from alphac4.evaluation.accuracy import judge_moves, judge_values
+from alphac4.evaluation.answers import ask_network
+from alphac4.evaluation.positions import PositionSet, packaged_positions
+from alphac4.game.rules import STANDARD, Geometry
+from alphac4.mcts.search import Evaluate, TreeSearch
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.training.config import EvaluationConfig
+from alphac4.training.reports import EvaluationReport, ExactPlayFigures
+from alphac4.training.sides import Side
+
+
+class Judge:
+    """Measures a run's best network from time to time, with the evaluator that it plays matches with."""
+
+    def __init__(self, compute: Compute, side: Side, geometry: Geometry, config: EvaluationConfig) -> None:
+        self._evaluator = side.evaluator
+        self._search = compute.search(
+            side.evaluator,
+            config.puct,
+            geometry=geometry,
+            rng=np.random.default_rng(0),  # PUCT draws no numbers
+        )
+        self._batch = compute.batch
+        self._backend = compute.inference
+        self._geometry = geometry
+        self._config = config
+
+    def judge(self, network: PolicyValueNetwork, iteration: int) -> EvaluationReport | None:
+        """The network's errors; None in iterations without a measurement, and on boards without exact scores."""
+        config = self._config
+        if not config.every or iteration % config.every or self._geometry != STANDARD:
+            return None
+        self._evaluator.update(network)
+        sets = packaged_positions(config.positions)
+        raw, search = (
+            measure_against_solver(self._evaluator, self._search, sets, budget, self._batch)
+            for budget in (0, config.simulations)
+        )
+        return EvaluationReport(
+            positions=sum(map(len, sets)),
+            simulations=config.simulations,
+            raw=raw,
+            search=search,
+            evaluator=self._backend,
+        )
+
+
+def measure_against_solver(
+    evaluator: Evaluate, search: TreeSearch, sets: Sequence[PositionSet], simulations: int, batch: int
+) -> ExactPlayFigures:
+    """The errors of a network with so many simulations, without search if there are none."""
+    answers = ask_network(evaluator, sets, simulations, [search], batch=batch)
+    assert answers.values is not None
+    error = judge_moves(sets, answers.columns).error
+    return ExactPlayFigures(
+        errors={
+            part.name: judge_moves([part], [columns]).error.value
+            for part, columns in zip(sets, answers.columns, strict=True)
+        },
+        error=error.value,
+        low=error.low,
+        high=error.high,
+        value_error=judge_values(sets, answers.values).absolute.value,
+    )

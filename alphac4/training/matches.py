@@ -1,0 +1,97 @@
+"""The matches of a run: a candidate against the best network, and the best network against classic MCTS."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from alphac4.arena.match import play_match
+from alphac4.arena.openings import balanced_openings
+from alphac4.arena.players import NetworkPlayer, UctPlayer
+from alphac4.game.rules import Geometry
+from alphac4.machine import cores
+from alphac4.mcts.search import Budget
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.training.config import GateConfig
+from alphac4.training.promotion import hold_gate
+from alphac4.training.randomness import RunRandom
+from alphac4.training.reports import MatchReport, match_report
+from alphac4.training.sides import Side
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """A run's network, by the iteration that made it."""
+
+    network: PolicyValueNetwork
+    iteration: int
+
+
+class Matches:
+    """Plays a run's matches.
+
+    Args:
+        sides: two; the best network always takes the second.
+        config: how many games, how deep, and what decides.
+        geometry: the board.
+        random: the run's numbers.
+        check: called at every ply; may raise to end a match.
+    """
+
+    def __init__(
+        self,
+        sides: Sequence[Side],
+        config: GateConfig,
+        geometry: Geometry,
+        random: RunRandom,
+        check: Callable[[], None],
+    ) -> None:
+        self._sides = sides
+        self._config = config
+        self._geometry = geometry
+        self._random = random
+        self._check = check
+
+    def gate(self, candidate: Contender, best: Contender) -> MatchReport:
+        """The match that decides whether the candidate becomes the best network."""
+        config, iteration = self._config, candidate.iteration
+        return hold_gate(
+            config,
+            self._player(0, candidate, config.simulations),
+            self._player(1, best, config.simulations),
+            self._geometry,
+            self._random.generator(iteration, "openings"),
+            check=self._check,
+            evaluator=self._sides[0].backend,
+        )
+
+    def regular(self, best: Contender, iteration: int) -> list[MatchReport]:
+        """The matches against classic MCTS that are due after an iteration."""
+        every = self._config.classic_every
+        return (
+            self._against_classic(best, iteration, self._config.classic_pairs)
+            if every and iteration % every == 0
+            else []
+        )
+
+    def closing(self, best: Contender, iteration: int) -> list[MatchReport]:
+        """Those that close a run, as if after one more ``iteration``."""
+        return self._against_classic(best, iteration, self._config.closing_pairs)
+
+    def _against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:
+        """The best network against every budget of classic MCTS, a measure that does not move with the run."""
+        reports = []
+        for rollouts in self._config.classic_rollouts:
+            started = time.perf_counter()
+            openings = balanced_openings(
+                pairs, self._random.generator(iteration, "classic openings", rollouts), self._geometry
+            )
+            ours = self._player(1, best, self._config.classic_simulations)
+            rng = self._random.generator(iteration, "classic", rollouts)
+            classic = UctPlayer(Budget(simulations=rollouts), rng, self._geometry, threads=cores())
+            result = play_match(ours, classic, openings, check=self._check)
+            reports.append(match_report(ours.name, classic.name, result, started, evaluator=self._sides[1].backend))
+        return reports
+
+    def _player(self, side: int, contender: Contender, simulations: int) -> NetworkPlayer:
+        rng = self._random.generator(contender.iteration, "player", simulations)
+        return self._sides[side].player(contender.network, f"iteration {contender.iteration}", simulations, rng)

@@ -1,0 +1,51 @@
+"""Promotion: whether a candidate takes the best network's place, decided by games between the two and nothing else."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from alphac4.arena.match import MatchResult, play_match
+from alphac4.arena.openings import balanced_openings
+from alphac4.arena.players import Player
+from alphac4.game.rules import Geometry
+from alphac4.training.config import GateConfig
+from alphac4.training.reports import MatchReport, match_report
+
+
+def hold_gate(
+    config: GateConfig,
+    candidate: Player,
+    champion: Player,
+    geometry: Geometry,
+    rng: np.random.Generator,
+    *,
+    check: Callable[[], None] = lambda: None,
+    evaluator: str = "",
+) -> MatchReport:
+    """Let the candidate play the champion, and say in the report whether it is promoted.
+
+    Args:
+        config: how many games there are and what decides.
+        candidate: the network just learned.
+        champion: the best one so far.
+        geometry: the board.
+        rng: draws the openings, each of which is played with both colours.
+        check: called at every ply; may raise to end the match.
+        evaluator: how both networks run, for the report.
+    """
+    started = time.perf_counter()
+    openings = balanced_openings(config.pairs, rng, geometry)
+    result = MatchResult()
+    accepted, rule = None, ""
+    chunk = len(openings) if config.rule.kind == "threshold" else max(10, len(openings) // 5)
+    for first in range(0, len(openings), chunk):
+        result += play_match(candidate, champion, openings[first : first + chunk], check=check)
+        accepted, rule = config.rule.decide(result.pair_scores)
+        if config.rule.kind == "sprt" and accepted is not None:
+            break
+    if accepted is None:
+        accepted, rule = False, f"{rule}: undecided after all games, so the old one stays"
+    return match_report(
+        candidate.name, champion.name, result, started, accepted=accepted, rule=rule, evaluator=evaluator
+    )
