@@ -2,9 +2,12 @@
 # Make .venv with alphac4 and the extras named as arguments, for example: ./scripts/setup.sh openvino dev
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=${PYTHON:-python3}
-[ -x .venv/bin/python ] || "$python" -m venv .venv
-# PyTorch first and pinned: a wider range could bring gigabytes of CUDA to a machine without a GPU.
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch setuptools
+[ -d .venv ] || "${PYTHON:-python3}" -m venv .venv
+if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Windows has Scripts
 extras=$(IFS=,; echo "$*")
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".${extras:+[$extras]}"
+# Pinned: a wider range could bring gigabytes of CUDA to a machine without a GPU.
+install=("$bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt)
+"${install[@]}" --editable ".${extras:+[$extras]}"
+if [[ ",$extras," == *,kaggle,* ]]; then
+    "${install[@]}" --no-deps kaggle-environments # of its many dependencies ConnectX needs those of the extra
+fi
