@@ -1,10 +1,33 @@
 #!/usr/bin/env bash
-# Set up an environment of its own in .venv and run every check: lint, format, types, import contract, tests.
+# Run every check in an environment of its own in .venv: lint, format, types, import contract, package, tests.
+#   ./scripts/check.sh           everything; where CI is set, a test that is skipped for want of a program fails
+#   ./scripts/check.sh --quick   without the tests marked slow, in the .venv that is there
+# Further arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-./scripts/setup.sh dev onnx openvino openspiel web
-.venv/bin/ruff check .
-.venv/bin/ruff format --check .
-.venv/bin/mypy
-.venv/bin/lint-imports
-.venv/bin/python -m pytest "$@"
+
+tests=()
+if [ "${1:-}" = --quick ]; then
+    shift
+    tests=(-m "not slow")
+    [ -d .venv ] || ./scripts/setup.sh dev onnx web
+else
+    ./scripts/setup.sh cuda dev kaggle onnx openvino peers pettingzoo web
+    if [ -n "${CI:-}" ]; then
+        tests=(--no-skips)
+        # A person is told by the skipped tests what to install; a bare Debian machine helps itself.
+        if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+            packages=()
+            command -v chromium >/dev/null || packages+=(chromium)
+            command -v node >/dev/null || packages+=(nodejs)
+            [ ${#packages[@]} = 0 ] || { apt-get update -q && apt-get install -y -q --no-install-recommends "${packages[@]}"; }
+        fi
+    fi
+fi
+
+if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Windows has Scripts
+"$bin/ruff" check .
+"$bin/ruff" format --check .
+"$bin/mypy"
+"$bin/lint-imports"
+"$bin/python" -m pytest ${tests[@]+"${tests[@]}"} "$@"

@@ -1,10 +1,53 @@
-"""Fixtures shared by the tests."""
+"""Fixtures shared by the tests, and the rule that continuous integration skips none of them."""
+
+from collections.abc import Generator
 
 import numpy as np
 import pytest
 import torch
 
+from alphac4.cuda.device import why_not
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--no-skips``."""
+    parser.addoption("--no-skips", action="store_true", help="a skipped test fails, unless it is marked gpu")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests marked gpu where there is neither a GPU nor Numba's simulator."""
+    if reason := why_not():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With ``--no-skips`` turn a test's skip into a failure; an expected failure is no skip."""
+    report = yield
+    if not item.get_closest_marker("gpu") and not hasattr(report, "wasxfail"):
+        refuse_skip(report, item.config)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a whole module, which `pytest.importorskip` skips while it is collected."""
+    report = yield
+    refuse_skip(report, collector.config)
+    return report
+
+
+def refuse_skip(report: pytest.TestReport | pytest.CollectReport, config: pytest.Config) -> None:
+    """Fail a report that says "skipped" if ``--no-skips`` was given."""
+    if report.skipped and config.getoption("no_skips"):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"--no-skips: {why}"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from alphac4.cli import main
 from alphac4.cuda import actor as device_actor
 from alphac4.cuda.actor import DeviceActor
 from alphac4.cuda.arrays import share_trees
-from alphac4.cuda.device import largest_that_fits, simulated, why_not
+from alphac4.cuda.device import largest_that_fits, simulated
 from alphac4.cuda.search import DeviceSearch
 from alphac4.evaluation.answers import ask_network
 from alphac4.evaluation.positions import packaged_positions
@@ -31,17 +31,16 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.training.config import from_dict
 from alphac4.training.loop import TrainingLoop
 
-on_device = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one")
 CONFIG = SelfPlayConfig(full_simulations=12, fast_simulations=6, full_share=0.5)
 GEOMETRY = make_geometry(4, 5, 3)
 GAMES = 5
 
 
-@pytest.mark.skipif(simulated(), reason="is in the simulator")
+@pytest.mark.slow
 def test_in_the_simulator() -> None:
-    """The tests below that need a device pass in Numba's simulator: no GPU is needed to check what kernels do."""
+    """The tests marked gpu pass in Numba's simulator: no GPU is needed to check what kernels do."""
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", __file__],
         env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
         capture_output=True,
         text=True,
@@ -49,7 +48,7 @@ def test_in_the_simulator() -> None:
         check=False,
     )
     assert result.returncode == 0, result.stdout
-    assert "failed" not in result.stdout
+    assert "skipped" not in result.stdout
     assert int(result.stdout.split(" passed")[0].split()[-1]) >= 8
 
 
@@ -99,7 +98,7 @@ def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
     return found == ours.total() if simulated() else found >= 0.8 * ours.total()
 
 
-@on_device
+@pytest.mark.gpu
 @pytest.mark.parametrize(
     "config",
     [CONFIG, SelfPlayConfig(full_simulations=12, fast_simulations=4, gumbel_actions=4, record_fast=False)],
@@ -115,7 +114,7 @@ def test_the_device_plays_the_same_games(config: SelfPlayConfig) -> None:
     assert sum(block.work.evaluations for block in blocks) % GAMES == 0
 
 
-@on_device
+@pytest.mark.gpu
 def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking so seldom that all rows fill up and slots have to wait."""
     monkeypatch.setattr(device_actor, "STEPS_BETWEEN_LOOKS", 150)
@@ -126,7 +125,7 @@ def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) 
     assert same_games(ours, games_of(blocks))
 
 
-@on_device
+@pytest.mark.gpu
 def test_games_under_way_move_between_device_and_host() -> None:
     """What one saves, the other takes up, and goes on with the same games."""
     first = on_the_device()
@@ -140,7 +139,7 @@ def test_games_under_way_move_between_device_and_host() -> None:
         again.restore({name: array[:2] for name, array in state.items()})
 
 
-@on_device
+@pytest.mark.gpu
 def test_other_weights_and_other_games() -> None:
     """After an update or a reset the games differ from those that would have been."""
     plain = games_of(list(on_the_device().play(40, lambda: False)))
@@ -154,7 +153,7 @@ def test_other_weights_and_other_games() -> None:
         assert not plain & games_of(list(other.play(40, lambda: False)))
 
 
-@on_device
+@pytest.mark.gpu
 @pytest.mark.parametrize("simulations", [1, 60])
 def test_search_on_the_device_finds_the_same(simulations: int) -> None:
     """Visits, values, proofs and variations of a batch, and of a smaller and a larger one after it."""
@@ -173,7 +172,7 @@ def test_search_on_the_device_finds_the_same(simulations: int) -> None:
         np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
 
 
-@on_device
+@pytest.mark.gpu
 def test_evaluation_by_search_on_the_device_is_the_same() -> None:
     """Answers to a set of positions."""
     network = small_network(STANDARD)
@@ -186,7 +185,7 @@ def test_evaluation_by_search_on_the_device_is_the_same() -> None:
     assert np.mean(same) == 1.0 if simulated() else np.mean(same) > 0.9
 
 
-@on_device
+@pytest.mark.gpu
 def test_search_on_the_device_ends_in_time_and_takes_other_weights() -> None:
     """A clock is looked at now and then; an update changes the opinion."""
     network = small_network(STANDARD)
@@ -233,10 +232,11 @@ def test_too_many_games_for_the_memory_become_fewer(caplog: pytest.LogCaptureFix
         largest_that_fits(make, 1000, 400)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-@pytest.mark.skipif(simulated(), reason="is in the simulator")
-def test_without_a_gpu_commands_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_gpu_commands_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In one line."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     network = tmp_path / "net.safetensors"
     save_checkpoint(network, Checkpoint(network=small_network(STANDARD)))
     for command in (
@@ -252,9 +252,7 @@ def test_without_a_gpu_commands_say_so(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where numba-cuda and its compiler are installed, with or without a GPU: to machine-independent code."""
-    pytest.importorskip("numba_cuda")
-    if simulated():
-        pytest.skip("the simulator compiles nothing")
+    pytest.importorskip("numba_cuda", reason="needs pip install 'alphac4[cuda]'")
     from numba import cuda, typeof
     from numba.cuda import dispatcher
 
@@ -284,7 +282,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ".entry" in code
 
 
-@on_device
+@pytest.mark.gpu
 def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Self-play, learning and matches; a later session without a GPU takes the run up, with new games."""
     config = from_dict(

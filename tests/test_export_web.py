@@ -69,7 +69,7 @@ console.log(JSON.stringify({ results, drawn, sure: sample([4, 5], [1, 2], 0) }))
 """
 
 
-@pytest.mark.skipif(NODE is None, reason="needs node")
+@pytest.mark.skipif(NODE is None, reason="needs node: install Node.js")
 @pytest.mark.parametrize("geometry", [make_geometry(), make_geometry(4, 5, 3), make_geometry(5, 6, 4, False)])
 def test_the_pages_search_is_ours(geometry: Geometry, tmp_path: Path) -> None:
     """The same visits, moves, proofs, values and variations, with fresh trees and with kept ones."""

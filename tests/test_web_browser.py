@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +11,10 @@ import pytest
 from alphac4.checkpoint import load_checkpoint, shipped_checkpoint
 from alphac4.play.web.static_page import export_page, read_runtime
 
-sync_api = pytest.importorskip("playwright.sync_api")
-pytest.importorskip("starlette")
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
-]
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
+pytest.importorskip("starlette", reason="needs pip install 'alphac4[web]'")
+pytestmark = pytest.mark.slow
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # as the systems name it; otherwise Playwright's own
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 
 
@@ -33,9 +31,12 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Debian's Chromium."""
+    """The system's Chromium, or the one that Playwright has downloaded."""
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        program = next(filter(None, map(shutil.which, BROWSERS)), playwright.chromium.executable_path)
+        if not Path(program).exists():
+            pytest.skip("needs Chromium: install the system's package, or run `playwright install chromium`")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
 
@@ -128,7 +129,7 @@ def test_analysis_tree_and_solver_are_shown(browser: Any, address: str) -> None:
 @pytest.fixture(scope="module")
 def static_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The exported page below a folder of a plain file server."""
-    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime", reason="needs pip install 'alphac4[onnx]'")
     try:
         read_runtime(None)
     except OSError as error:
