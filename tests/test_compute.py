@@ -9,7 +9,7 @@ import torch
 from alphac4.compute import Backends, choose, choose_for_run
 from alphac4.compute import choice as compute_choice
 from alphac4.compute.cores import Cores
-from alphac4.cuda.device import simulated, why_not
+from alphac4.cuda.device import simulated
 from alphac4.game import Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.nn import PolicyValueNetwork
@@ -18,7 +18,6 @@ from alphac4.nn.network import NetworkConfig
 from alphac4.selfplay.config import SelfPlayConfig
 
 POSITIONS = [Position.from_moves(moves) for moves in ("", "44", "112233")]
-on_device = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one")
 
 
 def other(network: PolicyValueNetwork) -> PolicyValueNetwork:
@@ -122,7 +121,7 @@ def test_games_under_way_move_from_one_set_of_actors_to_another() -> None:
         first.restore(alone.state())
 
 
-@on_device
+@pytest.mark.gpu
 def test_a_gpu_keeps_the_trees_and_a_single_one_stays_on_a_core(network: PolicyValueNetwork) -> None:
     """Searches of batches run on the device, with any of its precisions; names say so."""
     from alphac4.cuda.search import DeviceSearch
@@ -136,7 +135,6 @@ def test_a_gpu_keeps_the_trees_and_a_single_one_stays_on_a_core(network: PolicyV
         assert not isinstance(compute.search(compute.evaluator(network, batch_size=1), rng=rng), DeviceSearch)
 
 
-@pytest.mark.skipif(simulated(), reason="is in the simulator")
 def test_nothing_of_cuda_is_loaded_without_a_gpu() -> None:
     """Choosing the cores imports neither Numba's CUDA part nor the kernels."""
     code = (
@@ -146,9 +144,9 @@ def test_nothing_of_cuda_is_loaded_without_a_gpu() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-@pytest.mark.skipif(bool(simulated() or torch.cuda.is_available()), reason="there is one, or a stand-in")
-def test_a_missing_gpu_is_told_in_one_line() -> None:
+def test_a_missing_gpu_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is made."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for backend in ("auto", *compute_choice.GPU_BACKENDS):
         with pytest.raises(RuntimeError, match="no CUDA device"):
             choose("cuda", backend)
