@@ -39,7 +39,7 @@ def test_a_search_by_compute_is_the_search_of_its_network(network: PolicyValueNe
     np.testing.assert_array_equal(ours.value, by_hand.value)
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=on_device)])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_searches_follow_their_evaluator(network: PolicyValueNetwork, device: str) -> None:
     """After an update every search over the evaluator has the new network's opinion, wherever its trees are."""
     compute = choose(device, "auto" if device == "cuda" else "torch-fp32")

@@ -39,7 +39,7 @@ GAMES = 5
 @pytest.mark.slow
 def test_in_the_simulator() -> None:
     """The tests marked gpu pass in Numba's simulator: no GPU is needed to check what kernels do."""
-    files = [path for path in Path(__file__).parent.glob("test_*.py") if "@pytest.mark.gpu" in path.read_text("utf-8")]
+    files = [path for path in Path(__file__).parent.glob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "gpu", *map(str, files)],
         env=os.environ | {"NUMBA_ENABLE_CUDASIM": "1"},
