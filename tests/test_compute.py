@@ -1,17 +1,23 @@
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from alphac4.checkpoint import Checkpoint, save_checkpoint
+from alphac4.cli import main
 from alphac4.compute import Backends, choose, choose_for_run
 from alphac4.compute import choice as compute_choice
 from alphac4.compute.cores import Cores
 from alphac4.cuda.device import simulated
 from alphac4.game import Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts.results import SearchResult
+from alphac4.mcts.search import TreeSearch
 from alphac4.nn import PolicyValueNetwork
 from alphac4.nn.backends import INT8
 from alphac4.nn.network import NetworkConfig
@@ -150,3 +156,30 @@ def test_a_missing_gpu_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> N
     for backend in ("auto", *compute_choice.GPU_BACKENDS):
         with pytest.raises(RuntimeError, match="no CUDA device"):
             choose("cuda", backend)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("command", ["arena", "prove"])
+def test_commands_keep_their_trees_on_the_gpu(
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --device cuda every search of the network is one of the device."""
+    from alphac4.cuda.search import DeviceSearch
+
+    geometry = make_geometry(4, 4, 3)
+    small = PolicyValueNetwork(NetworkConfig(rows=4, columns=4, channels=8, blocks=1)).eval()
+    path = tmp_path / "net.safetensors"
+    save_checkpoint(path, Checkpoint(network=small, geometry=geometry))
+    searched: list[type] = []
+    search = TreeSearch.search
+
+    def seen(self: TreeSearch, *arguments: Any, **named: Any) -> SearchResult:
+        searched.append(type(self))
+        return search(self, *arguments, **named)
+
+    monkeypatch.setattr(TreeSearch, "search", seen)
+    arguments = {"arena": [f"{path}@4", "random", "--games", "2"], "prove": [f"{path}@4", "--plies", "2"]}
+    assert main([command, *arguments[command], "--device", "cuda"]) in (0, 1)  # whether it errs
+    capsys.readouterr()
+    assert DeviceSearch in searched
+    assert NetworkSearch not in searched
