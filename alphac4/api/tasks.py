@@ -18,6 +18,7 @@ from alphac4.evaluation.report import StrengthReport
 from alphac4.evaluation.table import as_text
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
+from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.session import TrainedRun, find_config
 from alphac4.training.session import train as train_run
 
@@ -62,6 +63,7 @@ def train(
     *,
     run: str | Path = "runs/latest",
     settings: str | Path | Mapping[str, Any] | None = None,
+    policy_target: PolicyTarget | None = None,
     stop: threading.Event | None = None,
 ) -> TrainedRun:
     """Train a network from nothing, or go on with the run in the folder.
@@ -72,6 +74,9 @@ def train(
         run: the run's folder.
         settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, over
             the preset's.
+        policy_target: a function of S recorded positions (`alphac4.selfplay.replay.Samples`) to what the policy shall
+            learn there, [S, A], in place of what ``selfplay.policy_target`` has recorded. It is no setting: whoever
+            goes on with the run gives it again.
         stop: ends the run early and cleanly when it is set.
 
     Raises:
@@ -79,7 +84,7 @@ def train(
     """
     folder = Path(run)
     given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
-    return train_run(folder, find_config(folder, preset, given), stop)
+    return train_run(folder, find_config(folder, preset, given), stop, policy_target)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

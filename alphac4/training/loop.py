@@ -17,6 +17,7 @@ from alphac4.game.rules import Geometry
 from alphac4.machine import resident_memory_mb
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.replay import window_size
+from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.judging import Judge
 from alphac4.training.learner import Learner, LearningPlan
@@ -70,9 +71,16 @@ class TrainingLoop:
     matches: Matches
     judge: Judge
     stop: threading.Event
+    policy_target: PolicyTarget | None = None  # of one's own, which is no setting of the run
 
     @classmethod
-    def open(cls, path: Path, config: TrainConfig, stop: threading.Event | None = None) -> Self:
+    def open(
+        cls,
+        path: Path,
+        config: TrainConfig,
+        stop: threading.Event | None = None,
+        policy_target: PolicyTarget | None = None,
+    ) -> Self:
         """Begin a run in a folder, or take up the one that is there.
 
         Raises:
@@ -111,6 +119,7 @@ class TrainingLoop:
             matches=Matches(sides, config.gate, geometry, random, partial(check_stop, stop)),
             judge=Judge(compute, sides[1], geometry, config.evaluation),
             stop=stop,
+            policy_target=policy_target,
         )
         if not state.iteration:
             loop._save_network(best, 0, {})
@@ -179,6 +188,7 @@ class TrainingLoop:
             self.config.samples,
             self.stop,
             lambda number: lambda index: self.random.generator(iteration, "resumed actor", index + 1000 * number),
+            self.policy_target,
         )
         check_stop(self.stop)
         return report

@@ -1,5 +1,6 @@
 """Self-play of an iteration, recorded as its games finish."""
 
+import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from alphac4.game.rules import Geometry
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.statistics import SelfPlayStatistics
+from alphac4.selfplay.targets import PolicyTarget, retarget
 from alphac4.training.reports import SelfPlayReport, selfplay_report
 
 logger = logging.getLogger(__name__)
@@ -35,10 +37,12 @@ def record_games(
     samples: int,
     stop: threading.Event,
     resumed: Callable[[int], Seeds],
+    policy_target: PolicyTarget | None = None,
 ) -> SelfPlayReport:
     """Record the iteration's samples, less what an interrupted attempt has already left on disk.
 
-    ``resumed`` gives the random numbers for an attempt that begins with the shard of that number.
+    ``resumed`` gives the random numbers for an attempt that begins with the shard of that number; ``policy_target``
+    replaces what the policy is to learn.
     """
     number, recorded = replay.recorded(iteration)
     wanted = samples - recorded
@@ -57,6 +61,7 @@ def record_games(
     ) as bar:
 
         def on_block(index: int, block: Block) -> None:
+            block = dataclasses.replace(block, samples=retarget(block.samples, policy_target))
             replay.add(block.samples, iteration, index, numbers[index])
             numbers[index] += 1
             statistics.add(block)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.config import PRESETS, TrainConfig, from_dict, keeping_searches, load_config, load_run_config
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.reports import IterationReport, MatchReport
@@ -65,14 +66,21 @@ def find_config(
     return before if preset is None and before is not None else config
 
 
-def train(folder: Path, config: TrainConfig, stop: threading.Event | None = None) -> TrainedRun:
+def train(
+    folder: Path,
+    config: TrainConfig,
+    stop: threading.Event | None = None,
+    policy_target: PolicyTarget | None = None,
+) -> TrainedRun:
     """Train until done, and play the matches that close the run; a run in the folder goes on.
+
+    A ``policy_target`` is no setting: whoever goes on with the run gives it again.
 
     Raises:
         Stopped: when ``stop`` was set; everything recorded is in the folder.
         ValueError: in one line, if the folder holds another run, or something that cannot be read.
     """
-    loop = TrainingLoop.open(folder, config, stop)
+    loop = TrainingLoop.open(folder, config, stop, policy_target)
     history = loop.run()
     closing = loop.close(history)
     state = loop.state

@@ -1,0 +1,48 @@
+"""A player of one's own: a name, and a column for each position.
+
+It can play on every command line, from the folder that holds this file's folder:
+
+    alphac4 arena examples.own_player:Cautious uct:100 --games 20
+    alphac4 evaluate examples.own_player:Cautious
+"""
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+import alphac4
+
+
+class Cautious:
+    """Wins if it can, blocks if it must, and else plays near the centre.
+
+    `alphac4` calls the class with those of ``rng``, ``geometry`` and ``threads`` that it has parameters for.
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.name = "cautious"
+        self.rng = rng
+
+    def choose(self, positions: Sequence[alphac4.Position]) -> list[int]:
+        """A 0-based column for each position; a player gets many at once, so that networks see full batches."""
+        return [self.move(position) for position in positions]
+
+    def move(self, position: alphac4.Position) -> int:
+        """One position's column."""
+        columns = position.legal_columns()
+        safe = []
+        for column in columns:
+            after = position.play(column)
+            if after.outcome() is not None:
+                return column  # a win, or the last stone of a draw
+            if not any(after.play(reply).outcome() == -1 for reply in after.legal_columns()):
+                safe.append(column)
+        centre = position.geometry.columns // 2
+        return min(safe or columns, key=lambda column: (abs(column - centre), self.rng.random()))
+
+
+if __name__ == "__main__":
+    games = 4 if "--fast" in sys.argv else 100
+    player = Cautious(np.random.default_rng(0))
+    print("cautious against random:", alphac4.play_match(player, "random", games=games))
