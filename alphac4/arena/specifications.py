@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from alphac4.arena import foreign
+from alphac4.arena.engine_player import EnginePlayer
 from alphac4.arena.negamax import NegamaxPlayer
 from alphac4.arena.networks import NamedNetwork, find_network
 from alphac4.arena.openspiel_player import OpenSpielPlayer
@@ -43,6 +44,7 @@ SPECIFICATIONS = """\
   solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
   random                 uniformly random moves
   openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])
+  engine:COMMAND         any program that speaks the protocol of `alphac4 engine`, such as "engine:other --nodes 600"
   MODULE:CLASS           a player of one's own: a class or function that can be imported, which is called with those of
                          rng, geometry and threads that it has parameters for; MODULE:CLASS@600 adds a budget,
                          MODULE:CLASS,NAME=VALUE other arguments"""
@@ -113,6 +115,8 @@ def parse_player(
         if geometry != STANDARD:
             raise PlayerError(f"{specification!r}: openspiel only plays on the standard board")
         return OpenSpielPlayer(_parse_count(argument, specification), rng)
+    if kind == "engine":
+        return EnginePlayer(argument)
     found = foreign.FORM.fullmatch(specification)
     if found is not None and kind not in ("random", "solver"):
         budget_given = {} if found["limit"] is None else {"budget": _parse_budget(found["limit"], specification)}
