@@ -1,8 +1,11 @@
 """What this process may use of the machine, and what it uses."""
 
+import contextlib
 import os
 import re
 import sys
+from pathlib import Path
+from typing import Any
 
 
 def cores() -> int:
@@ -23,3 +26,29 @@ def resident_memory_mb() -> float:
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
+
+
+def process_runs(pid: int) -> bool:
+    """Whether a process of this machine is running; one of another user is."""
+    if sys.platform == "win32":
+        import ctypes
+
+        kernel: Any = ctypes.WinDLL("kernel32")
+        handle = kernel.OpenProcess(0x1000, False, pid)  # the right to ask, and no other
+        if handle:
+            kernel.CloseHandle(handle)
+        return bool(handle)
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def boot_id() -> str:
+    """What tells this machine since its last start from all others; empty where the system does not say."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""

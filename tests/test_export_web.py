@@ -147,9 +147,9 @@ def test_the_page_is_whole_and_servable_from_anywhere(
     runtime, folder = packed_runtime(tmp_path / "ort.tgz", monkeypatch), tmp_path / "site" / "page"
     arguments = ["export", str(checkpoint), "--web", str(folder), "--web-runtime", str(runtime)]
     assert main(arguments) == 0
-    (folder / "stale").write_text("")
+    before = (folder / "setup.json").stat().st_ino
     assert main(arguments) == 0
-    assert not (folder / "stale").exists()
+    assert (folder / "setup.json").stat().st_ino != before
     assert [path.name for path in folder.parent.iterdir()] == ["page"]
     addresses = []
     for path in [folder / "index.html", *folder.glob("static/*.js")]:
@@ -174,9 +174,16 @@ def test_what_is_there_already_is_safe(
     other.mkdir()
     (other / "chapter").write_text("one")
     assert main(["export", str(checkpoint), "--web", str(other), "--web-runtime", str(runtime)]) == 2
-    assert "holds something else" in capsys.readouterr().err
+    assert "holds chapter, which this program did not write" in capsys.readouterr().err
+    (other / "setup.json").write_text("{}")  # of some other program
+    assert main(["export", str(checkpoint), "--web", str(other), "--web-runtime", str(runtime)]) == 2
+    assert "holds chapter, which this program did not write" in capsys.readouterr().err
     page = tmp_path / "page"
     assert main(["export", str(checkpoint), "--web", str(page), "--web-runtime", str(runtime)]) == 0
+    (page / "notes").write_text("mine")
+    assert main(["export", str(checkpoint), "--web", str(page), "--web-runtime", str(runtime)]) == 2
+    assert "holds notes, which this program did not write" in capsys.readouterr().err
+    (page / "notes").unlink()
     runtime.write_bytes(runtime.read_bytes()[:-10])
     assert main(["export", str(checkpoint), "--web", str(page), "--web-runtime", str(runtime)]) == 2
     assert "not the onnxruntime-web expected" in capsys.readouterr().err.splitlines()[-1]

@@ -1,5 +1,6 @@
 """The strength report as a picture."""
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
 from alphac4.evaluation.report import ALL, UNTRAINED, StrengthReport, SubjectReport
+from alphac4.files import write_atomically
 
 OURS, GREY = "#1f4e9c", "#8a8f98"
 OTHERS = ("#d7263d", "#e39b0b", "#2a9d4b", "#7b3fa0")
@@ -27,8 +29,9 @@ def check_picture(path: Path) -> None:
 
 def save_picture(report: StrengthReport, path: Path) -> None:
     """Draw the report to a file whose suffix tells the format."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draw(report).savefig(path, dpi=130)
+    content = io.BytesIO()
+    draw(report).savefig(content, dpi=130, format=path.suffix[1:])
+    write_atomically(path, content.getvalue())
 
 
 def draw(report: StrengthReport) -> Figure:

@@ -19,6 +19,7 @@ from alphac4.export.onnx import export_onnx
 from alphac4.files import write_atomically
 from alphac4.game import Geometry
 from alphac4.mcts.puct import PuctConfig
+from alphac4.owned_folders import beside, foreign_file, put_in_place, seal
 from alphac4.play.levels import LEVELS
 
 WEB = Path(__file__).parent
@@ -43,11 +44,10 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
         RuntimeError: if a package is missing.
         OSError: if something cannot be downloaded or written; ``folder`` is then as it was before.
     """
-    if folder.exists() and not (folder / "setup.json").is_file() and any(folder.iterdir()):
-        raise ValueError(f"{folder} holds something else: choose a new folder")
+    shown, folder = folder, folder.resolve()  # a link stays, and what it names is replaced
+    _check_ours(shown, folder)
     packed = read_runtime(runtime)
-    building = folder.with_name(f".{folder.name}.{os.getpid()}.new")
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
+    building = beside(folder, "new")
     try:
         shutil.copytree(WEB / "static", building / "static")
         shutil.copytree(WEB / "local", building / "static", dirs_exist_ok=True)
@@ -55,12 +55,20 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
         unpack_runtime(packed, building / "static" / "onnxruntime")
         export_onnx(checkpoint, building / "network.onnx")
         write_atomically(building / "setup.json", json.dumps(setup(checkpoint.geometry, name), indent=1).encode())
-        if folder.exists():
-            folder.rename(old)
-        building.rename(folder)
+        seal(building)
+        _check_ours(shown, folder, building)
+        put_in_place(building, folder)
     finally:
-        for leftover in (building, old):
-            shutil.rmtree(leftover, ignore_errors=True)
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _check_ours(shown: Path, folder: Path, building: Path | None = None) -> None:
+    """Raise a ValueError if a folder holds what this program did not write, as far as that can be told so early."""
+    if not folder.exists():
+        return
+    foreign = foreign_file(folder, building) if building or not (folder / "setup.json").is_file() else ""
+    if foreign:
+        raise ValueError(f"{shown} holds {foreign}, which this program did not write: choose a new folder")
 
 
 def setup(geometry: Geometry, name: str) -> dict[str, object]:

@@ -1,0 +1,134 @@
+"""JSON from files that may be damaged: of bounded depth, with checked types, and lines with a checksum."""
+
+import dataclasses
+import hashlib
+import json
+import re
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+MAX_DEPTH = 50  # ours are at most seven deep
+_SIGNED = re.compile(r'(?P<body>\{.*),"checksum":"(?P<checksum>[0-9a-f]{16})"\}', re.DOTALL)
+
+_T = TypeVar("_T")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Read JSON.
+
+    Raises:
+        ValueError: in one line, also if it is nested more deeply than any file of this program.
+    """
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    level = [data]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for value in level
+            if isinstance(value, dict | list)
+            for item in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return data
+    raise ValueError("nested too deeply")
+
+
+def sign_line(data: Mapping[str, Any]) -> str:
+    """An object as one line of JSON whose last entry is a checksum of all before it."""
+    text = json.dumps(data, separators=(",", ":"))
+    return f'{text[:-1]},"checksum":"{checksum(text)}"}}'
+
+
+def read_signed_line(line: str) -> tuple[dict[str, Any], bool]:
+    """The object of a line, and whether it had a checksum; lines of earlier versions have none.
+
+    Raises:
+        ValueError: if it is no JSON object, or its checksum does not match.
+    """
+    found = _SIGNED.fullmatch(line.strip())
+    text = line if found is None else found["body"] + "}"
+    if found is not None and checksum(text) != found["checksum"]:
+        raise ValueError("the checksum does not match")
+    data = parse_json(text)
+    if not isinstance(data, dict):
+        raise ValueError("not a JSON object")
+    if "checksum" in data:
+        raise ValueError("the checksum is damaged")
+    return data, found is not None
+
+
+def checksum(text: str) -> str:
+    """The first 64 bits of a text's SHA-256, as hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
+
+
+def read_record(record: type[_T], data: Any, name: str = "") -> _T:
+    """A dataclass from what `dataclasses.asdict` and JSON have made of it.
+
+    Raises:
+        ValueError: naming the entry that is missing, unknown or of another type.
+    """
+    return typing.cast(_T, read_value(record, data, name))
+
+
+def read_value(hint: Any, value: Any, name: str) -> Any:
+    """``value`` from JSON as the type ``hint``.
+
+    Raises:
+        ValueError: naming the entry and the type that it should have.
+    """
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return _read_dataclass(hint, value, name)
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        if value not in inner:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, inner))}, not {value!r}")
+        return value
+    if origin in (list, tuple):
+        return _read_sequence(origin, inner, value, name)
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise ValueError(f"{name} must be an object, not {value!r}")
+        return {key: read_value(inner[1], item, f"{name}.{key}") for key, item in value.items()}
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else read_value(next(t for t in inner if t is not types.NoneType), value, name)
+    if hint is Any:
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            raise ValueError(f"{name} must be float, not a number of {len(str(value))} digits") from None
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise ValueError(f"{name} must be {hint.__name__}, not {value!r:.80}")
+    return value
+
+
+def _read_sequence(origin: type, inner: tuple[Any, ...], value: Any, name: str) -> Any:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{name} must be a list, not {value!r}")
+    if origin is tuple and inner[-1] is not Ellipsis:
+        if len(value) != len(inner):
+            raise ValueError(f"{name} must have {len(inner)} items, not {len(value)}")
+        return tuple(read_value(hint, item, name) for hint, item in zip(inner, value, strict=True))
+    return origin(read_value(inner[0], item, name) for item in value)
+
+
+def _read_dataclass(record: type, value: Any, name: str) -> Any:
+    prefix = f"{name}." if name else ""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name or record.__name__} must be an object, not {value!r}")
+    hints = typing.get_type_hints(record)
+    fields = {item.name: item for item in dataclasses.fields(record)}
+    if unknown := [key for key in value if key not in fields]:
+        raise ValueError(f"unknown entry {prefix + unknown[0]!r}")
+    for item in fields.values():
+        optional = item.default is not dataclasses.MISSING or item.default_factory is not dataclasses.MISSING
+        if item.name not in value and not optional:
+            raise ValueError(f"{prefix}{item.name} is missing")
+    return record(**{key: read_value(hints[key], item, prefix + key) for key, item in value.items()})

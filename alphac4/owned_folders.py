@@ -1,0 +1,76 @@
+"""Folders that are written as a whole, and replaced only if they hold nothing but what this program wrote."""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from alphac4.files import flush_folder, write_atomically
+from alphac4.json_files import read_signed_line, read_value, sign_line
+
+MARKER = ".alphac4-export.json"
+FORMAT = "alphac4 export 1"
+
+
+def beside(folder: Path, purpose: str) -> Path:
+    """A hidden name next to a folder, for what is to take its place."""
+    return folder.with_name(f".{folder.name}.{os.getpid()}.{purpose}")
+
+
+def seal(folder: Path) -> None:
+    """Write down which files a finished folder holds, so that `foreign_file` can tell others from them."""
+    facts = {"format": FORMAT, "files": {name: _digest(folder / name) for name in _files(folder)}}
+    write_atomically(folder / MARKER, (sign_line(facts) + "\n").encode())
+
+
+def foreign_file(folder: Path, earlier: Path | None) -> str:
+    """A file in a folder that this program did not write there, or that was changed since; empty if there is none.
+
+    Folders of versions that did not seal them count as ours if they hold no other names than ``earlier``, if given.
+    """
+    if not folder.is_dir():
+        return folder.name
+    names = _files(folder)
+    if not (folder / MARKER).is_file():
+        known = set(_files(earlier)) if earlier else set()
+        return next((name for name in names if name not in known), "")
+    try:
+        facts, signed = read_signed_line((folder / MARKER).read_text(encoding="utf-8"))
+        digests = read_value(dict[str, str], facts.get("files"), "files")
+    except (OSError, ValueError):
+        return MARKER
+    if not signed or facts.get("format") != FORMAT:
+        return MARKER
+    return next((name for name in names if digests.get(name) != _digest(folder / name)), "")
+
+
+def put_in_place(building: Path, folder: Path) -> None:
+    """Rename a finished folder to its name; what was there stays until then, and comes back if that fails."""
+    old = beside(folder, "old")
+    existed = folder.exists()
+    if existed:
+        folder.rename(old)
+    try:
+        building.rename(folder)
+    except BaseException:
+        if existed:
+            old.rename(folder)
+        raise
+    flush_folder(folder.parent)
+    if existed:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _files(folder: Path) -> list[str]:
+    """Everything in a folder but folders and the marker, by its name from there; links are not followed."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        found += [(Path(place) / name).relative_to(folder).as_posix() for name in (*names, *links)]
+    return sorted(name for name in found if name != MARKER)
+
+
+def _digest(path: Path) -> str:
+    if path.is_symlink() or not path.is_file():
+        return ""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
