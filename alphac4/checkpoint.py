@@ -20,6 +20,7 @@ from torch import Tensor
 
 from alphac4.files import write_atomically
 from alphac4.game.rules import STANDARD, Geometry, make_geometry
+from alphac4.json_files import parse_json, read_record, read_value
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 
 SCHEMA_VERSION = 1
@@ -77,18 +78,40 @@ def load_checkpoint(path: Path) -> Checkpoint:
         path = shipped_checkpoint(str(path))
     header, tensors = unpack_tensors(path, FORMAT, SCHEMA_VERSION)
     try:
-        geometry = make_geometry(**header["geometry"])
-        network = PolicyValueNetwork(NetworkConfig(**header["architecture"]))
+        geometry = make_geometry(**_checked_board(header["geometry"]))
+        config = read_record(NetworkConfig, header["architecture"], "architecture")
+        if (config.rows, config.columns) != (geometry.rows, geometry.columns):
+            raise CheckpointError(f"{path}: the network is for another board than the header says")
+        _check_shapes(config, tensors)
+        network = PolicyValueNetwork(config)
         network.load_state_dict(tensors)
         provenance, strength = dict(header["provenance"]), dict(header["strength"])
+    except CheckpointError:
+        raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path}: the weights do not fit the header: {str(error).splitlines()[0]}") from error
-    config = network.config
-    if (config.rows, config.columns) != (geometry.rows, geometry.columns):
-        raise CheckpointError(f"{path}: the network is for another board than the header says")
     if not all(torch.isfinite(tensor).all() for tensor in tensors.values() if tensor.is_floating_point()):
         raise CheckpointError(f"{path}: the weights are not finite numbers")
     return Checkpoint(network=network.eval(), geometry=geometry, provenance=provenance, strength=strength)
+
+
+def _checked_board(data: Any) -> dict[str, Any]:
+    hints = {"rows": int, "columns": int, "run_length": int, "diagonals": bool}
+    board = read_value(dict[str, Any], data, "geometry")
+    return {name: read_value(hints.get(name, Any), value, name) for name, value in board.items()}
+
+
+def _check_shapes(config: NetworkConfig, tensors: Mapping[str, Tensor]) -> None:
+    """Compare the file's tensors with those of the network that the header describes, before any memory is taken."""
+    with torch.device("meta"):  # shapes without numbers
+        expected = PolicyValueNetwork(config).state_dict()
+    for name in sorted({*expected, *tensors}):
+        if name not in tensors:
+            raise ValueError(f"{name} is missing")
+        if name not in expected:
+            raise ValueError(f"{name} is not a part of the network")
+        if tensors[name].shape != expected[name].shape:
+            raise ValueError(f"{name} has {tuple(tensors[name].shape)} numbers, not {tuple(expected[name].shape)}")
 
 
 def pack_tensors(tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> bytes:
@@ -108,7 +131,7 @@ def unpack_tensors(path: Path, expected_format: str, schema_version: int) -> tup
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        header = json.loads(metadata["header"])
+        header = read_value(dict[str, Any], parse_json(metadata["header"]), "the header")
         found_format = header["format"]
     except FileNotFoundError as error:
         raise CheckpointError(f"{path}: no such file") from error

@@ -1,3 +1,5 @@
+import resource
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from alphac4.checkpoint import (
 )
 from alphac4.files import append_line, write_atomically
 from alphac4.game.rules import make_geometry
+from alphac4.machine import resident_memory_mb
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
 
 
@@ -176,3 +179,36 @@ def test_a_file_in_the_current_folder_does_not_take_a_shipped_name(
     save_checkpoint(tmp_path / "best", Checkpoint(network=network))
     assert load_checkpoint(Path("best")).network.config == load_checkpoint(shipped_checkpoint("best")).network.config
     assert load_checkpoint(tmp_path / "best").network.config == network.config
+
+
+def test_a_small_file_that_claims_to_be_large_is_refused_before_memory_is_taken(saved: Path) -> None:
+    """A network of 0.6 billion weights in a file of kilobytes: refused in well under a second and 200 MB."""
+    config = {"rows": 6, "columns": 7, "channels": 4096, "blocks": 2, "head_channels": 1, "value_hidden": 1}
+    before = resident_memory_mb()
+    for architecture in (config, {**config, "blocks": 100_000}, {**config, "channels": 10**9}, {"rows": True}, "wide"):
+        repacked(saved, header={"architecture": architecture})
+        started = time.process_time()
+        with pytest.raises(CheckpointError, match=r"good\.safetensors: the weights do not fit the header") as caught:
+            load_checkpoint(saved)
+        assert "\n" not in str(caught.value)
+        assert time.process_time() - started < 2
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    assert peak - before < 1000
+
+
+def test_a_deeply_nested_header_is_refused_in_one_line(saved: Path, tmp_path: Path) -> None:
+    """Not with a traceback."""
+    tensors = {"x": np.zeros(3)}
+    path = tmp_path / "deep.safetensors"
+    safetensors.numpy.save_file(tensors, path, {"header": "[" * 100_000 + "]" * 100_000, "sha256": ""})
+    with pytest.raises(CheckpointError, match=r"deep\.safetensors.*nested too deeply"):
+        load_checkpoint(path)
+    repacked(saved, header={"provenance": {"a": 1}, "strength": []})
+    assert load_checkpoint(saved).provenance == {"a": 1}
+
+
+@pytest.mark.parametrize("size", [{"blocks": 100_000}, {"channels": 4096, "blocks": 256}, {"value_hidden": 10**12}])
+def test_networks_of_impossible_size_are_refused(size: dict[str, int]) -> None:
+    """At once, and by name."""
+    with pytest.raises(ValueError, match=r"blocks|too large|value_hidden"):
+        NetworkConfig(**size)

@@ -144,14 +144,14 @@ def _parse_line(line: str, geometry: Geometry) -> tuple[Position, list[int]]:
 
 def _parse_score(text: str, position: Position, column: int) -> int:
     if position.is_legal(column) == (text == "."):
-        state = "can be played, but has no score" if text == "." else f"is full, but has the score {text}"
+        state = "can be played, but has no score" if text == "." else f"is full, but has the score {text:.40}"
         raise ValueError(f"column {column + 1} {state}")
     if text == ".":
         return FULL_COLUMN
     try:
         score = int(text)
     except ValueError as error:
-        raise ValueError(f"column {column + 1}: {text!r} is no score") from error
+        raise ValueError(f"column {column + 1}: {text!r:.40} is no score") from error
     if abs(score) > (position.geometry.cells + 1 - position.plies) // 2:
-        raise ValueError(f"column {column + 1}: a score of {score} is impossible after {position.plies} stones")
+        raise ValueError(f"column {column + 1}: a score of {text:.40} is impossible after {position.plies} stones")
     return score

@@ -17,6 +17,8 @@ from alphac4.mcts.uct import UctConfig, final_move, run_uct
 
 NODES_A_SECOND = 1_500_000  # more than classic search makes on one core
 
+MOST_ROOTS = 256  # more than any machine has threads to search them
+
 
 class UctSearch(TreeSearch):
     """Classic MCTS with random rollouts; ``threads`` trees are searched at a time.
@@ -36,8 +38,10 @@ class UctSearch(TreeSearch):
         threads: int = 1,
         roots: int = 1,
     ) -> None:
-        if threads < 1 or roots < 1:
-            raise ValueError("threads and roots must be at least 1")
+        if threads < 1 or not 1 <= roots <= MOST_ROOTS:
+            raise ValueError(
+                f"threads must be at least 1 and roots within 1 and {MOST_ROOTS}, not {threads} and {roots}"
+            )
         self.config = config or UctConfig()
         super().__init__(geometry, rng, reuse, self.config.selection())
         self.threads = threads

@@ -35,11 +35,16 @@ class NetworkConfig(NetworkSize):
     """Whether it also learns to foresee whose stone ends up in each cell (KataGo's ownership target)."""
 
     def __post_init__(self) -> None:
-        for name in ("rows", "columns", "channels", "head_channels", "value_hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.blocks < 0:
-            raise ValueError(f"blocks must not be negative, not {self.blocks}")
+        for name, least, most in _BOUNDS:
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must be within {least} and {most:,}, not {getattr(self, name):,}")
+        if self.convolution_weights > MOST_WEIGHTS:
+            raise ValueError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MOST_WEIGHTS:,}")
+
+    @property
+    def convolution_weights(self) -> int:
+        """Weights in the tower's convolutions, which are nearly all that a large network has."""
+        return 2 * 9 * self.channels**2 * self.blocks
 
     def check_grown_from(self, other: "NetworkConfig") -> None:
         """Raise a ValueError unless it differs from ``other`` by further blocks at most, or in what is only learned."""
@@ -47,6 +52,17 @@ class NetworkConfig(NetworkSize):
             raise ValueError(f"a network of {self} cannot take over one of {other}: only blocks may be added")
         if other.blocks > self.blocks:
             raise ValueError(f"a network of {self.blocks} blocks cannot take over one of {other.blocks}")
+
+
+MOST_WEIGHTS = 1 << 30  # fifty times AlphaZero's; sizes beyond are typing errors or damaged files
+_BOUNDS = (
+    ("rows", 1, 64),
+    ("columns", 1, 64),
+    ("channels", 1, 4096),
+    ("blocks", 0, 256),
+    ("head_channels", 1, 1024),
+    ("value_hidden", 1, 65_536),
+)
 
 
 class ConvNorm(nn.Sequential):

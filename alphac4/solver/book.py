@@ -16,9 +16,11 @@ import numpy as np
 
 from alphac4.files import write_atomically
 from alphac4.game.rules import Geometry
+from alphac4.json_files import parse_json, read_value
 from alphac4.solver.exact import KnownScores, no_known_scores
 
 FORMAT = "alphac4 opening book 1"
+MOST_POSITIONS = 100_000_000  # the books of the standard board with 10 and 12 stones hold 0.2 and 2 million
 
 
 class BookError(ValueError):
@@ -50,14 +52,16 @@ def parse_book(content: bytes, geometry: Geometry) -> KnownScores:
     """
     line, _, rest = content.partition(b"\n")
     try:
-        header: dict[str, Any] = json.loads(line)
-        unpacked = zlib.decompress(rest)
-        plies, positions, checksum = (int(header[name]) for name in ("plies", "positions", "crc32"))
-    except (ValueError, KeyError, TypeError, zlib.error) as error:
+        header = read_value(dict[str, Any], parse_json(line), "the header")
+        plies, positions, checksum = (read_value(int, header[name], name) for name in ("plies", "positions", "crc32"))
+        if not 0 <= positions <= MOST_POSITIONS:
+            raise ValueError("impossible number of positions")
+        unpacked = zlib.decompressobj().decompress(rest, 9 * positions + 1)  # no more, whatever the file unfolds to
+    except (ValueError, KeyError, zlib.error) as error:
         raise BookError(f"not an opening book or cut short ({type(error).__name__})") from error
     for name, value in _expected_header(geometry).items():
         if header.get(name) != value:
-            raise BookError(f"{name} is {header.get(name)!r}, expected {value!r}")
+            raise BookError(f"{name} is {header.get(name)!r:.40}, expected {value!r}")
     if len(unpacked) != 9 * positions or _checksum(plies, unpacked) != checksum:
         raise BookError("its content does not match its checksum")
     differences = np.frombuffer(unpacked, "<u8", count=positions)
@@ -73,7 +77,10 @@ def load_book(path: Path, geometry: Geometry) -> KnownScores:
         BookError: if it is damaged or made for another board.
         OSError: if it cannot be read.
     """
-    return parse_book(path.read_bytes(), geometry)
+    try:
+        return parse_book(path.read_bytes(), geometry)
+    except BookError as error:
+        raise BookError(f"{path}: {error}") from error
 
 
 def packaged_book(geometry: Geometry) -> KnownScores:
