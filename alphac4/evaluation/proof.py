@@ -1,6 +1,7 @@
 """Every game that any opponent can play against a player, each of its moves judged by the solver."""
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -10,13 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.arena.players import Player, as_searching
-from alphac4.files import append_line
+from alphac4.files import append_line, read_lines
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import stones
 from alphac4.game.position import COLUMN_NAMES, Outcome, column_name
 from alphac4.game.rules import STANDARD
+from alphac4.json_files import checksum, read_signed_line, sign_line
 from alphac4.machine import cores
 from alphac4.solver import Solver
+
+logger = logging.getLogger(__name__)
 
 CONTINUES, WINS, DRAWS, LOSES, PROVEN, ERRS = "goes on", "wins", "draws", "loses", "proven", "errs"
 """What a move of the player comes to: the game goes on, or is over by it; its own search has proven the win, which it
@@ -52,7 +56,8 @@ class MoveRecord:
     """The player's move in each position as lines of a file, so that an interrupted walk goes on.
 
     The first line says, as JSON, whose moves they are; the others hold the moves that led to the position, ``-`` for
-    none, the player's column, and what it comes to.
+    none, the player's column, what it comes to, and ``#`` with a checksum of all that; files of earlier versions have
+    no checksums. A line that is damaged, or that a kill cut short, is told and passed over: the player is asked again.
 
     Raises:
         ValueError: if the file holds another walk, or something else.
@@ -63,22 +68,25 @@ class MoveRecord:
         self._moves: dict[tuple[int, int], tuple[int, str]] = {}
         if path is None:
             return
-        if not path.exists():
-            append_line(path, json.dumps(header))
+        lines = read_lines(path)
+        if not any(lines):
+            append_line(path, sign_line(header))
             return
-        lines = path.read_text().splitlines()
         try:
-            found = json.loads(lines[0])
-        except (IndexError, ValueError) as error:
-            raise ValueError(f"{path}: holds no record of moves") from error
+            found, signed = read_signed_line(lines[0])
+        except ValueError as error:
+            raise ValueError(f"{path}: holds no record of moves, or its first line is damaged: {error}") from error
         if found != header:
             raise ValueError(f"{path}: holds another walk, {json.dumps(found)}")
-        for line in lines[1:]:
-            moves, _, rest = line.partition(" ")
-            column, _, verdict = rest.partition(" ")
-            if verdict in _VERDICTS:  # or else cut short by a kill
-                position = Position.from_moves(moves.replace("-", ""), geometry)
-                self._moves[_key(position)] = COLUMN_NAMES.index(column), verdict
+        for number, line in enumerate(lines[1:], start=2):
+            if not line.strip():
+                continue
+            try:
+                position, column, verdict = _read_move(line, signed, geometry)
+            except ValueError as error:
+                logger.warning("%s: line %d is damaged and left out: %s", path, number, error)
+            else:
+                self._moves[_key(position)] = column, verdict
 
     def __contains__(self, position: Position) -> bool:
         """Whether the player was asked about a position."""
@@ -93,9 +101,25 @@ class MoveRecord:
         lines = []
         for position, move, verdict in zip(positions, moves, verdicts, strict=True):
             self._moves[_key(position)] = move, verdict
-            lines.append(f"{position.moves or '-'} {column_name(move)} {verdict}")
+            text = f"{position.moves or '-'} {column_name(move)} {verdict}"
+            lines.append(f"{text} #{checksum(text)}")
         if self._path is not None and lines:
             append_line(self._path, "\n".join(lines))
+
+
+def _read_move(line: str, signed: bool, geometry: Geometry) -> tuple[Position, int, str]:
+    """A line of a `MoveRecord`: position, column, verdict; a ValueError says what is wrong with it."""
+    text, _, found = line.rpartition(" #") if " #" in line else (line, "", "")
+    if (signed or found) and checksum(text) != found:
+        raise ValueError("the checksum does not match")
+    moves, _, rest = text.partition(" ")
+    column, _, verdict = rest.partition(" ")
+    if verdict not in _VERDICTS:
+        raise ValueError("it is cut short")
+    position = Position.from_moves("" if moves == "-" else moves, geometry)
+    if column not in COLUMN_NAMES or not position.is_legal(COLUMN_NAMES.index(column)):
+        raise ValueError(f"{column!r} is no move after {moves!r}")
+    return position, COLUMN_NAMES.index(column), verdict
 
 
 def walk_games(
