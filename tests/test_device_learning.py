@@ -10,16 +10,19 @@ from alphac4.game import STANDARD
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import U64_0, play
 from alphac4.nn.network import NetworkConfig
-from alphac4.selfplay.replay import Batch, Replay, Samples, batches, value_targets
+from alphac4.selfplay.replay import Batch, Replay, batches, value_targets
+from alphac4.selfplay.shards import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.device_window import DeviceWindow
 from alphac4.training.host_learner import HostLearner
 from alphac4.training.learner import Learner, LearningPlan, TensorBatch
+from alphac4.training.schedule import Schedule
 
 CPU = torch.device("cpu")
 NETWORK = NetworkConfig(channels=8, blocks=1, ownership=True)
 CONFIG = LearningConfig(batch_size=32, warmup_steps=2)
+SCHEDULE = Schedule.of_run(CONFIG, 40)
 
 
 def some_samples(count: int, seed: int = 0) -> Samples:
@@ -89,8 +92,8 @@ def test_both_learners_learn_the_same() -> None:
     plain = HostLearner(NETWORK, CONFIG, STANDARD, seed=5, replicas=1)
     ours = DeviceLearner(NETWORK, CONFIG, STANDARD, CPU, seed=5)
     stream = list(batches(samples, STANDARD, 32, 12, 1.0, np.random.default_rng(2)))
-    expected = plain.learn_from(iter(stream), 40, 200)
-    found = ours.learn_from(as_tensors(iter(stream)), 40, 200)
+    expected = plain.learn_from(iter(stream), SCHEDULE, 200)
+    found = ours.learn_from(as_tensors(iter(stream)), SCHEDULE, 200)
     for name in ("steps", "window", "learning_rate"):
         assert getattr(found, name) == getattr(expected, name)
     for name in ("policy_loss", "value_loss", "ownership_loss", "policy_entropy", "gradient_norm"):
@@ -105,10 +108,10 @@ def test_learning_goes_on_after_a_restart() -> None:
     """A learner with another's state takes the same next steps."""
     samples = some_samples(100)
     first, second = (DeviceLearner(NETWORK, CONFIG, STANDARD, CPU, seed=seed) for seed in (1, 2))
-    first.learn_from(as_tensors(batches(samples, STANDARD, 32, 6, 1.0, np.random.default_rng(0))), 20, 100)
+    first.learn_from(as_tensors(batches(samples, STANDARD, 32, 6, 1.0, np.random.default_rng(0))), SCHEDULE, 100)
     second.restore(first.state())
     reports = [
-        learner.learn_from(as_tensors(batches(samples, STANDARD, 32, 6, 1.0, np.random.default_rng(1))), 20, 100)
+        learner.learn_from(as_tensors(batches(samples, STANDARD, 32, 6, 1.0, np.random.default_rng(1))), SCHEDULE, 100)
         for learner in (first, second)
     ]
     assert reports[0].policy_loss == pytest.approx(reports[1].policy_loss, rel=1e-6)
@@ -127,7 +130,7 @@ def test_a_learner_follows_its_plan(tmp_path: Path, make: Callable[..., Learner]
     for seed in (0, 0, 1):
         learner, told = make(NETWORK, CONFIG, STANDARD, seed=3), []
         plan = LearningPlan(
-            steps=5, total_steps=20, window=100, rng=np.random.default_rng(seed), on_step=partial(told.append, 1)
+            steps=5, schedule=SCHEDULE, window=100, rng=np.random.default_rng(seed), on_step=partial(told.append, 1)
         )
         report = learner.learn(replay, plan)
         assert (report.steps, report.window, learner.steps, len(told)) == (5, 100, 5, 5)
@@ -138,6 +141,6 @@ def test_a_learner_follows_its_plan(tmp_path: Path, make: Callable[..., Learner]
     def end() -> None:
         raise InterruptedError
 
-    plan = LearningPlan(steps=5, total_steps=20, window=100, rng=np.random.default_rng(0), on_step=end)
+    plan = LearningPlan(steps=5, schedule=SCHEDULE, window=100, rng=np.random.default_rng(0), on_step=end)
     with pytest.raises(InterruptedError):
         make(NETWORK, CONFIG, STANDARD, seed=3).learn(replay, plan)

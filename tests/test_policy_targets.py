@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 import alphac4
-from alphac4.selfplay.replay import Samples, load_shard
+from alphac4.selfplay.shards import Samples, load_shard
 from alphac4.selfplay.targets import retarget
 
 

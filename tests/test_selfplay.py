@@ -15,17 +15,9 @@ from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.game_arrays import Finished, make_finished
-from alphac4.selfplay.replay import (
-    Replay,
-    Samples,
-    batches,
-    concatenate,
-    load_shard,
-    save_shard,
-    value_targets,
-    window_size,
-)
+from alphac4.selfplay.replay import Recorded, Replay, batches, value_targets, window_size
 from alphac4.selfplay.returns import lambda_returns
+from alphac4.selfplay.shards import Samples, concatenate, load_shard, save_shard
 from alphac4.selfplay.statistics import move_string
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
@@ -171,9 +163,9 @@ def test_shards_come_back_and_damaged_ones_are_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="000001-000-00000"):
         load_shard(damaged)
     again = Replay(tmp_path)
-    again.load()
+    again.load(0)
+    assert again.begin(1) == {0: Recorded(samples=0, next_number=1), 1: Recorded(samples=10, next_number=2)}
     assert again.window(100).plies_left.tolist() == list(range(10, 20))
-    assert again.recorded(1) == (2, 10)
 
 
 def test_the_window_is_the_latest_samples_and_old_shards_go(tmp_path: Path) -> None:

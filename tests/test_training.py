@@ -24,14 +24,16 @@ from alphac4.game import STANDARD
 from alphac4.mcts.puct import PuctConfig
 from alphac4.nn import Evaluator, NetworkConfig
 from alphac4.nn.backends import INT8
-from alphac4.selfplay.replay import Batch, Replay, load_shard
+from alphac4.selfplay.replay import Batch, Replay
+from alphac4.selfplay.shards import load_shard
 from alphac4.training.config import PRESETS, LearningConfig, TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.host_learner import HostLearner
-from alphac4.training.learner import learning_rate, ownership_loss, policy_loss, value_loss
+from alphac4.training.learner import ownership_loss, policy_loss, value_loss
 from alphac4.training.loop import Stopped, TrainingLoop
 from alphac4.training.monitor import scalars
 from alphac4.training.reports import IterationReport
 from alphac4.training.run_folder import RunError
+from alphac4.training.schedule import Schedule
 
 TINY = {
     "iterations": 4,
@@ -43,6 +45,8 @@ TINY = {
     "gate": {"pairs": 3, "simulations": 4, "classic_every": 2, "classic_rollouts": [20], "classic_pairs": 2,
              "classic_simulations": 4, "closing_pairs": 2},
 }  # fmt: skip
+
+SCHEDULE = Schedule(start_rate=5e-3, end_step=400)
 
 
 def tiny(**changes: object) -> TrainConfig:
@@ -64,9 +68,25 @@ def test_losses_are_those_worked_by_hand() -> None:
 def test_the_learning_rate_warms_up_and_falls_to_its_end() -> None:
     """Linear over the warm-up, half-way at half time, the final rate at the end."""
     config = LearningConfig(learning_rate=1.0, final_learning_rate=0.1, warmup_steps=10)
-    assert learning_rate(config, 0, 1000) == pytest.approx(0.1)
-    assert learning_rate(config, 500, 1000) == pytest.approx(0.55)
-    assert learning_rate(config, 1000, 1000) == pytest.approx(0.1)
+    schedule = Schedule.of_run(config, 1000)
+    assert schedule.rate(config, 0) == pytest.approx(0.1)
+    assert schedule.rate(config, 500) == pytest.approx(0.55)
+    assert schedule.rate(config, 1000) == pytest.approx(0.1)
+
+
+def test_a_longer_run_goes_on_at_the_rate_where_it_was() -> None:
+    """A finished run stays at its final rate; one that is made longer half-way falls from there, and never rises."""
+    config = LearningConfig(learning_rate=1.0, final_learning_rate=0.1, warmup_steps=10)
+    schedule = Schedule.of_run(config, 1000)
+    assert schedule.until(config, 1000, 2000).rate(config, 1000) == pytest.approx(0.1)
+    assert schedule.until(config, 1000, 2000).rate(config, 1500) == pytest.approx(0.1)
+    longer = schedule.until(config, 500, 1500)
+    rates = [longer.rate(config, step) for step in range(500, 1501, 100)]
+    assert rates[0] == pytest.approx(0.55)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[5] == pytest.approx((0.55 + 0.1) / 2)
+    assert rates[-1] == pytest.approx(0.1)
+    assert schedule.until(config, 300, 1000) is schedule
 
 
 def test_ownership_loss_by_hand() -> None:
@@ -94,8 +114,8 @@ def memorable_batches(count: int) -> list[Batch]:
 def test_the_learner_memorises_a_few_positions() -> None:
     """Both losses fall far below those of a uniform guess."""
     learner = HostLearner(NetworkConfig(channels=16, blocks=1), LearningConfig(learning_rate=5e-3), STANDARD, seed=0)
-    learner.learn_from(memorable_batches(80), 400, 64)
-    report = learner.learn_from(memorable_batches(20), 400, 64)
+    learner.learn_from(memorable_batches(80), SCHEDULE, 64)
+    report = learner.learn_from(memorable_batches(20), SCHEDULE, 64)
     assert report.policy_loss < 0.3 * math.log(7)
     assert report.value_loss < 0.3 * math.log(3)
 
@@ -104,10 +124,10 @@ def test_a_restored_learner_goes_on_as_if_nothing_had_happened() -> None:
     """Weights, average and optimiser: the next steps give the same weights."""
     config = NetworkConfig(channels=8, blocks=1)
     first, second = (HostLearner(config, LearningConfig(), STANDARD, seed=seed) for seed in (0, 1))
-    first.learn_from(memorable_batches(5), 20, 64)
+    first.learn_from(memorable_batches(5), SCHEDULE, 64)
     second.restore(first.state())
     for learner in (first, second):
-        learner.learn_from(memorable_batches(5), 20, 64)
+        learner.learn_from(memorable_batches(5), SCHEDULE, 64)
     for name, value in first.state().items():
         assert torch.equal(value, second.state()[name]), name
 
@@ -279,8 +299,8 @@ def test_a_run_killed_again_and_again_loses_nothing_recorded(tmp_path: Path) -> 
     lines = (run / "reports.jsonl").read_text().splitlines()
     assert sorted({IterationReport.from_json(line).iteration for line in lines}) == list(range(1, last + 3))
     replay = Replay(run / "replay")
-    replay.load()
-    assert replay.recorded(last + 2)[1] >= 1500
+    replay.load(last + 1)
+    assert sum(recorded.samples for recorded in replay.begin(last + 2).values()) >= 1500
 
 
 @pytest.mark.slow

@@ -19,7 +19,10 @@ from alphac4.evaluation.accuracy import judge_moves
 from alphac4.evaluation.answers import ask_network
 from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
-from alphac4.files import append_line
+from alphac4.files import append_line, read_lines
+from alphac4.json_files import read_signed_line, read_value
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +96,8 @@ def find_checkpoints(folder: Path, every: int = 1) -> list[Path]:
         ValueError: if there is none.
     """
     inner = folder / "checkpoints"
-    paths = sorted((inner if inner.is_dir() else folder).glob("[0-9]*.safetensors"))
+    found = (inner if inner.is_dir() else folder).glob("[0-9]*.safetensors")
+    paths = sorted(path for path in found if path.stem.isdecimal())  # and no stray copies
     if not paths:
         raise ValueError(f"{folder}: no networks of a run here")
     return paths[::-1][::every][::-1]
@@ -105,13 +109,22 @@ def progress_of(folder: Path) -> dict[int, tuple[float, int]]:
     Raises:
         ValueError: if there are none.
     """
-    try:
-        lines = (folder / "reports.jsonl").read_text().splitlines()
-        reports = [json.loads(line) for line in lines]
-        found = {int(r["iteration"]): (float(r["seconds_total"]), int(r["evaluations_total"])) for r in reports}
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{folder}: no reports of a run here") from error
-    return {0: (0.0, 0)} | found
+    path = folder / "reports.jsonl"
+    found: dict[int, tuple[float, int]] = {0: (0.0, 0)}
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            report, _ = read_signed_line(line)
+            kinds = {"iteration": int, "seconds_total": float, "evaluations_total": int}
+            iteration, seconds, evaluations = (read_value(kind, report.get(name), name) for name, kind in kinds.items())
+        except ValueError as error:
+            _log.warning("%s: line %d is damaged and left out: %s", path, number, error)
+        else:
+            found[iteration] = seconds, evaluations
+    if len(found) == 1:
+        raise ValueError(f"{folder}: no reports of a run here")
+    return found
 
 
 def judge(

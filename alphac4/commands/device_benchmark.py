@@ -20,6 +20,7 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.training.config import LearningConfig
 from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.learner import TensorBatch
+from alphac4.training.schedule import Schedule
 
 Add = Callable[[str, float, str], None]  # name, value, unit
 
@@ -128,7 +129,9 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
 
 def learning_rate(config: NetworkConfig, batch: int, device: torch.device, seconds: float) -> float:
     """Positions/s of gradient steps on a batch that is on the device."""
-    learner = DeviceLearner(config, LearningConfig(batch_size=batch), STANDARD, device, seed=0)
+    learning = LearningConfig(batch_size=batch)
+    learner = DeviceLearner(config, learning, STANDARD, device, seed=0)
+    schedule = Schedule.of_run(learning, 1_000_000)
     planes = torch.zeros((batch, 2, config.rows, config.columns), device=device)
     some = TensorBatch(
         planes=planes,
@@ -141,9 +144,9 @@ def learning_rate(config: NetworkConfig, batch: int, device: torch.device, secon
     def steps(count: int) -> Iterator[TensorBatch]:
         return (some for _ in range(count))
 
-    learner.learn_from(steps(10), 10, batch)
+    learner.learn_from(steps(10), schedule, batch)
     count, started = 0, time.perf_counter()
     while time.perf_counter() - started < seconds / 4:
-        learner.learn_from(steps(20), 20, batch)
+        learner.learn_from(steps(20), schedule, batch)
         count += 20 * batch
     return count / (time.perf_counter() - started)

@@ -60,7 +60,7 @@ def run(options: SelfPlayOptions) -> int:
     else:
         network, geometry = PolicyValueNetwork(NetworkConfig()).eval(), STANDARD
     replay = Replay(options.output / "replay")
-    first, _ = replay.recorded(0)
+    first = max((found.next_number for found in replay.begin(0).values()), default=0)
     actors = choose(options.device, options.backend).actors(
         network, geometry, options.config, lambda index: np.random.default_rng([options.seed, first, index])
     )

@@ -87,7 +87,7 @@ class Actors:
         """Play with other weights from now on."""
         self._update(network)
 
-    def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
         """See `alphac4.selfplay.actor.play_together`."""
         play_together(self._players, samples, stop, on_block)
 
@@ -110,9 +110,23 @@ class Actors:
         Raises:
             ValueError: if they were played in other numbers.
         """
-        for index, player in enumerate(self._players):
+        for index in range(len(self)):
             prefix = f"{index}."
-            player.restore({k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)})
+            self.restore_one(
+                index, {k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)}
+            )
+
+    def restore_one(self, index: int, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take up the games of one player.
+
+        Raises:
+            ValueError: if they were played in other numbers.
+        """
+        self._players[index].restore(state)
+
+    def reset_one(self, index: int, rng: np.random.Generator) -> None:
+        """Forget the games that one player has under way and let it start others."""
+        self._players[index].reset(rng)
 
 
 class Compute(ABC):

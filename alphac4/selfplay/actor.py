@@ -94,7 +94,9 @@ class Actor:
         self._finished.rows[0] = 0
         work.simulations = int(self._games.simulations.sum())
         self._games.simulations[:] = 0
-        return make_block(self.geometry, self.config, games, work)
+        # Copies: the games go on while the block is dealt with.
+        under_way = {name: array.copy() for name, array in self.state().items()}
+        return make_block(self.geometry, self.config, games, work, under_way)
 
     def _copy(self, count: int) -> Finished:
         rows = {name: getattr(self._finished, name)[:count].copy() for name in Finished._fields if name != "rows"}
@@ -120,21 +122,31 @@ class Actor:
             array[...] = state[name]
 
 
-def play_together(
-    actors: Sequence[SelfPlayer], samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]
-) -> None:
-    """Let every actor play its share of ``samples`` on a thread of its own; ``on_block(actor, block)`` runs here.
+def even_shares(samples: int, actors: int) -> list[int]:
+    """How many of ``samples`` each actor is to record."""
+    return [-(-samples // actors)] * actors
 
-    An exception, here or in an actor, stops all of them and is raised once they have stopped.
+
+def play_together(
+    actors: Sequence[SelfPlayer],
+    samples: int | Sequence[int],
+    stop: threading.Event,
+    on_block: Callable[[int, Block], None],
+) -> None:
+    """Let every actor play on a thread of its own; ``on_block(actor, block)`` runs here.
+
+    ``samples`` are recorded in all, shared evenly, or by each of the actors. An exception, here or in an actor, stops
+    all of them and is raised once they have stopped.
     """
-    share = -(-samples // len(actors))
+    shares = even_shares(samples, len(actors)) if isinstance(samples, int) else samples
     blocks: queue.Queue[tuple[int, Block | BaseException | None]] = queue.Queue()
     halt = threading.Event()
 
     def work(index: int) -> None:
         try:
-            for block in actors[index].play(share, lambda: stop.is_set() or halt.is_set()):
-                blocks.put((index, block))
+            if shares[index] > 0:  # or else its games stay exactly as they are
+                for block in actors[index].play(shares[index], lambda: stop.is_set() or halt.is_set()):
+                    blocks.put((index, block))
             blocks.put((index, None))
         except BaseException as error:  # carried to the caller
             blocks.put((index, error))

@@ -1,5 +1,6 @@
 """Blocks of finished games: what actors hand over."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,8 +9,8 @@ import numpy.typing as npt
 from alphac4.game.rules import Geometry
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.game_arrays import Finished
-from alphac4.selfplay.replay import Samples
 from alphac4.selfplay.returns import final_stones, lambda_returns
+from alphac4.selfplay.shards import Samples
 
 
 @dataclass(kw_only=True)
@@ -36,6 +37,7 @@ class Block:
     samples: Samples
     games: Finished  # [G] rows
     work: Work = field(default_factory=Work)
+    under_way: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)  # the actor's other games then
 
 
 def recorded_plies(geometry: Geometry, config: SelfPlayConfig, games: Finished, count: int) -> npt.NDArray[np.bool_]:
@@ -45,7 +47,13 @@ def recorded_plies(geometry: Geometry, config: SelfPlayConfig, games: Finished, 
     return mask if config.record_fast else mask & games.full_searches[:count]
 
 
-def make_block(geometry: Geometry, config: SelfPlayConfig, games: Finished, work: Work) -> Block:
+def make_block(
+    geometry: Geometry,
+    config: SelfPlayConfig,
+    games: Finished,
+    work: Work,
+    under_way: Mapping[str, npt.NDArray[np.generic]],
+) -> Block:
     """The samples of finished games, with targets that know how each game went on."""
     mask = recorded_plies(geometry, config, games, len(games.plies))
     ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)
@@ -65,4 +73,4 @@ def make_block(geometry: Geometry, config: SelfPlayConfig, games: Finished, work
         final_occupied=final_occupied[mask],
         plies_left=(games.plies[:, None] - ply)[mask].astype(np.uint8),
     )
-    return Block(samples=samples, games=games, work=work)
+    return Block(samples=samples, games=games, work=work, under_way=under_way)

@@ -1,83 +1,24 @@
-"""Recorded positions: shards of bitboards on disk, the training window, batches."""
+"""The recorded positions of a run: its shards on disk, the training window, batches."""
 
 import bisect
-import dataclasses
 import logging
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import safetensors
-import safetensors.numpy
 
-from alphac4.files import write_atomically
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import Geometry
 from alphac4.mcts.results import root_wdl
+from alphac4.selfplay.shards import Samples, ShardName, concatenate, load_shard, parse_shard_name, save_shard
 
 logger = logging.getLogger(__name__)
 
 Array = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Samples:
-    """S recorded positions, each seen by its side to move."""
-
-    own: npt.NDArray[np.uint64]  # [S]
-    occupied: npt.NDArray[np.uint64]  # [S]
-    policy: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
-    full: npt.NDArray[np.bool_]  # [S] whether the policy came from a full search and may be learned
-    outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
-    value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
-    draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
-    returns: npt.NDArray[np.float16]  # [S, 3] win/draw/loss as the rest of the game corrects the search's value
-    final_own: npt.NDArray[np.uint64]  # [S] own stones when the game was over
-    final_occupied: npt.NDArray[np.uint64]  # [S] all stones then
-    plies_left: npt.NDArray[np.uint8]  # [S] moves to the end of the game
-
-    def __len__(self) -> int:
-        return len(self.own)
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The fields by name."""
-        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-
-    def take(self, index: slice | npt.NDArray[np.int64]) -> "Samples":
-        """Some of the positions."""
-        return Samples(**{name: array[index] for name, array in self.arrays().items()})
-
-
-def concatenate(parts: Sequence[Samples]) -> Samples:
-    """All positions of all parts, in order."""
-    return Samples(**{name: np.concatenate([part.arrays()[name] for part in parts]) for name in parts[0].arrays()})
-
-
-def save_shard(path: Path, samples: Samples, iteration: int) -> None:
-    """Write a shard atomically."""
-    fields = {name: np.ascontiguousarray(array) for name, array in samples.arrays().items()}
-    write_atomically(path, safetensors.numpy.save(fields, {"format": "alphac4-replay-3", "iteration": str(iteration)}))
-
-
-def load_shard(path: Path) -> Samples:
-    """Read a shard back.
-
-    Raises:
-        ValueError: in one line, if it is truncated, damaged or not a shard.
-    """
-    try:
-        with safetensors.safe_open(path, framework="np") as file:
-            if (file.metadata() or {}).get("format") != "alphac4-replay-3":
-                raise ValueError(f"{path}: not a shard of samples")
-            samples = Samples(**{item.name: file.get_tensor(item.name) for item in dataclasses.fields(Samples)})
-    except (safetensors.SafetensorError, OSError) as error:
-        raise ValueError(f"{path}: damaged shard: {str(error).splitlines()[0]}") from error
-    if len({len(array) for array in samples.arrays().values()}) != 1:
-        raise ValueError(f"{path}: damaged shard: fields of different length")
-    return samples
 
 
 def window_size(total: int, minimum: int, exponent: float, slope: float) -> int:
@@ -90,43 +31,77 @@ def window_size(total: int, minimum: int, exponent: float, slope: float) -> int:
     return int(minimum * (1 + slope * ((total / minimum) ** exponent - 1) / exponent))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What an actor has recorded of an iteration."""
+
+    samples: int = 0
+    next_number: int = 0  # of its next shard
+
+
 class Replay:
     """The shards of one run in a folder, and the latest samples in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._shards: list[tuple[Path, Samples]] = []
+        self._later: list[tuple[ShardName, Samples]] = []  # of iterations that are still to come
         self.total = 0  # samples ever recorded, dropped shards included
 
     def shard_path(self, iteration: int, actor: int, number: int) -> Path:
-        """Where an actor's ``number``-th shard of an iteration lies.
-
-        Sorted by name, each actor's samples stay together: when its shards were cut does not change their order.
-        """
-        return self.folder / f"{iteration:06d}-{actor:03d}-{number:05d}.safetensors"
+        """Where an actor's ``number``-th shard of an iteration lies."""
+        return self.folder / str(ShardName(iteration=iteration, actor=actor, number=number))
 
     def add(self, samples: Samples, iteration: int, actor: int, number: int) -> None:
         """Record samples on disk, then in the window."""
         path = self.shard_path(iteration, actor, number)
         save_shard(path, samples, iteration)
-        bisect.insort(self._shards, (path, samples), key=lambda shard: shard[0].name)
+        self._insert(path, samples)
         self.total += len(samples)
 
-    def load(self) -> None:
-        """Read all shards of the folder; a damaged one is reported in one line and left out."""
-        self._shards = []
-        for path in sorted(self.folder.glob("*.safetensors")):
+    def load(self, iteration: int) -> None:
+        """Read all shards of the folder; those after ``iteration`` wait for `begin`.
+
+        A damaged one, and a file that is no shard, are told in one line and left out.
+        """
+        self._shards, self._later = [], []
+        for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
+            name = parse_shard_name(path)
+            if name is None:
+                if path.suffix == ".safetensors":
+                    logger.warning("%s: no shard of this run by its name; left out", path)
+                continue
             try:
-                self._shards.append((path, load_shard(path)))
+                samples = load_shard(path)
             except ValueError as error:
                 logger.warning("%s; the run goes on without it", error)
+                continue
+            if name.iteration <= iteration:
+                self._insert(path, samples)
+            else:
+                self._later.append((name, samples))
 
-    def recorded(self, iteration: int) -> tuple[int, int]:
-        """``(next free shard number, samples)`` of an iteration."""
-        prefix = f"{iteration:06d}-"
-        mine = [(path, samples) for path, samples in self._shards if path.name.startswith(prefix)]
-        numbers = [int(path.stem.split("-")[2]) + 1 for path in self.folder.glob(prefix + "*.safetensors")]
-        return max(numbers, default=0), sum(len(samples) for _, samples in mine)
+    def begin(self, iteration: int) -> Mapping[int, Recorded]:
+        """Take in what earlier attempts at an iteration have recorded; by actor, nothing for those that are not there.
+
+        A shard that is damaged keeps its number: it is never written over.
+        """
+        samples: defaultdict[int, int] = defaultdict(int)
+        for name, found in self._later:
+            if name.iteration == iteration:
+                self._insert(self.folder / str(name), found)
+                self.total += len(found)
+                samples[name.actor] += len(found)
+        self._later = [later for later in self._later if later[0].iteration > iteration]
+        numbers: defaultdict[int, int] = defaultdict(int)
+        for path in self.folder.glob(f"{iteration:06d}-*.safetensors"):
+            if name_found := parse_shard_name(path):
+                numbers[name_found.actor] = max(numbers[name_found.actor], name_found.number + 1)
+        recorded = {actor: Recorded(samples=samples[actor], next_number=number) for actor, number in numbers.items()}
+        return defaultdict(Recorded, recorded)
+
+    def _insert(self, path: Path, samples: Samples) -> None:
+        bisect.insort(self._shards, (path, samples), key=lambda shard: shard[0].name)
 
     @property
     def shards(self) -> Sequence[tuple[Path, Samples]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.selfplay.replay import Samples
+from alphac4.selfplay.shards import Samples
 
 PolicyTarget = Callable[[Samples], npt.ArrayLike]
 """S recorded positions to what the policy shall learn there, [S, A], each row summing to 1."""

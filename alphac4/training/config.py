@@ -1,16 +1,16 @@
 """Everything that defines a run: presets, files, overrides."""
 
 import dataclasses
-import json
-import types
+import math
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from alphac4.arena.ratings import GateRule
 from alphac4.game.rules import Geometry, make_geometry
+from alphac4.json_files import parse_json, read_value
 from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
@@ -76,6 +76,9 @@ class LearningConfig:
         for name in ("return_share", "average_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
+        for name in ("final_learning_rate", "warmup_steps", "weight_decay", "value_weight", "ownership_weight"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +103,15 @@ class GateConfig:
     """Our simulations a move there."""
     closing_pairs: int = 50
     """Colour-swapped pairs in the matches that close a run."""
+
+    def __post_init__(self) -> None:
+        least = {"pairs": 1, "simulations": 1, "classic_simulations": 1, "classic_pairs": 1}
+        least |= {"classic_every": 0, "closing_pairs": 1}
+        for name, number in least.items():
+            if getattr(self, name) < number:
+                raise ValueError(f"{name} must be at least {number}, not {getattr(self, name)}")
+        if any(rollouts < 1 for rollouts in self.classic_rollouts):
+            raise ValueError("classic_rollouts must be at least 1 each")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +171,9 @@ class TrainConfig:
         for name in ("iterations", "samples", "keep_checkpoints"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, not {self.seed}")
+        _check_finite(dataclasses.asdict(self))
         self.board.geometry()
         self.network_config()
 
@@ -170,6 +185,14 @@ class TrainConfig:
             ownership=self.learning.ownership_weight > 0,
             **dataclasses.asdict(self.network),
         )
+
+
+def _check_finite(settings: Mapping[str, Any], prefix: str = "") -> None:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            _check_finite(value, f"{prefix}{name}.")
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{prefix}{name} must be a finite number, not {value}")
 
 
 PRESETS: dict[str, TrainConfig] = {
@@ -250,33 +273,20 @@ def from_dict(data: Mapping[str, Any], base: TrainConfig | None = None) -> Train
     return typing.cast(TrainConfig, _merge(base or TrainConfig(), data, ""))
 
 
-def load_run_config(path: Path) -> TrainConfig:
-    """Read the ``config.json`` of a run, perhaps of an earlier version.
-
-    Raises:
-        ValueError: as `load_config` does.
-    """
-    return _load(path, lambda data: from_dict(completed(data)))
-
-
 def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
     """Read a JSON file of settings over ``base``.
 
     Raises:
         ValueError: in one line that names the file and what is wrong.
     """
-    return _load(path, lambda data: from_dict(data, base))
-
-
-def _load(path: Path, read: Callable[[Any], TrainConfig]) -> TrainConfig:
     try:
-        data = json.loads(path.read_text())
+        data = parse_json(path.read_bytes())
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ValueError(f"{path}: not JSON: {error}") from error
     try:
-        return read(data)
+        return from_dict(data, base)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
@@ -290,35 +300,13 @@ def _merge(base: Any, data: Any, path: str) -> Any:
     for key, value in data.items():
         name = f"{path}{key}"
         if key not in known:
-            raise ValueError(f"unknown setting {name!r}; known here: {', '.join(known)}")
+            raise ValueError(f"unknown setting {name!r:.80}; known here: {', '.join(known)}")
         current = getattr(base, key)
         if dataclasses.is_dataclass(current):
             changes[key] = _merge(current, value, f"{name}.")
         else:
-            changes[key] = _checked(hints[key], value, name)
+            changes[key] = read_value(hints[key], value, name)
     return dataclasses.replace(base, **changes)
-
-
-def _checked(hint: Any, value: Any, name: str) -> Any:
-    """``value`` as the field's type, or a ValueError that names the field."""
-    origin = typing.get_origin(hint)
-    if origin is Literal:
-        if value not in typing.get_args(hint):
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, typing.get_args(hint)))}, not {value!r}")
-        return value
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise ValueError(f"{name} must be a list, not {value!r}")
-        return tuple(_checked(typing.get_args(hint)[0], item, name) for item in value)
-    if origin in (typing.Union, types.UnionType):
-        if value is None:
-            return None
-        hint = next(option for option in typing.get_args(hint) if option is not type(None))
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise ValueError(f"{name} must be {hint.__name__}, not {value!r}")
-    return value
 
 
 __all__ = [

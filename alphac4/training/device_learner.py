@@ -12,8 +12,9 @@ from alphac4.nn.network import NetworkConfig
 from alphac4.selfplay.replay import Replay
 from alphac4.training.config import LearningConfig
 from alphac4.training.device_window import DeviceWindow
-from alphac4.training.learner import Learner, LearningPlan, TensorBatch, learning_rate
+from alphac4.training.learner import Learner, LearningPlan, TensorBatch
 from alphac4.training.reports import LearningReport
+from alphac4.training.schedule import Schedule
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ class DeviceLearner(Learner):
             self.parameter_groups(), lr=self._rate, fused=True, capturable=device.type == "cuda"
         )
         self._sums = torch.zeros(5, dtype=torch.float64, device=device)
+        self._skip = torch.zeros((), device=device)  # 1 where the step at hand is not finite: AdamW then skips it
+        self._skipped = torch.zeros((), dtype=torch.int64, device=device)
         self._batch: TensorBatch | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
         self._capture = device.type == "cuda"
@@ -44,26 +47,31 @@ class DeviceLearner(Learner):
         seed, size = int(plan.rng.integers(2**63)), self.config.batch_size
         made = self._window.batches(replay.shards, plan.window, size, plan.steps, seed)
         window = min(plan.window, sum(len(samples) for _, samples in replay.shards))
-        return self.learn_from(made, plan.total_steps, window, plan.on_step)
+        return self.learn_from(made, plan.schedule, window, plan.on_step)
 
     def learn_from(
-        self, stream: Iterable[TensorBatch], total_steps: int, window: int, on_step: Callable[[], object] = lambda: None
+        self,
+        stream: Iterable[TensorBatch],
+        schedule: Schedule,
+        window: int,
+        on_step: Callable[[], object] = lambda: None,
     ) -> LearningReport:
         """One gradient step a batch; ``on_step`` is called before each."""
         started = time.perf_counter()
         self.network.train()
         self._sums.zero_()
+        self._skipped.zero_()
         count, rate = 0, 0.0
         for batch in stream:
             on_step()
-            rate = learning_rate(self.config, self.steps, total_steps)
+            rate = schedule.rate(self.config, self.steps)
             self._rate.fill_(rate)
             self._follow.fill_(1.0 - self._average_decay())
             self._learn_batch(batch)
             count += 1
             self.steps += 1
-        means = self._sums.cpu().numpy() / max(count, 1)  # waits for the device
-        return self._report(means, count, rate, window, time.perf_counter() - started)
+        sums = self._sums.cpu().numpy()  # waits for the device
+        return self._report(sums, count, int(self._skipped), rate, window, time.perf_counter() - started)
 
     def _learn_batch(self, batch: TensorBatch) -> None:
         if self._batch is None or self._batch.planes.shape != batch.planes.shape:
@@ -92,15 +100,21 @@ class DeviceLearner(Learner):
         loss, figures = self.losses(self.network, self._batch)
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
+        figures = torch.cat([figures, norm.double().reshape(1)])
+        finite = torch.isfinite(figures).all()
+        self._skip.copy_(~finite)
+        self.optimizer.found_inf = self._skip  # type: ignore[attr-defined]  # how gradient scalers tell fused ones
         self.optimizer.step()
         with torch.no_grad():
+            follow = self._follow * finite
             ours = self.network.state_dict()
             for name, value in self.average.state_dict().items():
                 if value.is_floating_point():
-                    value.lerp_(ours[name], self._follow.to(value.dtype))
+                    value.lerp_(ours[name], follow.to(value.dtype))
                 else:
                     value.copy_(ours[name])
-            self._sums += torch.cat([figures, norm.double().reshape(1)])
+            self._sums += torch.where(finite, figures, 0.0)
+            self._skipped += ~finite
 
     def _captured(self) -> torch.cuda.CUDAGraph | None:
         graph = torch.cuda.CUDAGraph()

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from alphac4.game.rules import Geometry
-from alphac4.selfplay.replay import Samples, value_targets
+from alphac4.selfplay.replay import value_targets
+from alphac4.selfplay.shards import Samples
 from alphac4.training.learner import TensorBatch
 
 

@@ -13,8 +13,9 @@ from alphac4.machine import cores
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.replay import Batch, Replay, batches
 from alphac4.training.config import LearningConfig
-from alphac4.training.learner import Learner, LearningPlan, TensorBatch, learning_rate
+from alphac4.training.learner import Learner, LearningPlan, TensorBatch
 from alphac4.training.reports import LearningReport
+from alphac4.training.schedule import Schedule
 
 
 class HostLearner(Learner):
@@ -50,30 +51,37 @@ class HostLearner(Learner):
         """See `Learner`."""
         samples = replay.window(plan.window)
         made = batches(samples, self._geometry, self.config.batch_size, plan.steps, self.config.return_share, plan.rng)
-        return self.learn_from(made, plan.total_steps, len(samples), plan.on_step)
+        return self.learn_from(made, plan.schedule, len(samples), plan.on_step)
 
     def learn_from(
-        self, stream: Iterable[Batch], total_steps: int, window: int, on_step: Callable[[], object] = lambda: None
+        self, stream: Iterable[Batch], schedule: Schedule, window: int, on_step: Callable[[], object] = lambda: None
     ) -> LearningReport:
         """One gradient step a batch; ``on_step`` is called before each."""
         started = time.perf_counter()
         self._use_one_thread()
         for replica in self._replicas:
             replica.train()
-        sums, count, rate = np.zeros(5), 0, 0.0
+        sums, count, skipped, rate = np.zeros(5), 0, 0, 0.0
         with ThreadPoolExecutor(len(self._replicas)) as pool:
             for batch in stream:
                 on_step()
-                rate = learning_rate(self.config, self.steps, total_steps)
+                rate = schedule.rate(self.config, self.steps)
                 for group in self.optimizer.param_groups:
                     group["lr"] = rate
-                sums += self._step(batch, pool)
+                figures = self._step(batch, pool)
+                if figures is None:
+                    skipped += 1
+                else:
+                    sums += figures
                 count += 1
                 self.steps += 1
-        return self._report(sums / max(count, 1), count, rate, window, time.perf_counter() - started)
+        return self._report(sums, count, skipped, rate, window, time.perf_counter() - started)
 
-    def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> np.ndarray:
-        """Gradients of every replica's part of the batch, their mean, one step; returns the reported means [5]."""
+    def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> np.ndarray | None:
+        """Gradients of every replica's part of the batch, their mean, one step; returns the reported means [5].
+
+        None, and no step, if they are not finite.
+        """
         parts = [Batch(*part) for part in zip(*(np.array_split(a, len(self._replicas)) for a in batch), strict=True)]
         shares = [len(part.planes) / len(batch.planes) for part in parts]
         means = list(pool.map(self._accumulate, self._replicas, parts, shares))
@@ -82,9 +90,12 @@ class HostLearner(Learner):
                 if ours.grad is not None and theirs.grad is not None:
                     ours.grad += theirs.grad
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
+        figures = np.append(sum(mean * share for mean, share in zip(means, shares, strict=True)), float(norm))
+        if not np.isfinite(figures).all():
+            return None
         self.optimizer.step()
         self._update_average()
-        return np.append(sum(mean * share for mean, share in zip(means, shares, strict=True)), float(norm))
+        return figures
 
     def _use_one_thread(self) -> None:
         """In the calling thread; see `__init__`."""

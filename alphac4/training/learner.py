@@ -1,6 +1,5 @@
 """What is learned: the loss, the averaged weights, and what every learner keeps between iterations."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.replay import Replay
 from alphac4.training.config import LearningConfig
 from alphac4.training.reports import LearningReport
+from alphac4.training.schedule import Schedule
 
 
 def policy_loss(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
@@ -41,14 +41,6 @@ def ownership_loss(logits: Tensor, final: Tensor, planes: Tensor) -> Tensor:
     return (each * empty).sum() / empty.sum().clamp(min=1.0)
 
 
-def learning_rate(config: LearningConfig, step: int, total_steps: int) -> float:
-    """Linear warm-up, then a cosine from the peak to the final rate (Loshchilov and Hutter 2017)."""
-    progress = min(1.0, step / max(total_steps, 1))
-    cosine = 0.5 * (1.0 + math.cos(math.pi * progress))
-    rate = config.final_learning_rate + (config.learning_rate - config.final_learning_rate) * cosine
-    return rate * min(1.0, (step + 1) / max(config.warmup_steps, 1))
-
-
 class TensorBatch(NamedTuple):
     """`alphac4.selfplay.replay.Batch` as tensors on the learner's device."""
 
@@ -64,7 +56,7 @@ class LearningPlan:
     """What a learner does in one iteration."""
 
     steps: int  # gradient steps
-    total_steps: int  # of the whole run, along which the learning rate falls
+    schedule: Schedule  # of the learning rate
     window: int  # the latest samples, from which it learns
     rng: np.random.Generator  # of the order of samples
     on_step: Callable[[], object] = lambda: None  # called before each step; may raise to end learning
@@ -101,11 +93,18 @@ class Learner(ABC):
 
     @abstractmethod
     def learn(self, replay: Replay, plan: LearningPlan) -> LearningReport:
-        """Learn from the latest samples of ``replay``, one gradient step a batch."""
+        """Learn from the latest samples of ``replay``, one gradient step a batch.
 
-    def _report(self, means: np.ndarray, steps: int, rate: float, window: int, seconds: float) -> LearningReport:
+        A step whose loss or gradient is not finite is skipped.
+        """
+
+    def _report(
+        self, sums: np.ndarray, steps: int, skipped: int, rate: float, window: int, seconds: float
+    ) -> LearningReport:
+        means = sums / max(steps - skipped, 1)
         return LearningReport(
             steps=steps,
+            skipped_steps=skipped,
             policy_loss=float(means[0]),
             value_loss=float(means[1]),
             policy_entropy=float(means[2]),
@@ -138,6 +137,11 @@ class Learner(ABC):
     def _average_decay(self) -> float:
         # At the start the average follows closely, or it would be the untrained network for hundreds of steps.
         return min(self.config.average_decay, (1 + self.steps) / (10 + self.steps))
+
+    def is_finite(self) -> bool:
+        """Whether all weights, those of the average included, are finite numbers."""
+        tensors = [*self.network.state_dict().values(), *self.average.state_dict().values()]
+        return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
     def candidate(self) -> PolicyValueNetwork:
         """A copy of the averaged network on the CPU, in evaluation mode."""

@@ -1,12 +1,12 @@
 """The run: play, learn, gate, judge, report, commit, repeat; killed at any moment, it goes on where it was."""
 
+import dataclasses
 import logging
 import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Self
 
 from tqdm import tqdm
@@ -25,6 +25,7 @@ from alphac4.training.learners import make_learner
 from alphac4.training.matches import Contender, Matches
 from alphac4.training.monitor import Monitor
 from alphac4.training.progress import elo_over_run, find_warnings
+from alphac4.training.provenance import Start, describe_network, load_start
 from alphac4.training.randomness import RunRandom
 from alphac4.training.recording import record_games, restore_games
 from alphac4.training.reports import (
@@ -36,7 +37,9 @@ from alphac4.training.reports import (
     summarise,
     time_shares,
 )
-from alphac4.training.run_folder import RunFolder, RunState, load_start
+from alphac4.training.run_folder import RunFolder, has_state
+from alphac4.training.run_state import RunState
+from alphac4.training.schedule import Schedule
 from alphac4.training.sides import Side
 from alphac4.training.stopwatch import Stopwatch
 
@@ -51,6 +54,11 @@ def check_stop(stop: threading.Event) -> None:
     """Raise `Stopped` once somebody has asked for it."""
     if stop.is_set():
         raise Stopped
+
+
+def steps_of_iteration(config: TrainConfig) -> int:
+    """How many gradient steps an iteration takes."""
+    return max(1, round(config.samples * config.learning.passes / config.learning.batch_size))
 
 
 @dataclass(kw_only=True)
@@ -88,15 +96,32 @@ class TrainingLoop:
             ValueError: for a network to start from that does not fit.
             OSError: if the folder cannot be written.
         """
-        start = load_start(path, config)
+        start = None if has_state(path) else load_start(config)
         folder = RunFolder(path, config)
+        try:
+            return cls._open(folder, config, start, stop or threading.Event(), policy_target)
+        except BaseException:
+            folder.close()
+            raise
+
+    @classmethod
+    def _open(
+        cls,
+        folder: RunFolder,
+        config: TrainConfig,
+        start: Start | None,
+        stop: threading.Event,
+        policy_target: PolicyTarget | None,
+    ) -> Self:
+        """Make everything that plays and learns, as the folder left it."""
         state, geometry, random = folder.load_state(), config.board.geometry(), RunRandom(seed=config.seed)
         compute = choose_for_run(
             config.device, config.backend, Backends(evaluators=state.evaluating_backend, actors=state.backend)
         )
         learner = make_learner(config, compute.learning)
         if start is not None:
-            learner.take_over(start)
+            learner.take_over(start.network)
+            state.started_from = dict(start.facts)
         best = learner.candidate()
         if state.iteration:
             learner.restore(state.learner)
@@ -106,7 +131,16 @@ class TrainingLoop:
             restore_games(actors, state.actors, lambda index: random.generator(state.iteration, "new games", index))
         sides = [Side(compute, best, geometry, config.gate.puct) for _ in range(2)]
         state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
-        stop = stop or threading.Event()
+        steps = steps_of_iteration(config)
+        if state.schedule is None:  # a new run, or one of a version that knew no changes of its length
+            at_first = folder.settings_of(state).iterations
+            state.schedule = Schedule.of_run(config.learning, steps * at_first)
+        state.schedule = state.schedule.until(config.learning, learner.steps, steps * config.iterations)
+
+        def check() -> None:
+            folder.costs.tick()
+            check_stop(stop)
+
         loop = cls(
             config=config,
             geometry=geometry,
@@ -116,14 +150,22 @@ class TrainingLoop:
             learner=learner,
             best=best,
             actors=actors,
-            matches=Matches(sides, config.gate, geometry, random, partial(check_stop, stop)),
+            matches=Matches(sides, config.gate, geometry, random, check),
             judge=Judge(compute, sides[1], geometry, config.evaluation),
             stop=stop,
             policy_target=policy_target,
         )
         if not state.iteration:
-            loop._save_network(best, 0, {})
+            loop._save_network(best, 0)
         return loop
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.folder.close()
 
     def run(self) -> list[IterationReport]:
         """Train to the configured number of iterations; returns all reports of the run.
@@ -133,10 +175,10 @@ class TrainingLoop:
             OSError: when the folder cannot be written; what was recorded before stays.
         """
         history = self.folder.reports(self.state)
-        clock = time.perf_counter() - self.state.seconds  # when the run began, were it all one session
+        self.folder.costs.start_clock()
         with Monitor(self.folder.tensorboard, to_dict(self.config), self.geometry, history) as monitor:
             while self.state.iteration < self.config.iterations:
-                report = self._iterate(history, clock)
+                report = self._iterate(history)
                 history.append(report)
                 monitor.record(report)
         return history
@@ -154,11 +196,10 @@ class TrainingLoop:
         }
         if history:
             strength["elo"] = {"value": history[-1].elo, "error": history[-1].elo_error}
-        self._save_network(self.best, self.state.best_iteration, strength)
-        self.folder.publish_best(self.state)
+        self.folder.add_strength(self.state, strength)
         return reports
 
-    def _iterate(self, history: Sequence[IterationReport], clock: float) -> IterationReport:
+    def _iterate(self, history: Sequence[IterationReport]) -> IterationReport:
         """One iteration; it counts once it is committed."""
         iteration = self.state.iteration + 1
         watch = Stopwatch()
@@ -168,12 +209,12 @@ class TrainingLoop:
         gate = self.matches.gate(Contender(network=candidate, iteration=iteration), self._champion)
         if gate.accepted:
             self._promote(candidate, iteration)
-        self._save_network(candidate, iteration, {})
+        self._save_network(candidate, iteration)
         with watch.phase("matches"):
             matches = self.matches.regular(self._champion, iteration)
         with watch.phase("evaluation"):
             verdict = self.judge.judge(self.best, iteration)
-        self._count(iteration, selfplay, clock)
+        self._count(iteration)
         report = self._report(selfplay, learning, gate, matches, verdict, history, watch)
         self._commit(report)
         return report
@@ -182,7 +223,7 @@ class TrainingLoop:
         """Record the iteration's samples."""
         report = record_games(
             self.actors,
-            self.folder.replay,
+            self.folder,
             self.geometry,
             iteration,
             self.config.samples,
@@ -197,22 +238,29 @@ class TrainingLoop:
         """Learn from the replay window, then let go of what has left it for good."""
         config, replay = self.config.learning, self.folder.replay
         window = window_size(replay.total, config.window_minimum, config.window_exponent, config.window_slope)
-        steps = max(1, round(self.config.samples * config.passes / config.batch_size))
+        steps, schedule = steps_of_iteration(self.config), self.state.schedule
+        assert schedule is not None
+        before, steps_before = self.learner.state(), self.learner.steps
         with tqdm(total=steps, desc=f"iteration {iteration}: learning", unit="step", disable=None, leave=False) as bar:
 
             def on_step() -> None:
+                self.folder.costs.tick()
                 check_stop(self.stop)
                 bar.update()
 
             plan = LearningPlan(
                 steps=steps,
-                total_steps=steps * self.config.iterations,
+                schedule=schedule,
                 window=window,
                 rng=self.random.generator(iteration, "learning"),
                 on_step=on_step,
             )
             report = self.learner.learn(replay, plan)
         replay.drop_old(2 * window)
+        if not self.learner.is_finite():
+            self.learner.restore(before)
+            self.learner.steps = steps_before + steps
+            report = dataclasses.replace(report, went_back=True)
         return report
 
     @property
@@ -226,12 +274,11 @@ class TrainingLoop:
         self.actors.update(candidate)
         self.state.best_iteration = iteration
 
-    def _count(self, iteration: int, selfplay: SelfPlayReport, clock: float) -> None:
+    def _count(self, iteration: int) -> None:
         """Bring the run's counters up to the end of an iteration."""
+        costs = self.folder.costs.now()
         self.state.iteration = iteration
-        self.state.seconds = time.perf_counter() - clock
-        self.state.games += selfplay.games
-        self.state.evaluations += selfplay.evaluations
+        self.state.seconds, self.state.games, self.state.evaluations = costs.seconds, costs.games, costs.evaluations
         self.state.samples = self.folder.replay.total
 
     def _report(
@@ -260,7 +307,7 @@ class TrainingLoop:
             best_iteration=self.state.best_iteration,
             memory_mb=resident_memory_mb(),
             time_shares=time_shares(selfplay, learning, gate, watch.phases, watch.seconds),
-            warnings=find_warnings(selfplay, gate, history, verdict),
+            warnings=[*learning.warnings, *find_warnings(selfplay, gate, history, verdict)],
             evaluation=verdict,
         )
 
@@ -273,16 +320,10 @@ class TrainingLoop:
         for warning in report.warnings:
             logger.warning("iteration %d: %s", report.iteration, warning)
 
-    def _save_network(self, network: PolicyValueNetwork, iteration: int, strength: Mapping[str, object]) -> None:
-        provenance = {
-            "run": self.folder.path.name,
-            "iteration": iteration,
-            "seconds": round(self.state.seconds),
-            "games": self.state.games,
-            "evaluations": self.state.evaluations,
-            "config": to_dict(self.config),
-        }
+    def _save_network(self, network: PolicyValueNetwork, iteration: int) -> None:
+        costs = self.folder.costs.now()
+        provenance = describe_network(self.folder.path.name, iteration, costs, self.state, self.config)
         save_checkpoint(
             self.folder.checkpoint_path(iteration),
-            Checkpoint(network=network, geometry=self.geometry, provenance=provenance, strength=strength),
+            Checkpoint(network=network, geometry=self.geometry, provenance=provenance),
         )

@@ -11,11 +11,12 @@ from tqdm import tqdm
 
 from alphac4.compute import Actors, Seeds
 from alphac4.game.rules import Geometry
+from alphac4.selfplay.actor import even_shares
 from alphac4.selfplay.blocks import Block
-from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.statistics import SelfPlayStatistics
 from alphac4.selfplay.targets import PolicyTarget, retarget
 from alphac4.training.reports import SelfPlayReport, selfplay_report
+from alphac4.training.run_folder import RunFolder
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ def restore_games(actors: Actors, state: Mapping[str, npt.NDArray[np.generic]], 
 
 def record_games(
     actors: Actors,
-    replay: Replay,
+    folder: RunFolder,
     geometry: Geometry,
     iteration: int,
     samples: int,
@@ -41,18 +42,23 @@ def record_games(
 ) -> SelfPlayReport:
     """Record the iteration's samples, less what an interrupted attempt has already left on disk.
 
-    ``resumed`` gives the random numbers for an attempt that begins with the shard of that number; ``policy_target``
-    replaces what the policy is to learn.
+    Every actor records its own share, and goes on with the games that were under way when it was interrupted: so what
+    is recorded does not depend on interruptions. If those games are lost, ``resumed`` gives the random numbers of
+    others, by the number of the shard that an actor begins with. ``policy_target`` replaces what the policy is to
+    learn.
     """
-    number, recorded = replay.recorded(iteration)
-    wanted = samples - recorded
+    recorded = folder.replay.begin(iteration)
+    for index, found in recorded.items():
+        if found.next_number and index < len(actors):
+            _resume(actors, folder, iteration, index, found.next_number, resumed)
+    elsewhere = sum(found.samples for index, found in recorded.items() if index >= len(actors))  # on another machine
+    shares = even_shares(max(0, samples - elsewhere), len(actors))
+    wanted = [max(0, share - recorded[index].samples) for index, share in enumerate(shares)]
+    numbers = [recorded[index].next_number for index in range(len(actors))]
     statistics = SelfPlayStatistics(geometry)
-    if number:  # an interrupted attempt: its games under way are lost, and must not be played again
-        actors.reset(resumed(number))
-    numbers = [number] * len(actors)
     with tqdm(
         total=samples,
-        initial=recorded,
+        initial=sum(found.samples for found in recorded.values()),
         desc=f"iteration {iteration}: self-play",
         unit="pos",
         unit_scale=True,
@@ -62,12 +68,21 @@ def record_games(
 
         def on_block(index: int, block: Block) -> None:
             block = dataclasses.replace(block, samples=retarget(block.samples, policy_target))
-            replay.add(block.samples, iteration, index, numbers[index])
+            folder.record(block, iteration, index, numbers[index])
             numbers[index] += 1
             statistics.add(block)
             bar.update(len(block.samples))
             bar.set_postfix_str(f"{statistics.evaluations_per_second():,.0f} evaluations/s")
 
-        if wanted > 0:
-            actors.play(wanted, stop, on_block)
+        actors.play(wanted, stop, on_block)
     return selfplay_report(statistics, len(actors), actors.backend)
+
+
+def _resume(
+    actors: Actors, folder: RunFolder, iteration: int, index: int, number: int, resumed: Callable[[int], Seeds]
+) -> None:
+    """Let an actor go on with the games that it had under way when it recorded its last shard."""
+    try:
+        actors.restore_one(index, folder.games_under_way(iteration, index, number - 1) or {})
+    except ValueError:  # an earlier version's, or another machine's: those games are lost
+        actors.reset_one(index, resumed(number)(index))

@@ -1,14 +1,18 @@
 """What one iteration of training did, as records: JSON lines on disk, curves and pictures in TensorBoard."""
 
 import dataclasses
-import json
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
 from alphac4.arena.match import MatchResult
+from alphac4.files import read_lines
+from alphac4.json_files import read_record, read_signed_line, sign_line
 from alphac4.selfplay.statistics import GameRecord, SelfPlayStatistics
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,21 @@ class LearningReport:
     window: int  # positions in the replay window
     seconds: float
     ownership_loss: float = 0.0  # cross-entropy of each empty cell's end, nats
+    skipped_steps: int = 0  # whose loss or gradient was not finite
+    went_back: bool = False  # whether the weights were not finite after it, so that those before it were taken up again
+
+    @property
+    def warnings(self) -> list[str]:
+        """What went wrong, in words; empty when all is well."""
+        found = []
+        if self.skipped_steps:
+            found.append(
+                f"{self.skipped_steps} of {self.steps} gradient steps were skipped: "
+                "their loss or gradient was not finite"
+            )
+        if self.went_back:
+            found.append("the weights were not finite after learning: the run went back to those before it")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,24 +146,29 @@ class IterationReport:
     evaluation: EvaluationReport | None = None  # where there was one
 
     def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+        """One line of JSON with a checksum."""
+        return sign_line(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, line: str) -> "IterationReport":
-        """Read `to_json`'s line back."""
-        data: dict[str, Any] = json.loads(line)
-        data["selfplay"]["sample_games"] = [GameRecord(**game) for game in data["selfplay"]["sample_games"]]
-        data["selfplay"]["value_calibration"] = [tuple(row) for row in data["selfplay"]["value_calibration"]]
-        data["selfplay"] = SelfPlayReport(**data["selfplay"])
-        data["learning"] = LearningReport(**data["learning"])
-        data["gate"] = MatchReport(**data["gate"]) if data["gate"] else None
-        data["matches"] = [MatchReport(**match) for match in data["matches"]]
-        if data.get("evaluation"):
-            for name in ("raw", "search"):
-                data["evaluation"][name] = ExactPlayFigures(**data["evaluation"][name])
-            data["evaluation"] = EvaluationReport(**data["evaluation"])
-        return cls(**data)
+        """Read `to_json`'s line back.
+
+        Raises:
+            ValueError: in one line, if it was altered or is no report.
+        """
+        return read_record(cls, read_signed_line(line)[0])
+
+
+def read_reports(path: Path) -> list[IterationReport]:
+    """The reports in a file, in the order of their lines; a damaged one is left out with a warning."""
+    found = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            try:
+                found.append(IterationReport.from_json(line))
+            except ValueError as error:
+                logger.warning("%s: line %d is damaged and left out: %s", path, number, error)
+    return found
 
 
 def selfplay_report(statistics: SelfPlayStatistics, actors: int, evaluator: str) -> SelfPlayReport:

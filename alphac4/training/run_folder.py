@@ -3,10 +3,14 @@
 ::
 
     config.json                      the configuration
-    replay/000012-001-00003.safetensors   samples of iteration 12, actor 1, as its games finish
+    lock                             which process the run belongs to
+    costs.json                       what the run has cost so far
+    replay/000012-001-00003.safetensors     samples of iteration 12, actor 1, as its games finish
+    under_way/000012-001-00003.safetensors  the actor's other games at that moment
     checkpoints/000012.safetensors   a network for each of the latest iterations, and the best
     checkpoints/best.safetensors     a copy of the best
     state.safetensors                the commit point: optimiser, counters, random states, games under way
+    state.previous.safetensors       the one before, in case the latest is damaged
     reports.jsonl                    one line an iteration
     tensorboard/                     curves and pictures
 
@@ -14,85 +18,97 @@ An iteration counts once ``state.safetensors`` is renamed into place. What is wr
 again the same way or, like samples, kept; what is written after it is repaired from it.
 """
 
+import dataclasses
 import json
 import logging
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
-from alphac4.checkpoint import CheckpointError, load_checkpoint, pack_tensors, unpack_tensors
-from alphac4.files import append_line, write_atomically
+from alphac4.array_files import ArrayFileError, load_arrays, save_arrays
+from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from alphac4.files import append_line, link_atomically, remove_leftovers, write_atomically
+from alphac4.json_files import parse_json, read_value
+from alphac4.locks import FileLock, LockedError
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Replay
-from alphac4.training.config import TrainConfig, load_run_config, to_dict
-from alphac4.training.reports import IterationReport
+from alphac4.selfplay.shards import ShardName, parse_shard_name
+from alphac4.training.config import TrainConfig, completed, from_dict, to_dict
+from alphac4.training.costs import CostJournal, Costs
+from alphac4.training.reports import IterationReport, read_reports
+from alphac4.training.run_state import RunState, load_state, save_state
 
 logger = logging.getLogger(__name__)
 
-STATE_FORMAT = "alphac4-run-state"
-STATE_VERSION = 1
 STATE_FILE = "state.safetensors"
-# What may differ when a run goes on.
-CHANGEABLE = ("iterations", "device", "backend", "keep_checkpoints", "gate", "evaluation")
-CHANGEABLE_AT_FIRST = ("start_from",)  # until the first iteration is whole
-CHANGEABLE_TOO = ("selfplay.device_games", "selfplay.device_streams")
+PREVIOUS_STATE_FILE = "state.previous.safetensors"
+UNDER_WAY_FORMAT = "alphac4-games-under-way-1"
+
+# Settings, or groups of them, that may differ when a run goes on: they do not change what its files mean.
+CHANGEABLE = (
+    "iterations",
+    "device",
+    "backend",
+    "keep_checkpoints",
+    "gate",
+    "evaluation",
+    "selfplay.device_games",
+    "selfplay.device_streams",
+)
+CHANGEABLE_BEFORE_FIRST_COMMIT = ("start_from",)
+
+_CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 
 
 class RunError(ValueError):
     """A run's folder that cannot be used, and why, in one line."""
 
 
-@dataclass(kw_only=True)
-class RunState:
-    """Where a run stands after its last whole iteration."""
-
-    iteration: int = 0
-    best_iteration: int = 0
-    seconds: float = 0.0
-    games: int = 0
-    samples: int = 0
-    evaluations: int = 0
-    backend: str = ""  # of self-play
-    evaluating_backend: str = ""  # of everything that measures strength; empty before it was remembered
-    last_report: str = ""  # in case its line was not written
-    learner: dict[str, Tensor] = field(default_factory=dict)
-    actors: dict[str, np.ndarray] = field(default_factory=dict)
+def has_state(path: Path) -> bool:
+    """Whether a folder holds a run with at least one whole iteration."""
+    return (path / STATE_FILE).exists() or (path / PREVIOUS_STATE_FILE).exists()
 
 
-def load_start(path: Path, config: TrainConfig) -> PolicyValueNetwork | None:
-    """The network that a new run in a folder is to begin with, if one is named; reads only.
+def stored_settings(path: Path) -> dict[str, Any] | None:
+    """The settings of the run in a folder, None if there is no run; those in its state if ``config.json`` is damaged.
 
     Raises:
-        ValueError: if it cannot be read, or does not fit the run.
+        RunError: if they can be read nowhere.
     """
-    name = config.start_from
-    if not name or _has_state(path):
-        return None
-    checkpoint = load_checkpoint(Path(name))
-    if checkpoint.geometry != config.board.geometry():
-        raise ValueError(f"{name}: plays on another board than the run")
+    config_path = path / "config.json"
+    reason = ""
     try:
-        config.network_config().check_grown_from(checkpoint.network.config)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
-    return checkpoint.network
-
-
-def _has_state(path: Path) -> bool:
-    """Whether a folder holds a run with at least one whole iteration."""
-    return (path / STATE_FILE).exists()
+        settings = read_value(dict[str, Any], parse_json(config_path.read_bytes()), "the configuration")
+        return to_dict(from_dict(completed(settings)))
+    except FileNotFoundError:
+        if not has_state(path):
+            return None
+        reason = "there is no such file"
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    for name in (STATE_FILE, PREVIOUS_STATE_FILE):
+        try:
+            settings = load_state(path / name).config
+            if settings:
+                logger.warning("%s: %s; the settings are taken from %s", config_path, reason, name)
+                return to_dict(from_dict(completed(settings)))
+        except ValueError:
+            continue
+    if not has_state(path):
+        logger.warning("%s: %s; no iteration is whole, so it is written anew", config_path, reason)
+        return None
+    raise RunError(f"{config_path}: cannot be read: {reason}")
 
 
 class RunFolder:
-    """The files of one run.
+    """The files of one run, which belong to this process until `close`.
 
     Raises:
-        RunError: if the folder holds a run with other settings, or none that can be read.
+        RunError: if the folder is in use, holds a run with other settings, or none that can be read.
         OSError: if it cannot be written.
     """
 
@@ -102,22 +118,36 @@ class RunFolder:
         self.replay = Replay(path / "replay")
         self.tensorboard = path / "tensorboard"
         path.mkdir(parents=True, exist_ok=True)
-        config_path = path / "config.json"
-        if config_path.exists():
-            self._check_same(config_path)
-        write_atomically(config_path, json.dumps(to_dict(config), indent=2).encode())
-
-    def _check_same(self, config_path: Path) -> None:
         try:
-            old = to_dict(load_run_config(config_path))
-        except ValueError as error:
-            raise RunError(str(error)) from error
-        new = to_dict(self.config)
-        late = () if _has_state(self.path) else CHANGEABLE_AT_FIRST
+            self._lock = FileLock(path / "lock")
+        except LockedError as error:
+            raise RunError(f"{error}: end that run first, or choose another folder") from error
+        try:
+            before = stored_settings(path)
+            if before is not None:
+                self._check_changes(before)
+            self._settings_before = before
+            self._state_is_good = False  # whether STATE_FILE has been verified, or was written by this process
+            self._committed_best = 0  # the best network in the state on disk
+            content = json.dumps(to_dict(config), indent=2).encode()
+            if not (path / "config.json").exists() or (path / "config.json").read_bytes() != content:
+                write_atomically(path / "config.json", content)
+            for folder in (path, path / "checkpoints", path / "replay", path / "under_way"):
+                remove_leftovers(folder)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let other processes have the folder."""
+        self._lock.release()
+
+    def _check_changes(self, before: Mapping[str, Any]) -> None:
+        allowed = CHANGEABLE if has_state(self.path) else (*CHANGEABLE, *CHANGEABLE_BEFORE_FIRST_COMMIT)
         changed = [
             name
-            for name, before, now in _leaves(old, new)
-            if before != now and name.split(".")[0] not in (*CHANGEABLE, *late) and name not in CHANGEABLE_TOO
+            for name, old, new in _leaves(before, to_dict(self.config))
+            if old != new and not any(name == known or name.startswith(f"{known}.") for known in allowed)
         ]
         if changed:
             raise RunError(f"{self.path} holds a run with other settings ({', '.join(changed)}): choose another folder")
@@ -134,58 +164,105 @@ class RunFolder:
     def load_state(self) -> RunState:
         """The last committed state, or a fresh one; also reads the replay window.
 
+        A state that is damaged costs an iteration: the one before it is taken up.
+
         Raises:
-            RunError: if the state is damaged.
+            RunError: if neither can be read, or no network of the run.
         """
-        path = self.path / STATE_FILE
-        state = RunState()
-        if path.exists():
-            try:
-                header, tensors = unpack_tensors(path, STATE_FORMAT, STATE_VERSION)
-            except CheckpointError as error:
-                raise RunError(str(error)) from error
-            state = RunState(**header["counters"])
-            state.learner = {k.removeprefix("learner."): v for k, v in tensors.items() if k.startswith("learner.")}
-            for name, tensor in tensors.items():
-                if name.startswith("actors."):
-                    # PyTorch has few unsigned types: the header says what each array was.
-                    kind = np.dtype(header["actor_types"][name])
-                    array = name.removeprefix("actors.").replace(
-                        "games.deep", "games.full_searches"
-                    )  # its earlier name
-                    state.actors[array] = tensor.numpy().view(kind)
+        state = self._read_state()
+        if state.iteration:
+            self._note_changes(state)
             self._repair_reports(state)
-            self.publish_best(state)
-        self.replay.load()
-        self.replay.total = state.samples + self.replay.recorded(state.iteration + 1)[1]
+            self._repair_best(state)
+        if self._state_is_good:
+            self._drop_old_files(state)
+        self.costs = CostJournal(
+            self.path / "costs.json", Costs(seconds=state.seconds, games=state.games, evaluations=state.evaluations)
+        )
+        self.replay.load(state.iteration)
+        self.replay.total = state.samples
         return state
+
+    def _read_state(self) -> RunState:
+        reasons = []
+        for name in (STATE_FILE, PREVIOUS_STATE_FILE):
+            path = self.path / name
+            if not path.exists():
+                continue
+            try:
+                state = load_state(path)
+            except CheckpointError as error:
+                reasons.append(str(error))
+                continue
+            self._state_is_good = name == STATE_FILE
+            self._committed_best = state.best_iteration
+            for reason in reasons:
+                logger.warning("%s; the run goes on from iteration %d, the one before", reason, state.iteration)
+            return state
+        if reasons:
+            raise RunError("; ".join(reasons))
+        return RunState()
+
+    def _note_changes(self, state: RunState) -> None:
+        """Remember which settings have changed since the last whole iteration."""
+        for name, old, new in _leaves(to_dict(self.settings_of(state)), to_dict(self.config)):
+            if old != new:
+                state.changes.append({"after_iteration": state.iteration, "setting": name, "from": old, "to": new})
+
+    def settings_of(self, state: RunState) -> TrainConfig:
+        """The settings with which a state was written; earlier versions kept them in ``config.json`` alone."""
+        return from_dict(state.config or self._settings_before or to_dict(self.config))
 
     def commit(self, state: RunState, report: IterationReport) -> None:
         """Make an iteration count, then bring the files that follow from it up to date."""
         state.last_report = report.to_json()
-        tensors = {f"learner.{name}": value.contiguous() for name, value in state.learner.items()}
-        types: dict[str, str] = {}
-        for name, array in state.actors.items():
-            types[f"actors.{name}"] = array.dtype.str
-            signed = np.dtype(f"i{array.dtype.itemsize}") if array.dtype.kind in "ub" else array.dtype
-            tensors[f"actors.{name}"] = torch.from_numpy(np.ascontiguousarray(array).view(signed).copy())
-        counters = {
-            name: getattr(state, name) for name in state.__dataclass_fields__ if name not in ("learner", "actors")
-        }
-        header: Mapping[str, Any] = {
-            "format": STATE_FORMAT,
-            "schema_version": STATE_VERSION,
-            "counters": counters,
-            "actor_types": types,
-        }
-        write_atomically(self.path / STATE_FILE, pack_tensors(tensors, header))
+        state.config = to_dict(self.config)
+        state.earlier_best_iteration = self._committed_best
+        if self._state_is_good:  # or else the one before it is the better one
+            link_atomically(self.path / STATE_FILE, self.path / PREVIOUS_STATE_FILE)
+        save_state(self.path / STATE_FILE, state)
+        self._state_is_good, self._committed_best = True, state.best_iteration
         append_line(self.path / "reports.jsonl", state.last_report)
         self.publish_best(state)
-        self._drop_old_checkpoints(state)
+        self._drop_old_files(state)
+
+    def record(self, block: Block, iteration: int, actor: int, number: int) -> None:
+        """Record an actor's finished games, and where its others are: a killed run goes on with them.
+
+        If it began others instead, long games would be missing from what is recorded.
+        """
+        self.costs.add(len(block.games.plies), block.work.evaluations)
+        name = ShardName(iteration=iteration, actor=actor, number=number)
+        save_arrays(self.path / "under_way" / str(name), block.under_way, {"format": UNDER_WAY_FORMAT})
+        self.replay.add(block.samples, iteration, actor, number)
+        if number:
+            (self.path / "under_way" / str(dataclasses.replace(name, number=number - 1))).unlink(missing_ok=True)
+
+    def games_under_way(self, iteration: int, actor: int, number: int) -> dict[str, npt.NDArray[Any]] | None:
+        """An actor's games when it had recorded a shard; None if they are not there or damaged, which is told."""
+        path = self.path / "under_way" / str(ShardName(iteration=iteration, actor=actor, number=number))
+        if not path.exists():
+            return None
+        try:
+            return load_arrays(path, UNDER_WAY_FORMAT)[0]
+        except ArrayFileError as error:
+            logger.warning("%s; new games begin", error)
+            return None
 
     def publish_best(self, state: RunState) -> None:
-        """Copy the best iteration's network to ``best.safetensors``."""
-        write_atomically(self.best_path, self.checkpoint_path(state.best_iteration).read_bytes())
+        """Copy the best iteration's network to ``best.safetensors``, if it is whole.
+
+        Raises:
+            RunError: if it is damaged; ``best.safetensors`` stays as it was.
+        """
+        path = self.checkpoint_path(state.best_iteration)
+        try:
+            load_checkpoint(path)
+        except CheckpointError as error:
+            raise RunError(str(error)) from error
+        content = path.read_bytes()
+        if not self.best_path.exists() or self.best_path.read_bytes() != content:
+            write_atomically(self.best_path, content)
 
     def load_best(self, state: RunState) -> PolicyValueNetwork:
         """The best network so far.
@@ -198,18 +275,45 @@ class RunFolder:
         except CheckpointError as error:
             raise RunError(str(error)) from error
 
+    def add_strength(self, state: RunState, strength: Mapping[str, Any]) -> None:
+        """Write what was measured into the best network's file; its provenance stays as it was."""
+        path = self.checkpoint_path(state.best_iteration)
+        save_checkpoint(path, dataclasses.replace(load_checkpoint(path), strength=strength))
+        self.publish_best(state)
+
+    def _repair_best(self, state: RunState) -> None:
+        """Bring ``best.safetensors`` up to date, or fall back to a network that is whole if the best one is not."""
+        wanted = self.checkpoint_path(state.best_iteration)
+        try:
+            load_checkpoint(wanted)
+        except CheckpointError as error:
+            others = sorted((path for path in self._checkpoints() if path != wanted), reverse=True)
+            for path in (self.best_path, *others):
+                checkpoint = self._fitting(path, state)
+                if checkpoint is not None:
+                    state.best_iteration = int(checkpoint.provenance["iteration"])
+                    logger.warning("%s; %s takes its place", error, path)
+                    if path == self.best_path:
+                        write_atomically(self.checkpoint_path(state.best_iteration), path.read_bytes())
+                    break
+            else:
+                raise RunError(f"{error}; no other network of the run is whole") from error
+        self.publish_best(state)
+
+    def _fitting(self, path: Path, state: RunState) -> Checkpoint | None:
+        """A network of this run that is no newer than its state; None if there is none that is whole in ``path``."""
+        try:
+            checkpoint = load_checkpoint(path)
+        except CheckpointError:
+            return None
+        iteration = checkpoint.provenance.get("iteration")
+        fits = checkpoint.network.config == self.config.network_config()
+        return checkpoint if fits and isinstance(iteration, int) and 0 <= iteration <= state.iteration else None
+
     def reports(self, state: RunState) -> list[IterationReport]:
         """The reports of all committed iterations; a damaged line is left out with a warning."""
-        path = self.path / "reports.jsonl"
-        found: dict[int, IterationReport] = {}
-        for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], start=1):
-            try:
-                report = IterationReport.from_json(line)
-            except (ValueError, TypeError, KeyError):
-                logger.warning("%s: line %d is damaged and left out", path, number)
-                continue
-            if report.iteration <= state.iteration:
-                found[report.iteration] = report
+        reports = read_reports(self.path / "reports.jsonl")
+        found = {report.iteration: report for report in reports if report.iteration <= state.iteration}
         return [found[iteration] for iteration in sorted(found)]
 
     def _repair_reports(self, state: RunState) -> None:
@@ -217,18 +321,24 @@ class RunFolder:
         if state.last_report and all(r.iteration != state.iteration for r in self.reports(state)):
             append_line(self.path / "reports.jsonl", state.last_report)
 
-    def _drop_old_checkpoints(self, state: RunState) -> None:
-        for path in self.path.glob("checkpoints/[0-9]*.safetensors"):
-            iteration = int(path.stem)
-            if iteration <= state.iteration - self.config.keep_checkpoints and iteration != state.best_iteration:
+    def _checkpoints(self) -> list[Path]:
+        """The networks with a number for a name; a stray copy is none of them."""
+        return [path for path in self.path.glob("checkpoints/*.safetensors") if _CHECKPOINT.fullmatch(path.name)]
+
+    def _drop_old_files(self, state: RunState) -> None:
+        bests = {self.checkpoint_path(best) for best in (state.best_iteration, state.earlier_best_iteration)}
+        for path in self._checkpoints():
+            if int(path.stem) <= state.iteration - self.config.keep_checkpoints and path not in bests:
                 path.unlink(missing_ok=True)
-        for leftover in self.path.rglob(".*.tmp"):  # of a killed process
-            leftover.unlink(missing_ok=True)
+        for path in self.path.glob("under_way/*.safetensors"):
+            name = parse_shard_name(path)
+            if name is not None and name.iteration < state.iteration:
+                path.unlink(missing_ok=True)
 
 
 def _leaves(old: Any, new: Any, prefix: str = "") -> list[tuple[str, Any, Any]]:
     """``(dotted name, old value, new value)`` of every setting."""
-    if isinstance(new, dict) and isinstance(old, dict):
+    if isinstance(new, Mapping) and isinstance(old, Mapping):
         return [leaf for key in new for leaf in _leaves(old.get(key), new[key], f"{prefix}.{key}".lstrip("."))]
     if isinstance(old, list | tuple) and isinstance(new, list | tuple):
         return [(prefix, list(old), list(new))]

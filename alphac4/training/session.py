@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.selfplay.targets import PolicyTarget
-from alphac4.training.config import PRESETS, TrainConfig, from_dict, keeping_searches, load_config, load_run_config
+from alphac4.training.config import PRESETS, TrainConfig, from_dict, keeping_searches, load_config
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.reports import IterationReport, MatchReport
+from alphac4.training.run_folder import stored_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +56,8 @@ def find_config(
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
     config = PRESETS[preset or otherwise]
-    own = folder / "config.json"
-    before = load_run_config(own) if own.exists() else None
+    stored = stored_settings(folder)
+    before = None if stored is None else from_dict(stored)
     if before is not None:
         config = keeping_searches(config, before)
     if isinstance(settings, Mapping):
@@ -80,9 +81,9 @@ def train(
         Stopped: when ``stop`` was set; everything recorded is in the folder.
         ValueError: in one line, if the folder holds another run, or something that cannot be read.
     """
-    loop = TrainingLoop.open(folder, config, stop, policy_target)
-    history = loop.run()
-    closing = loop.close(history)
+    with TrainingLoop.open(folder, config, stop, policy_target) as loop:
+        history = loop.run()
+        closing = loop.close(history)
     state = loop.state
     return TrainedRun(
         folder=folder,

@@ -1,0 +1,259 @@
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pytest
+
+from alphac4.files import append_line, link_atomically, remove_leftovers, write_atomically
+from alphac4.json_files import parse_json, read_record, read_signed_line, sign_line
+from alphac4.locks import STALE_SECONDS, FileLock, Holder, LockedError
+from alphac4.owned_folders import MARKER, foreign_file, put_in_place, seal
+from alphac4.training.costs import Costs
+
+
+def test_a_link_stays_and_what_it_names_is_written(tmp_path: Path) -> None:
+    """Whether the file is there already or not."""
+    (tmp_path / "real").mkdir()
+    for name in ("old", "new"):
+        (tmp_path / name).symlink_to(tmp_path / "real" / name)
+    (tmp_path / "real" / "old").write_bytes(b"before")
+    for name in ("old", "new"):
+        write_atomically(tmp_path / name, b"after")
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / "real" / name).read_bytes() == b"after"
+
+
+def test_devices_and_pipes_are_written_through(tmp_path: Path) -> None:
+    """A named pipe stays one and its reader gets everything; /dev/stdout is the process's own output."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    write_atomically(pipe, b"through")
+    assert reader.communicate(timeout=30)[0] == b"through"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    script = "from pathlib import Path; from alphac4.files import write_atomically as w; w(Path('/dev/stdout'), b'out')"
+    for output in (subprocess.PIPE, (tmp_path / "file").open("wb")):
+        done = subprocess.run([sys.executable, "-c", script], stdout=output, check=True, timeout=60)
+        assert (done.stdout or (tmp_path / "file").read_bytes()) == b"out"
+
+
+def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
+    """The error names it."""
+    with pytest.raises(IsADirectoryError) as caught:
+        write_atomically(tmp_path, b"")
+    assert caught.value.filename == str(tmp_path)
+
+
+def test_the_folder_is_flushed_after_a_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or else a power failure could take the new name back: first the file, then the folder."""
+    flushed: list[bool] = []
+    real = os.fsync
+
+    def seen(descriptor: int) -> None:
+        flushed.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", seen)
+    write_atomically(tmp_path / "file", b"x")
+    assert flushed == [False, True]
+    flushed.clear()
+    link_atomically(tmp_path / "file", tmp_path / "second")
+    assert flushed == [True]
+
+
+def test_a_second_name_replaces_the_old_file_and_leaves_nothing(tmp_path: Path) -> None:
+    """Also when both names are the same file already, where renaming does nothing."""
+    for content in (b"1", b"2"):
+        write_atomically(tmp_path / "now", content)
+        for _ in range(2):
+            link_atomically(tmp_path / "now", tmp_path / "before")
+            assert (tmp_path / "before").read_bytes() == content
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["before", "now"]
+
+
+def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
+    """A killed process's; not a stranger's, not those of a process that runs, not in folders below, no links."""
+    host = socket.gethostname().replace(".", "-")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    ours = tmp_path / f".a.{host}+{ended.pid}+0123abcd.alphac4-tmp"
+    kept = [
+        tmp_path / ".notes.tmp",
+        tmp_path / ".a.123.tmp",
+        tmp_path / f".a.{host}+{os.getpid()}+0123abcd.alphac4-tmp",
+        tmp_path / f".a.elsewhere+{ended.pid}+0123abcd.alphac4-tmp",
+        tmp_path / "below" / ours.name,
+    ]
+    (tmp_path / "below").mkdir()
+    for path in (ours, *kept):
+        path.write_bytes(b"")
+    link = tmp_path / f".b.{host}+{ended.pid}+0123abcd.alphac4-tmp"
+    link.symlink_to(kept[0])
+    remove_leftovers(tmp_path)
+    assert not ours.exists()
+    assert all(path.exists() for path in (*kept, link))
+
+
+def test_signed_lines_tell_any_change() -> None:
+    """Every altered character is noticed; lines without a checksum are told apart."""
+    line = sign_line({"name": "a", "seconds": 1.5, "list": [1, "x"]})
+    assert read_signed_line(line) == ({"name": "a", "seconds": 1.5, "list": [1, "x"]}, True)
+    assert read_signed_line('{"name": "a"}') == ({"name": "a"}, False)
+    noticed = 0
+    for index in range(len(line)):
+        changed = line[:index] + chr(ord(line[index]) ^ 1) + line[index + 1 :]
+        try:
+            data, signed = read_signed_line(changed)
+        except ValueError:
+            noticed += 1
+        else:  # without its checksum the line can only hold an entry that nobody knows
+            assert not signed
+            assert any(name not in ("name", "seconds", "list") for name in data)
+    assert noticed > 0.8 * len(line)
+
+
+def test_deeply_nested_json_is_refused_in_one_line() -> None:
+    """Below and above the depth at which Python gives up."""
+    for depth in (60, 900, 200_000):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse_json("[" * depth + "]" * depth)
+    assert parse_json('{"a": [[[1]]]}') == {"a": [[[1]]]}
+
+
+def test_records_are_read_with_their_types() -> None:
+    """A wrong, a missing and an unknown entry are named; whole numbers are numbers."""
+    assert read_record(Costs, {"seconds": 1, "games": 2, "evaluations": 3}) == Costs(
+        seconds=1.0, games=2, evaluations=3
+    )
+    for data, message in (
+        ({"games": 2.5}, "games must be int"),
+        ({"games": True}, "games must be int"),
+        ({"seconds": "1"}, "seconds must be float"),
+        ({"seconds": 10**400}, "seconds must be float, not a number of 401 digits"),
+        ({"gaems": 1}, "unknown entry 'gaems'"),
+        ([], "must be an object"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_record(Costs, data)
+    with pytest.raises(ValueError, match="host is missing"):
+        read_record(_Needs, {})
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """A record without defaults."""
+
+    host: str
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from alphac4.locks import FileLock
+lock = FileLock(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path: Path) -> None:
+    """The second is told who holds it; after kill -9 the next one gets it at once."""
+    path = tmp_path / "lock"
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    with pytest.raises(LockedError, match=f"process {holder.pid} on {socket.gethostname()}") as caught:
+        FileLock(path)
+    assert "\n" not in str(caught.value)
+    holder.kill()
+    holder.wait()
+    lock = FileLock(path)
+    again = FileLock(path)  # the same process
+    again.release()
+    assert path.stat().st_size > 0
+    lock.release()
+    assert path.stat().st_size == 0
+
+
+def test_a_lock_of_another_machine_holds_while_it_is_touched(tmp_path: Path) -> None:
+    """On a shared disk the system's lock may not reach it: what its file says, and how old it is, decides."""
+    path = tmp_path / "lock"
+    path.write_text(json.dumps(asdict(Holder(host="elsewhere", boot="another", pid=7))))
+    with pytest.raises(LockedError, match=r"process 7 on elsewhere.*wait 2 minutes"):
+        FileLock(path)
+    long_ago = path.stat().st_mtime - STALE_SECONDS - 1
+    os.utime(path, (long_ago, long_ago))
+    FileLock(path).release()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[" * 5000, '{"pid": "x"}', "\0\xff"])
+def test_a_damaged_lock_file_blocks_nobody(tmp_path: Path, content: str) -> None:
+    """The system's lock decides."""
+    (tmp_path / "lock").write_text(content)
+    FileLock(tmp_path / "lock").release()
+
+
+def make_folder(path: Path, **files: str) -> Path:
+    """A folder with some files."""
+    for name, content in files.items():
+        file = path / name.replace("__", "/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    return path
+
+
+def test_a_sealed_folder_knows_its_own_files(tmp_path: Path) -> None:
+    """Anything added or changed is a stranger's; so is a folder without a seal that holds other names."""
+    page = make_folder(tmp_path / "page", index="1", static__code="2")
+    seal(page)
+    assert foreign_file(page, page) == ""
+    (page / "index").write_text("changed by hand")
+    assert foreign_file(page, page) == "index"
+    (page / "index").write_text("1")
+    (page / "static" / "photo").write_text("")
+    assert foreign_file(page, page) == "static/photo"
+    (page / "static" / "photo").unlink()
+    (page / MARKER).write_text('{"format": "alphac4 export 1", "files": {"index": ""}}')
+    assert foreign_file(page, page) == MARKER
+    (page / MARKER).unlink()
+    assert foreign_file(page, page) == ""  # as earlier versions left it
+    assert foreign_file(make_folder(tmp_path / "mine", index="1", diary="x"), page) == "diary"
+
+
+def test_the_old_folder_comes_back_if_the_new_one_cannot_be_put_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second rename fails."""
+    old, new = make_folder(tmp_path / "page", index="old"), make_folder(tmp_path / "new", index="new")
+    real = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if self == new:
+            raise OSError(5, "Input/output error")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(OSError, match="Input/output"):
+        put_in_place(new, old)
+    assert (old / "index").read_text() == "old"
+    monkeypatch.undo()
+    put_in_place(new, old)
+    assert (old / "index").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["page"]
+
+
+def test_a_line_that_cannot_be_appended_names_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space") as caught:
+        append_line(tmp_path / "lines", "x")
+    assert caught.value.filename == str(tmp_path / "lines")
