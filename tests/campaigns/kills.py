@@ -1,0 +1,136 @@
+"""Kill -9 at file events and at random moments; what comes of it is what an uninterrupted run comes to, bit for bit.
+
+``PYTHONPATH=tests python -m campaigns.kills --count 1000``
+"""
+
+import argparse
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from alphac4.files import read_lines
+from alphac4.selfplay.shards import load_shard
+from alphac4.training.costs import Costs
+from alphac4.training.reports import IterationReport
+from alphac4.training.run_folder import STATE_FILE
+from alphac4.training.run_state import load_state
+from campaigns import tiny_run
+from campaigns.tiny_run import ITERATIONS, in_child, kill_at_event, outcome, prepare, train
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What the kills came to."""
+
+    kills: int = 0
+    at_events: int = 0
+    runs: int = 0
+    equal: int = 0  # runs that ended exactly as the uninterrupted one
+    failures: list[str] = field(default_factory=list)
+
+
+def main() -> int:
+    """Parse, attack, print one line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        tally = attack(Path(folder), options.count, options.seed)
+    for failure in tally.failures:
+        print(failure, file=sys.stderr)
+    print(
+        f"kills: {tally.kills} kills ({tally.at_events} at file events, {tally.kills - tally.at_events} at random "
+        f"moments) of {tally.runs} runs: {tally.equal} ended bit for bit as the uninterrupted run, "
+        f"{len(tally.failures)} failures, {time.monotonic() - started:.0f} s"
+    )
+    return int(bool(tally.failures))
+
+
+def attack(folder: Path, count: int, seed: int) -> Tally:
+    """Kill runs until there were ``count`` kills, and let each of them come to its end."""
+    prepare(folder)
+    rng = np.random.default_rng(seed)
+    reference = folder / "reference"
+    counted = folder / "events"
+
+    def count_events() -> None:
+        seen = kill_at_event(reference, -1)
+        train(reference)
+        counted.write_text(str(seen[0]))
+
+    started = time.monotonic()
+    assert in_child(count_events) == 0
+    seconds = time.monotonic() - started
+    events, expected = int(counted.read_text()), outcome(reference)
+    tally = Tally()
+    while tally.kills < count:
+        run = folder / "run"
+        shutil.rmtree(run, ignore_errors=True)
+        kills, description = 0, []
+        often = rng.random() < 0.25  # in pieces, after which it need not end in the same way
+        while kills < 12:
+            at_event = rng.random() < 0.7
+            wanted = int(rng.integers(1, events + 1)) if at_event else -1
+            moment = None if at_event else float(rng.uniform(0, seconds))
+            status = in_child(partial(_train, run, wanted, often), kill_after=moment)
+            if status != -signal.SIGKILL:
+                break
+            kills += 1
+            tally.at_events += at_event
+            description.append(f"event {wanted}" if at_event else f"{moment:.2f} s")
+        tally.kills += kills
+        tally.runs += 1
+        problem = "" if status == 0 else f"exit status {status}"
+        if kills == 12:
+            status = in_child(partial(_train, run, -1, False))
+            problem = "" if status == 0 else f"exit status {status}"
+        problem = problem or _damage(run)
+        if not problem and not often:
+            found = outcome(run)
+            if found == expected:
+                tally.equal += 1
+            else:
+                problem = f"differs in {[name for name in expected if found[name] != expected[name]]}"
+        if problem:
+            tally.failures.append(f"after kills at {', '.join(description)} (pieces: {often}): {problem}")
+    return tally
+
+
+def _train(run: Path, wanted: int, often: bool) -> None:
+    if often:
+        tiny_run.cut_blocks_often()
+    if wanted > 0:
+        kill_at_event(run, wanted)
+    train(run)
+
+
+def _damage(run: Path) -> str:
+    """What is wrong with a run that has come to its end; empty if nothing is."""
+    state = load_state(run / STATE_FILE)
+    reports = [IterationReport.from_json(line) for line in read_lines(run / "reports.jsonl") if line.startswith('{"it')]
+    if sorted({report.iteration for report in reports}) != list(range(1, ITERATIONS + 1)):
+        return "a report is missing"
+    if state.iteration != ITERATIONS:
+        return "it is not at its end"
+    costs = [Costs(seconds=r.seconds_total, games=r.games_total, evaluations=r.evaluations_total) for r in reports]
+    if any(a.seconds > b.seconds or a.evaluations > b.evaluations for a, b in pairwise(costs)):
+        return "costs fell"
+    if sum(len(load_shard(path)) for path in (run / "replay").iterdir()) != state.samples:
+        return "samples are missing"
+    if leftovers := [path.name for path in run.rglob("*.alphac4-tmp")]:
+        return f"left behind: {leftovers}"
+    return ""
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
