@@ -23,6 +23,7 @@ from alphac4.selfplay.statistics import move_string
 from alphac4.training.config import LearningConfig
 from alphac4.training.host_learner import HostLearner
 from alphac4.training.loop import Stopped, TrainingLoop
+from alphac4.training.monitor import Monitor
 from alphac4.training.reports import IterationReport
 from alphac4.training.run_folder import PREVIOUS_STATE_FILE, STATE_FILE, RunError, RunFolder
 from alphac4.training.run_state import load_state, save_state
@@ -355,3 +356,20 @@ def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
         loop.run()
     loop.folder.close()
     assert len(train(tmp_path, iterations=1, samples=400)) == 1
+
+
+def test_curves_on_a_full_disk_are_told_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """TensorBoard writes from a thread of its own, which must print no traceback."""
+    with Monitor(tmp_path, {}, STANDARD) as monitor:
+        queue = monitor._writer.file_writer.event_writer._async_writer
+
+        def full(_content: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+        queue._writer.write = full
+        monitor._writer.add_text("settings", "x", 0)
+        queue._worker.join(60)
+    assert "No space left" in caplog.text or queue._worker.exception is not None
+    assert "Traceback" not in capfd.readouterr().err

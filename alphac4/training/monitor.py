@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -61,13 +62,29 @@ class Monitor:
             self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
 
     def __enter__(self) -> Self:
+        self._hook_before = threading.excepthook
+        threading.excepthook = self._on_thread_error
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._broken:
+        try:
             self._writer.close()
+        except OSError as full:
+            self._tell(full)
+        threading.excepthook = self._hook_before
+
+    def _on_thread_error(self, arguments: threading.ExceptHookArgs) -> None:
+        """TensorBoard's own thread would print a traceback of a full disk, which `record` hears of as well."""
+        if not (arguments.thread is not None and "tensorboard" in type(arguments.thread).__module__):
+            self._hook_before(arguments)
+
+    def _tell(self, error: OSError) -> None:
+        """Say once that there will be no more curves."""
+        if not self._broken:
+            logger.warning("TensorBoard files cannot be written (%s): the run goes on without them", error)
+        self._broken = True
 
     def record(self, report: IterationReport) -> None:
         """Show one iteration. A full disk is told once; training goes on without curves."""
@@ -85,8 +102,7 @@ class Monitor:
                 self._writer.add_text("warnings", warning, report.iteration)
             self._writer.flush()
         except OSError as error:
-            self._broken = True
-            logger.warning("TensorBoard files cannot be written (%s): the run goes on without them", error)
+            self._tell(error)
 
     def _figures(self, report: IterationReport) -> dict[str, Figure]:
         selfplay = report.selfplay
