@@ -75,6 +75,16 @@ def test_an_agent_sees_what_its_search_saw(file: Path, network: PolicyValueNetwo
     assert load(file).search([]) == []
 
 
+def test_settings_of_the_search_may_be_given_as_an_object(file: Path) -> None:
+    """They are those that the specification writes, and are named in the same way."""
+    given = alphac4.load(file, puct=alphac4.PuctConfig(c_init=3), backend="torch-fp32", device="cpu")
+    written = alphac4.load(f"{file}@100,c-init=3", backend="torch-fp32", device="cpu")
+    assert given.name == written.name == "small@100,c-init=3"
+    assert [[seen.visits for seen in agent.search("44").columns.values()] for agent in (given, written)] == [
+        [seen.visits for seen in written.search("44").columns.values()]
+    ] * 2
+
+
 def test_a_tree_stays_as_it_was_drawn(file: Path) -> None:
     """Also after the agent has searched something else, and for each of several positions."""
     agent = load(file)

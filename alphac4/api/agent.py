@@ -179,7 +179,7 @@ def load(
         backend: of inference; "auto" measures all and takes the fastest.
         threads: cores to use, by default all.
         batch_size: how many positions a network will usually be asked about at once; other numbers work, more slowly.
-        puct: how a function in place of a network is searched with; specifications name their settings themselves.
+        puct: how a network is searched with, in place of what the specification says.
 
     Raises:
         ValueError: in one line, for an unknown player, or a file that cannot be used.
@@ -197,6 +197,7 @@ def load(
             threads=threads,
             compute=choose(device, backend, threads=threads),
             batch_size=batch_size,
+            puct=puct,
         )
         return Agent(made, geometry or board)
     board = geometry or STANDARD

@@ -1,5 +1,6 @@
 """Players from short texts such as "uct:1000", as the command line and configurations write them."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -24,6 +25,7 @@ from alphac4.compute import Compute, choose
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
+from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget, Evaluate, Reuse, TreeSearch
 
 DEFAULT_SIMULATIONS = "100"
@@ -60,12 +62,14 @@ def parse_player(
     compute: Compute | None = None,
     batch_size: int = 64,
     reuse: Reuse | None = None,
+    puct: PuctConfig | None = None,
 ) -> Player:
     """Make a player from a short specification such as "uct:1000"; see `SPECIFICATIONS`.
 
     ``threads`` is how many cores it may use, by default all; ``compute`` is where networks run, by default wherever
     they are fastest; ``batch_size`` is how many positions a network will usually be asked about at once; ``reuse`` is
-    what a search keeps for positions that follow, where it is not left to the player.
+    what a search keeps for positions that follow, where it is not left to the player; ``puct`` is how a network is
+    searched with, in place of what the specification says.
 
     Raises:
         PlayerError: for an unknown form, a bad number, or a checkpoint that cannot be used.
@@ -76,6 +80,7 @@ def parse_player(
         if network.geometry != geometry:
             raise PlayerError(f"{network.path}: plays on {describe(network.geometry)}, not on {describe(geometry)}")
         budget, options = network_budget(network, specification), network.options
+        options = options if puct is None else dataclasses.replace(options, config=puct)
         reuse = reuse or "proofs"
         evaluator: Evaluate
         search: TreeSearch | None = None
