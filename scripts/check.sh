@@ -10,7 +10,7 @@ tests=()
 if [ "${1:-}" = --quick ]; then
     shift
     tests=(-m "not slow")
-    [ -d .venv ] || ./scripts/setup.sh dev onnx web
+    [ -e .venv/bin/pytest ] || [ -e .venv/Scripts/pytest.exe ] || ./scripts/setup.sh dev onnx web
 else
     ./scripts/setup.sh cuda dev kaggle onnx openvino peers pettingzoo web
     if [ -n "${CI:-}" ]; then

@@ -2,7 +2,7 @@
 # Make .venv with alphac4 and the extras named as arguments, for example: ./scripts/setup.sh openvino dev
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ -d .venv ] || "${PYTHON:-python3}" -m venv .venv
+[ -x .venv/bin/python ] || [ -x .venv/Scripts/python.exe ] || "${PYTHON:-python3}" -m venv .venv
 if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Windows has Scripts
 extras=$(IFS=,; echo "$*")
 # Pinned: a wider range could bring gigabytes of CUDA to a machine without a GPU.

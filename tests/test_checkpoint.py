@@ -163,7 +163,7 @@ def test_every_shipped_network_has_a_name_and_a_description() -> None:
     folder = shipped_checkpoint().parent
     files = {path.name for path in folder.glob("*.safetensors")}
     assert files == {shipped_checkpoint(name).name for name in SHIPPED}
-    described = (folder / "README.md").read_text()
+    described = (folder / "README.md").read_text(encoding="utf-8")
     for file in files:
         assert f"## {file}" in described
         assert load_checkpoint(Path(file.removesuffix(".safetensors"))).geometry == make_geometry()
