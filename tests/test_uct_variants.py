@@ -288,3 +288,9 @@ def test_a_kept_tree_starts_with_what_it_knows() -> None:
     second = search.search([position], Budget(simulations=100))
     assert second.visits[0].sum() > 150
     assert second.simulations[0] == 100
+
+
+def test_more_roots_than_any_machine_has_threads_are_refused() -> None:
+    """A billion trees would take all memory before the first simulation."""
+    with pytest.raises(ValueError, match="roots within 1 and"):
+        UctSearch(rng=np.random.default_rng(0), roots=1_000_000_000)
