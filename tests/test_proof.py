@@ -28,7 +28,7 @@ def naive_walk(path: Path, first: bool, plies: int) -> dict[int, Counter[str]]:
     """What the moves in a record come to, by boards of strings and plain minimax."""
     table: dict[Board, tuple[int, str]] = {}
     for line in path.read_text().splitlines()[1:]:
-        moves, column, verdict = line.split(" ", 2)
+        moves, column, verdict = line.split(" #")[0].split(" ", 2)
         board: Board = ("",) * COLUMNS
         for ply, name in enumerate(moves.replace("-", "")):
             board = drop(board, int(name) - 1, "xo"[ply % 2])

@@ -56,7 +56,10 @@ def parse_book(content: bytes, geometry: Geometry) -> KnownScores:
         plies, positions, checksum = (read_value(int, header[name], name) for name in ("plies", "positions", "crc32"))
         if not 0 <= positions <= MOST_POSITIONS:
             raise ValueError("impossible number of positions")
-        unpacked = zlib.decompressobj().decompress(rest, 9 * positions + 1)  # no more, whatever the file unfolds to
+        unpacker = zlib.decompressobj()
+        unpacked = unpacker.decompress(rest, 9 * positions + 1)  # no more, whatever the file unfolds to
+        if not unpacker.eof:
+            raise ValueError("cut short, or longer than it says")
     except (ValueError, KeyError, zlib.error) as error:
         raise BookError(f"not an opening book or cut short ({type(error).__name__})") from error
     for name, value in _expected_header(geometry).items():
