@@ -225,40 +225,6 @@ PRESETS: dict[str, TrainConfig] = {
 }
 
 
-_FIRST_PUCT = {
-    "c_init": 1.25,
-    "c_base": 19652.0,
-    "fpu_reduction": 0.25,
-    "root_fpu_reduction": 0.0,
-    "prior_temperature": 1.4,
-}
-RECORDED_LATER: Mapping[str, Any] = {"gate": {"puct": _FIRST_PUCT}, "evaluation": {"puct": _FIRST_PUCT}}
-"""What runs used before their settings recorded it. It never changes, whatever becomes of the defaults."""
-
-
-def completed(settings: Mapping[str, Any], missing: Mapping[str, Any] = RECORDED_LATER) -> dict[str, Any]:
-    """The settings of a run in the form of `to_dict`, with what its version used but did not record."""
-    whole = dict(settings)
-    for name, value in missing.items():
-        if name not in whole:
-            whole[name] = value
-        elif isinstance(value, Mapping) and isinstance(whole[name], Mapping):
-            whole[name] = completed(whole[name], value)
-    return whole
-
-
-def keeping_searches(config: TrainConfig, run: TrainConfig) -> TrainConfig:
-    """``config`` with the searches by which a ``run`` measures strength.
-
-    A preset whose defaults have changed since must not change them unasked.
-    """
-    return dataclasses.replace(
-        config,
-        gate=dataclasses.replace(config.gate, puct=run.gate.puct),
-        evaluation=dataclasses.replace(config.evaluation, puct=run.evaluation.puct),
-    )
-
-
 def to_dict(config: TrainConfig) -> dict[str, Any]:
     """The configuration as nested dictionaries of plain values."""
     return dataclasses.asdict(config)

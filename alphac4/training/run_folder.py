@@ -37,8 +37,9 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.shards import ShardName, parse_shard_name
-from alphac4.training.config import TrainConfig, completed, from_dict, to_dict
+from alphac4.training.config import TrainConfig, from_dict, to_dict
 from alphac4.training.costs import CostJournal, Costs
+from alphac4.training.earlier_runs import completed
 from alphac4.training.reports import IterationReport, read_reports
 from alphac4.training.run_state import RunState, load_state, save_state
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.selfplay.targets import PolicyTarget
-from alphac4.training.config import PRESETS, TrainConfig, from_dict, keeping_searches, load_config
+from alphac4.training.config import PRESETS, TrainConfig, from_dict, load_config
+from alphac4.training.earlier_runs import keeping_searches
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.reports import IterationReport, MatchReport
 from alphac4.training.run_folder import stored_settings
