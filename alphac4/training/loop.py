@@ -1,6 +1,5 @@
 """The run: play, learn, gate, judge, report, commit, repeat; killed at any moment, it goes on where it was."""
 
-import dataclasses
 import logging
 import threading
 from collections.abc import Sequence
@@ -9,19 +8,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tqdm import tqdm
-
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.game.rules import Geometry
 from alphac4.machine import resident_memory_mb
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.replay import window_size
 from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.judging import Judge
-from alphac4.training.learner import Learner, LearningPlan
+from alphac4.training.learner import Learner
 from alphac4.training.learners import make_learner
+from alphac4.training.learning import learn_iteration, steps_of_iteration
 from alphac4.training.matches import Contender, Matches
 from alphac4.training.monitor import Monitor
 from alphac4.training.progress import elo_over_run, find_warnings
@@ -54,11 +51,6 @@ def check_stop(stop: threading.Event) -> None:
     """Raise `Stopped` once somebody has asked for it."""
     if stop.is_set():
         raise Stopped
-
-
-def steps_of_iteration(config: TrainConfig) -> int:
-    """How many gradient steps an iteration takes."""
-    return max(1, round(config.samples * config.learning.passes / config.learning.batch_size))
 
 
 @dataclass(kw_only=True)
@@ -235,33 +227,16 @@ class TrainingLoop:
         return report
 
     def _learn(self, iteration: int) -> LearningReport:
-        """Learn from the replay window, then let go of what has left it for good."""
-        config, replay = self.config.learning, self.folder.replay
-        window = window_size(replay.total, config.window_minimum, config.window_exponent, config.window_slope)
-        steps, schedule = steps_of_iteration(self.config), self.state.schedule
+        """Learn from the replay window."""
+        schedule = self.state.schedule
         assert schedule is not None
-        before, steps_before = self.learner.state(), self.learner.steps
-        with tqdm(total=steps, desc=f"iteration {iteration}: learning", unit="step", disable=None, leave=False) as bar:
+        rng = self.random.generator(iteration, "learning")
+        return learn_iteration(self.learner, self.folder.replay, self.config, schedule, iteration, rng, self._check)
 
-            def on_step() -> None:
-                self.folder.costs.tick()
-                check_stop(self.stop)
-                bar.update()
-
-            plan = LearningPlan(
-                steps=steps,
-                schedule=schedule,
-                window=window,
-                rng=self.random.generator(iteration, "learning"),
-                on_step=on_step,
-            )
-            report = self.learner.learn(replay, plan)
-        replay.drop_old(2 * window)
-        if not self.learner.is_finite():
-            self.learner.restore(before)
-            self.learner.steps = steps_before + steps
-            report = dataclasses.replace(report, went_back=True)
-        return report
+    def _check(self) -> None:
+        """Count the time; raise `Stopped` once somebody has asked for it."""
+        self.folder.costs.tick()
+        check_stop(self.stop)
 
     @property
     def _champion(self) -> Contender:
