@@ -78,6 +78,12 @@ def test_an_endless_search_answers_when_stopped() -> None:
         "setoption name player value missing.safetensors",
         "setoption name nodes value -1",
         "_idle",
+        "go movetime " + "9" * 400,
+        "go nodes " + "9" * 5000,
+        "go nodes 10000001",
+        "go movetime \u0663",
+        "setoption name nodes value " + "1" * 5000,
+        "x" * 100_000,
         "\x00\x01",
     ],
 )
@@ -107,6 +113,56 @@ def test_exact_scores_match_the_known_end() -> None:
     assert scores[0] == "exact"
     assert scores[4] == "18"
     assert len(scores) == 8
+
+
+def test_the_solver_is_stopped_like_a_search() -> None:
+    """A position that takes minutes; the engine hears "stop" meanwhile, and the next question is answered."""
+    talk = Conversation()
+    talk.say("position 71717")
+    talk.engine.handle("exact")
+    assert talk.say("go")[-1] == "error a search is under way; stop it first"
+    assert talk.say("stop") == ["error the solver was stopped"]
+    assert talk.say("position 112233", "exact")[0].split()[4] == "18"
+
+
+def test_bytes_that_are_no_text_are_an_error_line() -> None:
+    """And so is whatever else a pipe may bring; the engine answers on."""
+    talk = subprocess.run(
+        [sys.executable, "-m", "alphac4.cli", "engine", "--player", "uct:10"],
+        input=b"\xff\xfe\x00 \x80\nposition \xc3\x28\nc4i\nquit\n",
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert talk.returncode == 0
+    assert talk.stderr == b""
+    lines = talk.stdout.decode().splitlines()
+    assert [line.split()[0] for line in lines] == ["error", "error", "id", "option", "option", "c4iok"]
+
+
+def test_the_engine_ends_quietly_when_nobody_reads() -> None:
+    """Its reader has gone while it searches; there is no traceback, and no search goes on for ever."""
+    engine = subprocess.Popen(
+        [sys.executable, "-m", "alphac4.cli", "engine", "--player", "uct:100"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert engine.stdin is not None
+        assert engine.stdout is not None
+        assert engine.stderr is not None
+        engine.stdin.write(b"go infinite\n")
+        engine.stdin.flush()
+        assert engine.stdout.readline().startswith(b"info")
+        engine.stdout.close()
+        time.sleep(1)
+        engine.stdin.write(b"isready\n")
+        engine.stdin.flush()
+        assert engine.wait(60) == 0
+        assert engine.stderr.read() == b""
+    finally:
+        engine.kill()
 
 
 def test_two_engines_play_whole_games_through_pipes() -> None:

@@ -13,7 +13,8 @@ from alphac4.play.analysis import Analysis, Analyst
 from alphac4.solver.verdict import exact
 
 DEFAULT_NODES = 600
-ENDLESS = 10_000_000  # simulations of "go infinite"; far beyond what memory holds
+ENDLESS = 10_000_000  # simulations of "go infinite", and the most that may be asked for: memory holds no more
+MOST_MILLISECONDS = 24 * 3600 * 1000
 
 COMMANDS = (
     "c4i                        who this is and its options, ended by c4iok",
@@ -23,7 +24,7 @@ COMMANDS = (
     "position startpos [moves 4 4 5]   or: position 445",
     "go [nodes N] [movetime MS] [infinite]   search; ends with bestmove",
     "stop                       end the search now",
-    "exact                      the solver's score of each column",
+    "exact                      the solver's score of each column; stop ends it",
     "d                          show the board",
     "help                       this list",
     "quit                       leave",
@@ -62,6 +63,7 @@ class Engine:
         self._analyst: Analyst | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        self.abandoned = False  # nobody reads the answers any more
 
     def handle(self, line: str) -> bool:
         """Obey one line; False after ``quit``. Whatever is wrong is answered by a line that begins with "error"."""
@@ -75,7 +77,7 @@ class Engine:
         action = getattr(self, f"_on_{command}", None)
         try:
             if action is None:
-                raise EngineError(f"unknown command {words[0]!r}; help lists the commands")
+                raise EngineError(f"unknown command {words[0][:30]!r}; help lists the commands")
             action(arguments)
         except (ValueError, RuntimeError, OSError) as error:
             self._write(f"error {' '.join(str(error).split())}")
@@ -97,7 +99,12 @@ class Engine:
 
     def _write(self, line: str) -> None:
         with self._write_lock:
-            self._write_line(line)
+            if not self.abandoned:
+                try:
+                    self._write_line(line)
+                except (OSError, ValueError):  # a closed pipe or stream
+                    self.abandoned = True
+                    self._stop.set()
 
     def _idle(self) -> None:
         if self._thread is not None and self._thread.is_alive():
@@ -133,7 +140,7 @@ class Engine:
             self._analyst = Analyst.named(value, geometry=self.geometry)  # so that a bad one is told now
             self.options.player = value
         elif name == "nodes":
-            self.options.nodes = _positive(value, "nodes")
+            self.options.nodes = _positive(value, "nodes", ENDLESS)
         else:
             raise EngineError(f"no option {arguments[1]!r}; there are player and nodes")
 
@@ -157,9 +164,9 @@ class Engine:
         words = iter(arguments)
         for word in words:
             if word == "nodes":
-                nodes = _positive(next(words, ""), "nodes")
+                nodes = _positive(next(words, ""), "nodes", ENDLESS)
             elif word == "movetime":
-                seconds = _positive(next(words, ""), "movetime") / 1000
+                seconds = _positive(next(words, ""), "movetime", MOST_MILLISECONDS) / 1000
             elif word == "infinite":
                 endless = True
             else:
@@ -168,20 +175,28 @@ class Engine:
             nodes = ENDLESS if endless else self.options.nodes
         self._endless = endless
         analyst, position = self._loaded(), self.position
+
+        def search() -> None:
+            budget = Budget(simulations=nodes, seconds=seconds)
+            analysis = analyst.analyze(position, budget, stop=self._stop, on_progress=self._inform)
+            if endless:  # a proven position is known at once, but the answer is due at "stop"
+                self._stop.wait()
+            self._inform(analysis)
+            self._write(f"bestmove {column_name(analysis.best)}")
+
+        self._start(search)
+
+    def _start(self, work: Callable[[], None]) -> None:
+        """Run in a thread of its own; the engine lives on whatever that meets."""
         self._stop.clear()
 
-        def work() -> None:
+        def run() -> None:
             try:
-                budget = Budget(simulations=nodes, seconds=seconds)
-                analysis = analyst.analyze(position, budget, stop=self._stop, on_progress=self._inform)
-                if endless:  # a proven position is known at once, but the answer is due at "stop"
-                    self._stop.wait()
-                self._inform(analysis)
-                self._write(f"bestmove {column_name(analysis.best)}")
-            except Exception as error:  # the engine lives on whatever a search meets
+                work()
+            except Exception as error:
                 self._write(f"error {' '.join(str(error).split())}")
 
-        self._thread = threading.Thread(target=work, name="search", daemon=True)
+        self._thread = threading.Thread(target=run, name="search", daemon=True)
         self._thread.start()
 
     def _inform(self, analysis: Analysis) -> None:
@@ -202,8 +217,18 @@ class Engine:
         self._idle()
         if self.position.outcome() is not None:
             raise EngineError("the game is over in this position")
-        scores = {item.column: str(item.score) for item in exact(self.position)}
-        self._write("exact " + " ".join(scores.get(column, ".") for column in range(self.geometry.columns)))
+        self._endless = False
+        position = self.position
+
+        def solve() -> None:
+            scores = {item.column: str(item.score) for item in exact(position, self._check)}
+            self._write("exact " + " ".join(scores.get(column, ".") for column in range(self.geometry.columns)))
+
+        self._start(solve)
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise EngineError("the solver was stopped")
 
     def _on_d(self, _arguments: list[str]) -> None:
         for line in str(self.position).splitlines():
@@ -214,7 +239,9 @@ class Engine:
             self._write(line)
 
 
-def _positive(text: str, name: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise EngineError(f"{name} needs a positive number, not {text!r}")
+def _positive(text: str, name: str, most: int) -> int:
+    # The length is looked at first: Python refuses numbers of thousands of digits in words of its own.
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+        shown = text if len(text) <= 30 else f"{text[:27]}..."
+        raise EngineError(f"{name} needs a number from 1 to {most}, not {shown!r}")
     return int(text)
