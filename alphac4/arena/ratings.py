@@ -9,6 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from alphac4.ranges import check_finite
+
 Z95 = NormalDist().inv_cdf(0.975)
 NATS_PER_ELO = math.log(10) / 400
 
@@ -139,6 +141,7 @@ class GateRule:
     """Probability of rejecting one of advantage `elo1` (Fishtest: 0.05)."""
 
     def __post_init__(self) -> None:
+        check_finite(self)
         if not 0 < self.threshold < 1:
             raise ValueError(f"threshold must be within 0 and 1, not {self.threshold}")
         if self.elo1 <= self.elo0:

@@ -11,6 +11,7 @@ from alphac4.game.rules import U64_0, U64_1, Geometry
 from alphac4.mcts import random_state
 from alphac4.mcts.selection import PUCT, Selection
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees, backup
+from alphac4.ranges import check_finite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,7 @@ class PuctConfig:
     from its own priors and leaves them as they are."""
 
     def __post_init__(self) -> None:
+        check_finite(self)
         if self.c_init <= 0 or self.c_base <= 0 or self.prior_temperature <= 0:
             raise ValueError("c_init, c_base and prior_temperature must be positive")
 

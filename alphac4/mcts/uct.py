@@ -26,6 +26,7 @@ from alphac4.mcts.tree import (
     proof_value,
     root_visits,
 )
+from alphac4.ranges import check_finite
 
 EVALUATIONS = {"none": NO_EVALUATION, "lines": LINES, "longest": LONGEST, "chains": CHAINS}
 REWARD_SCALES = {"1/0/-1": 1.0, "1/0.5/0": 0.5, "2/1/0": 1.0}
@@ -65,6 +66,7 @@ class UctConfig:
     """Weight of the evaluation as a bias."""
 
     def __post_init__(self) -> None:
+        check_finite(self)
         if self.exploration < 0:
             raise ValueError("exploration must not be negative")
         if self.depth is not None and self.depth < 0:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from alphac4.mcts.puct import PuctConfig
+from alphac4.ranges import check_finite, check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,17 @@ class SelfPlayConfig:
     """Exploration in the tree."""
 
     def __post_init__(self) -> None:
+        check_finite(self)
+        check_ranges(
+            self,
+            games=(1, 1 << 20),
+            device_games=(1, 1 << 24),
+            device_streams=(1, 64),
+            full_simulations=(1, 1_000_000),
+            fast_simulations=(1, 1_000_000),
+            gumbel_actions=(0, 64),
+            opening_plies=(0, 64),
+        )
         games = ("games", "device_games", "device_streams")
         positive = (*games, "full_simulations", "fast_simulations", "noise_concentration", "temperature_halflife")
         for name in positive:

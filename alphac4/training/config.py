@@ -1,7 +1,6 @@
 """Everything that defines a run: presets, files, overrides."""
 
 import dataclasses
-import math
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from alphac4.game.rules import Geometry, make_geometry
 from alphac4.json_files import parse_json, read_value
 from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
+from alphac4.ranges import MOST, MOST_SEED, check_finite, check_ranges
 from alphac4.selfplay.config import SelfPlayConfig
 
 
@@ -70,6 +70,16 @@ class LearningConfig:
     """How fast it grows at first (KataGo: 0.4)."""
 
     def __post_init__(self) -> None:
+        check_finite(self)
+        check_ranges(
+            self,
+            batch_size=(1, 1 << 20),
+            passes=(0, 1000),
+            warmup_steps=(0, MOST),
+            window_minimum=(1, MOST),
+            window_exponent=(0, 10),
+            window_slope=(0, MOST),
+        )
         for name in ("batch_size", "passes", "learning_rate", "window_minimum", "gradient_clip"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
@@ -105,13 +115,16 @@ class GateConfig:
     """Colour-swapped pairs in the matches that close a run."""
 
     def __post_init__(self) -> None:
-        least = {"pairs": 1, "simulations": 1, "classic_simulations": 1, "classic_pairs": 1}
-        least |= {"classic_every": 0, "closing_pairs": 1}
-        for name, number in least.items():
-            if getattr(self, name) < number:
-                raise ValueError(f"{name} must be at least {number}, not {getattr(self, name)}")
-        if any(rollouts < 1 for rollouts in self.classic_rollouts):
-            raise ValueError("classic_rollouts must be at least 1 each")
+        check_ranges(
+            self,
+            pairs=(1, 1_000_000),
+            simulations=(1, 1_000_000),
+            classic_every=(0, MOST),
+            classic_pairs=(1, 1_000_000),
+            classic_simulations=(1, 1_000_000),
+            classic_rollouts=(1, MOST),
+            closing_pairs=(1, 1_000_000),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,11 +141,7 @@ class EvaluationConfig:
     """Exploration in the tree."""
 
     def __post_init__(self) -> None:
-        if self.every < 0:
-            raise ValueError(f"every must not be negative, not {self.every}")
-        for name in ("positions", "simulations"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_ranges(self, every=(0, MOST), positions=(1, MOST), simulations=(1, 1_000_000))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,12 +177,7 @@ class TrainConfig:
     """Errors against exact play."""
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "samples", "keep_checkpoints"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.seed < 0:
-            raise ValueError(f"seed must not be negative, not {self.seed}")
-        _check_finite(dataclasses.asdict(self))
+        check_ranges(self, iterations=(1, MOST), samples=(1, MOST), keep_checkpoints=(1, MOST), seed=(0, MOST_SEED))
         self.board.geometry()
         self.network_config()
 
@@ -185,14 +189,6 @@ class TrainConfig:
             ownership=self.learning.ownership_weight > 0,
             **dataclasses.asdict(self.network),
         )
-
-
-def _check_finite(settings: Mapping[str, Any], prefix: str = "") -> None:
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            _check_finite(value, f"{prefix}{name}.")
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{prefix}{name} must be a finite number, not {value}")
 
 
 PRESETS: dict[str, TrainConfig] = {
