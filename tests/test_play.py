@@ -65,7 +65,14 @@ def test_bad_input_is_one_line_and_changes_nothing() -> None:
         ["8", "dance", "1", "load nowhere.txt", "save", "load 49", "hint x y", "save /proc/none/x"], people(), "1" * 5
     )
     assert game.session.moves == "1" * 6
-    for told in ("'8' is no column", "'dance'", "illegal move 'n'", "save needs", "illegal move '9'", "No such file"):
+    for told in (
+        "'8' is no column",
+        "'dance'",
+        "'nowhere.txt' is no move string",
+        "save needs",
+        "illegal move '9'",
+        "No such file",
+    ):
         assert told in text, told
     _, text = run_game(["1", "5", "hint"], people(), "1" * 6)
     assert "the column is full" in text

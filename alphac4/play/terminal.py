@@ -20,7 +20,7 @@ HELP = """\
   undo, redo      take back your last move with its answer; play it again
   hint            what the network would play
   analysis        show what the network thinks after each move, or stop
-  exact           the solver's verdict on each move (early positions take it seconds)
+  exact           the solver's verdict on each move (early positions take long; Ctrl-C stops it)
   level [N]       show the levels, or play against another: 1 beginner to 8 perfect
   swap            change sides
   moves           the game as a move string
@@ -200,7 +200,7 @@ class TerminalGame:
         if self.show_analysis:
             self.screen.analysis(self._analysis())
         if self.show_exact:
-            self.screen.verdict(position)
+            self._show_verdict()
 
     def _analysis(self) -> Analysis:
         if self._analyst is None:
@@ -265,7 +265,13 @@ class TerminalGame:
 
     def _do_exact(self, _rest: str) -> None:
         self._unfinished()
-        self.screen.verdict(self.session.position)
+        self._show_verdict()
+
+    def _show_verdict(self) -> None:
+        try:
+            self.screen.verdict(self.session.position)
+        except KeyboardInterrupt:  # it may take minutes; the game goes on
+            self.screen.line("\nThe solver was stopped.")
 
     def _do_level(self, rest: str) -> None:
         if not rest:
@@ -287,6 +293,8 @@ class TerminalGame:
     def _do_load(self, rest: str) -> None:
         if Path(rest).is_file():
             self.session.load_file(Path(rest))
+        elif not rest.isdigit() and set(rest.lower()) - set(COLUMN_NAMES[: self.session.geometry.columns]):
+            raise ValueError(f"{rest!r} is no move string such as 4455, and there is no such file")
         else:
             self.session.load(rest)
         self._show()
@@ -308,6 +316,8 @@ class TerminalGame:
 
 def read_line(prompt: str) -> str:
     """Ask on a terminal; in a pipe, read without a prompt."""
+    if sys.stdin is None:  # closed
+        raise EOFError
     if sys.stdin.isatty():
         return input(prompt)
     line = sys.stdin.readline()
