@@ -1,5 +1,7 @@
 """The `alphac4` command."""
 
+import contextlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,6 +9,9 @@ from importlib import import_module
 from typing import Any
 
 from alphac4 import __version__
+
+BAD_INPUT = 2  # exit code
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,30 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand; returns the exit code: 2 for bad input, with one line on stderr."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    name = f"alphac4 {arguments[0]}" if arguments and arguments[0] in COMMANDS else "alphac4"
+    try:
+        try:
+            return _dispatch(arguments)
+        except SystemExit as end:  # a command's --help
+            return end.code if isinstance(end.code, int) else 0
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where a full disk can still be told
+    except (ValueError, RuntimeError) as error:  # bad input: every such error says in one line what is wrong
+        return _refuse(name, str(error))
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        _forget_output()
+        return 0
+    except OSError as error:  # an unwritable folder, a full disk
+        _forget_output()
+        return _refuse(name, f"{error.filename or 'the output'}: {error.strerror or error}")
+    except (OverflowError, MemoryError) as error:
+        return _refuse(name, f"more than this machine can hold: {error or 'no memory is left'}")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: alphac4 COMMAND [options]\n\ncommands:")
         for name, command in COMMANDS.items():
@@ -48,25 +77,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
-        print(f"alphac4: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
-        return 2
+        raise ValueError(f"no command {name!r}; there are {', '.join(COMMANDS)}")
     # Imported here: `alphac4 --help` should not wait for PyTorch.
     module: Any = import_module(f"alphac4.commands.{COMMANDS[name].module}")
     execute: Callable[[Sequence[str]], int] = module.main
-    try:
-        return execute(rest)
-    except (ValueError, RuntimeError) as error:  # bad input: every such error says in one line what is wrong
-        print(f"alphac4 {name}: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        sys.stderr.close()
-        return 0
-    except OSError as error:  # an unwritable folder, a full disk
-        place = f"{error.filename}: " if error.filename else ""
-        print(f"alphac4 {name}: {place}{error.strerror or error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return execute(rest)
+
+
+def _refuse(name: str, message: str) -> int:
+    """Say in one line what is wrong."""
+    print(f"{name}: {' '.join(message.split())}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def _forget_output() -> None:
+    """Let what is still to be written go nowhere, or Python would try again at its end and complain."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # a stream without a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def script(name: str) -> None:

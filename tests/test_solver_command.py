@@ -20,10 +20,10 @@ def test_a_position_is_shown_as_a_table(capsys: pytest.CaptureFixture[str]) -> N
     assert "7 -2 loses in 1 move" in rows
 
 
-def test_a_finished_game_is_shown_as_such(capsys: pytest.CaptureFixture[str]) -> None:
-    """There is nothing to score, but who has won is told."""
-    assert main(["1122334"]) == 0
-    assert "x has won" in capsys.readouterr().out
+def test_a_finished_game_is_refused() -> None:
+    """There is nothing to score; who has won is told."""
+    with pytest.raises(ValueError, match="the game is over: x has won"):
+        main(["1122334"])
 
 
 def test_weak_scores_tell_only_who_wins(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,9 +23,15 @@ from alphac4.arena.specifications import (
     parse_player,
 )
 from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate_players, short_names
+from alphac4.commands.arguments import read_arguments
 from alphac4.compute import Compute, choose
 from alphac4.game.rules import make_geometry
 from alphac4.machine import cores
+from alphac4.outputs import check_output
+from alphac4.ranges import MOST_SEED, check_ranges
+
+MOST_GAMES = 1_000_000  # in a pairing
+MOST_PROCESSES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +65,11 @@ class ArenaOptions:
     json: bool = False
     """Print the result as JSON instead of a table."""
 
+    def __post_init__(self) -> None:
+        check_ranges(
+            self, games=(2, MOST_GAMES), seed=(0, MOST_SEED), processes=(1, MOST_PROCESSES), sprt=(-10_000, 10_000)
+        )
+
 
 DESCRIPTION = f"""\
 Play a round robin and rate the players.
@@ -70,7 +81,7 @@ Games are colour-swapped pairs from a common set of openings. Checkpoints decide
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    options = tyro.cli(ArenaOptions, args=arguments, prog="alphac4 arena", description=DESCRIPTION)
+    options = read_arguments(ArenaOptions, arguments, "arena", description=DESCRIPTION)
     if len(options.players) == 1:
         options = dataclasses.replace(options, players=("best", *options.players))
     return run(options)
@@ -80,6 +91,7 @@ def run(options: ArenaOptions) -> int:
     """Play what is not recorded yet; print the crosstable, and each pairing's score with its interval."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     _check(options)
+    check_output(options.output)
     board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
     geometry = common_geometry(options.players, board)
     compute, backend, processes = _compute(options)
@@ -116,8 +128,6 @@ def _check(options: ArenaOptions) -> None:
         raise ValueError(
             f"--games must be an even number, not {options.games}: every opening is played with both colours"
         )
-    if options.processes is not None and options.processes < 1:
-        raise ValueError(f"--processes must be at least 1, not {options.processes}")
     if options.sprt is not None and options.sprt[0] >= options.sprt[1]:
         raise ValueError(f"--sprt needs ELO0 below ELO1, not {options.sprt[0]:g} and {options.sprt[1]:g}")
 

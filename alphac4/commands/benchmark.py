@@ -13,9 +13,9 @@ from typing import Literal
 
 import numpy as np
 import torch
-import tyro
 from tqdm import tqdm
 
+from alphac4.commands.arguments import read_arguments
 from alphac4.compiled import compiled
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, U64_0, Geometry, has_run, play
@@ -26,6 +26,7 @@ from alphac4.mcts.uct_search import UctSearch
 from alphac4.nn.backends import available_backends
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator, measure_rate
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.ranges import check_ranges
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.blocks import Block, Work
 from alphac4.selfplay.config import SelfPlayConfig
@@ -61,6 +62,19 @@ class BenchmarkOptions:
     json: bool = False
     """Print JSON instead of a table."""
 
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            seconds=(1e-6, 3600),
+            repeats=(1, 1000),
+            channels=(1, 4096),
+            blocks=(0, 256),
+            batches=(1, 65_536),
+            peer_pairs=(1, 10_000),
+            device_games=(1, 1 << 24),
+            device_streams=(1, 64),
+        )
+
 
 @dataclass
 class Table:
@@ -82,7 +96,7 @@ class Table:
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(BenchmarkOptions, args=arguments, prog="alphac4 benchmark"))
+    return run(read_arguments(BenchmarkOptions, arguments, "benchmark"))
 
 
 def run(options: BenchmarkOptions) -> int:

@@ -13,6 +13,7 @@ import tyro
 from tqdm import tqdm
 
 from alphac4.checkpoint import Checkpoint, load_checkpoint
+from alphac4.commands.arguments import read_arguments
 from alphac4.commands.evaluate import parse_budgets
 from alphac4.compute import Compute, choose
 from alphac4.evaluation.accuracy import judge_moves
@@ -21,6 +22,8 @@ from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
 from alphac4.files import append_line, read_lines
 from alphac4.json_files import read_signed_line, read_value
+from alphac4.outputs import check_output
+from alphac4.ranges import MOST, check_ranges
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +52,9 @@ class CurveOptions:
     backend: str = "auto"
     """Inference backend."""
 
+    def __post_init__(self) -> None:
+        check_ranges(self, count=(1, MOST), every=(1, MOST))
+
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
@@ -63,16 +69,16 @@ class CurvePoint:
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(CurveOptions, args=arguments, prog="alphac4 curve"))
+    return run(read_arguments(CurveOptions, arguments, "curve"))
 
 
 def run(options: CurveOptions) -> int:
     """Judge, print, draw."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     check_picture(options.picture)
+    check_output(options.picture)
+    check_output(options.output)
     budgets = parse_budgets(options.simulations)
-    if options.every < 1 or (options.count is not None and options.count < 1):
-        raise ValueError("--every and --count must be at least 1")
     sets: Sequence[PositionSet] = [load_positions(path) for path in options.positions] or packaged_positions()
     sets = [part.head(options.count) if options.count is not None else part for part in sets]
     progress = progress_of(options.run)
@@ -175,7 +181,7 @@ def draw(points: Sequence[CurvePoint], path: Path) -> None:
         across = [row.minutes if against == "minutes" else row.evaluations / 1e6 for row in rows]
         for name in rows[0].errors:
             errors = [100 * row.errors[name] for row in rows]
-            place.plot(across, errors, marker=".", ms=4, lw=1.3, label=name)
+            place.plot(across, errors, marker=".", ms=4, lw=1.3, label=name.replace("$", r"\$"))
         place.set_yscale("symlog", linthresh=0.5, linscale=0.5)  # logarithmic, with room for 0
         place.set_yticks([0, 0.5, 1, 2, 5, 10, 20, 50])
         place.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))

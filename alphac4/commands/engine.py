@@ -4,10 +4,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import tyro
+import numpy as np
 
+from alphac4.arena.networks import find_network
+from alphac4.arena.specifications import MOST_SIMULATIONS, network_budget, parse_searching_player
+from alphac4.commands.arguments import read_arguments
 from alphac4.game.rules import make_geometry
 from alphac4.play.engine import COMMANDS, DEFAULT_NODES, Engine, EngineOptions
+from alphac4.ranges import check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,9 @@ class EngineCommandOptions:
     diagonals: bool = True
     """Whether diagonal rows win."""
 
+    def __post_init__(self) -> None:
+        check_ranges(self, nodes=(1, MOST_SIMULATIONS))
+
 
 _COMMANDS = "\n".join(f"  {line}" for line in COMMANDS)
 DESCRIPTION = f"""\
@@ -39,18 +46,24 @@ Unknown input is answered by a line that begins with "error"."""
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(EngineCommandOptions, args=arguments, prog="alphac4 engine", description=DESCRIPTION))
+    return run(read_arguments(EngineCommandOptions, arguments, "engine", description=DESCRIPTION))
 
 
 def run(options: EngineCommandOptions) -> int:
     """Answer until "quit" or the end of the input."""
-    if options.nodes < 1:
-        raise ValueError(f"--nodes must be at least 1, not {options.nodes}")
     geometry = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
+    network = find_network(options.player)
+    if network is not None:  # a bad player is told now, though it is loaded at the first need
+        network_budget(network, options.player)
+        network.load()
+    else:
+        parse_searching_player(options.player, rng=np.random.default_rng(0), geometry=geometry)
     settings = EngineOptions(player=options.player, nodes=options.nodes)
     engine = Engine(lambda line: print(line, flush=True), settings, geometry)
-    for line in sys.stdin:
-        if not engine.handle(line):
-            return 0
+    for line in sys.stdin.buffer if sys.stdin is not None else ():
+        if not engine.handle(line.decode(errors="replace")) or engine.abandoned:
+            break
     engine.finish()
+    if engine.abandoned:
+        raise BrokenPipeError
     return 0

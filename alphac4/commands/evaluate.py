@@ -9,12 +9,17 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.arena.specifications import SPECIFICATIONS
+from alphac4.arena.specifications import MOST_SIMULATIONS, SPECIFICATIONS
+from alphac4.commands.arguments import read_arguments
 from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
 from alphac4.evaluation.table import as_text
 from alphac4.files import write_atomically
+from alphac4.outputs import check_output
+from alphac4.ranges import MOST, MOST_SEED, check_ranges
+
+MOST_GAMES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +51,11 @@ class EvaluateOptions:
     backend: str = "auto"
     """Inference backend; auto measures all and takes the fastest."""
 
+    def __post_init__(self) -> None:
+        check_ranges(
+            self, count=(1, MOST), games=(0, MOST_GAMES), games_simulations=(0, MOST_SIMULATIONS), seed=(0, MOST_SEED)
+        )
+
 
 DESCRIPTION = f"""\
 Measure a network, or any player, against exact play.
@@ -58,15 +68,13 @@ with exact scores, by the stage of the game and by how far its end is. Players a
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(EvaluateOptions, args=arguments, prog="alphac4 evaluate", description=DESCRIPTION))
+    return run(read_arguments(EvaluateOptions, arguments, "evaluate", description=DESCRIPTION))
 
 
 def run(options: EvaluateOptions) -> int:
     """Measure, then print the tables or JSON."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     sets = choose_sets(options.player, options.positions, options.count)
-    if options.games < 0 or options.games_simulations < 0:
-        raise ValueError("--games and --games-simulations must not be negative")
     measurement = Measurement(
         sets=sets,
         budgets=parse_budgets(options.simulations),
@@ -77,6 +85,8 @@ def run(options: EvaluateOptions) -> int:
     )
     if options.picture is not None:
         check_picture(options.picture)
+    check_output(options.picture)
+    check_output(Path(options.json) if options.json not in (None, "-") else None)
     report = measure_strength(options.player, measurement, options.reference)
     if options.json is not None and options.json != "-":
         write_atomically(Path(options.json), report.to_json().encode())
@@ -91,4 +101,7 @@ def parse_budgets(text: str) -> list[int]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words or not all(word.isdecimal() for word in words):
         raise ValueError(f"--simulations takes numbers such as 0,100,600, not {text!r}")
-    return sorted({int(word) for word in words})
+    budgets = sorted({int(word) for word in words if len(word) < 20})
+    if len(budgets) < len(set(words)) or budgets[-1] > MOST_SIMULATIONS:
+        raise ValueError(f"--simulations takes numbers up to {MOST_SIMULATIONS:,}, not {text[:60]!r}")
+    return budgets

@@ -10,8 +10,10 @@ from typing import Annotated
 import tyro
 
 from alphac4.checkpoint import load_checkpoint
+from alphac4.commands.arguments import read_arguments
 from alphac4.export.kaggle import export_kaggle
 from alphac4.export.onnx import export_onnx
+from alphac4.outputs import check_output
 from alphac4.play.web.static_page import export_page
 
 _log = logging.getLogger(__name__)
@@ -35,7 +37,7 @@ class ExportOptions:
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(ExportOptions, args=arguments, prog="alphac4 export"))
+    return run(read_arguments(ExportOptions, arguments, "export"))
 
 
 def run(options: ExportOptions) -> int:
@@ -43,6 +45,8 @@ def run(options: ExportOptions) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     if options.kaggle is options.onnx is options.web is None:
         raise ValueError("nothing to do: say what to write: --kaggle main.py, --onnx network.onnx or --web page")
+    check_output(options.kaggle)
+    check_output(options.onnx)
     checkpoint = load_checkpoint(options.checkpoint)
     if options.kaggle is not None:
         export_kaggle(checkpoint, options.kaggle)

@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import tyro
 
 from alphac4.arena.networks import find_network
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player
+from alphac4.arena.specifications import MOST_SIMULATIONS, SPECIFICATIONS, common_geometry, parse_player
+from alphac4.commands.arguments import read_arguments
 from alphac4.game.rules import make_geometry
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, find_level, level_player
 from alphac4.play.session import Session
 from alphac4.play.terminal import Screen, Side, TerminalGame, read_line
-from alphac4.play.web.server import serve
+from alphac4.play.web.server import MOST_PORT, serve
+from alphac4.ranges import MOST_SEED, check_ranges
 
 HUMAN = "human"
 
@@ -66,6 +67,9 @@ class PlayOptions:
     diagonals: bool = True
     """Whether diagonal rows win."""
 
+    def __post_init__(self) -> None:
+        check_ranges(self, simulations=(1, MOST_SIMULATIONS), seed=(0, MOST_SEED), port=(0, MOST_PORT))
+
 
 _LEVELS = "\n".join(f"  {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
 DESCRIPTION = f"""\
@@ -82,13 +86,11 @@ Players are written
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(PlayOptions, args=arguments, prog="alphac4 play", description=DESCRIPTION))
+    return run(read_arguments(PlayOptions, arguments, "play", description=DESCRIPTION))
 
 
 def run(options: PlayOptions) -> int:
     """Play until the input ends."""
-    if options.simulations < 1:
-        raise ValueError(f"--simulations must be at least 1, not {options.simulations}")
     if options.web:
         serve(
             options.network,

@@ -11,8 +11,11 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
+from alphac4.commands.arguments import read_arguments
 from alphac4.evaluation.generation import random_positions, sampled_positions, write_set
 from alphac4.evaluation.positions import PUBLIC_NAMES, SETS, SUFFIX
+from alphac4.outputs import check_folder
+from alphac4.ranges import MOST, MOST_SEED, check_ranges
 from alphac4.solver import Solver
 
 
@@ -37,17 +40,18 @@ class PositionsOptions:
     seed: int = 0
     """Fixes the positions."""
 
+    def __post_init__(self) -> None:
+        check_ranges(self, count=(1, MOST), seed=(0, MOST_SEED))
+
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(PositionsOptions, args=arguments, prog="alphac4 positions"))
+    return run(read_arguments(PositionsOptions, arguments, "positions"))
 
 
 def run(options: PositionsOptions) -> int:
     """Write the files, the quickest first."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    if options.count < 1:
-        raise ValueError(f"--count must be at least 1, not {options.count}")
     unknown = [name for name in options.sets if name not in SETS]
     if unknown:
         raise ValueError(f"no set {unknown[0]!r}; there are {', '.join(SETS)}")
@@ -55,6 +59,7 @@ def run(options: PositionsOptions) -> int:
     missing = [name for name in options.sets if sources and name not in sources]
     if missing:
         raise ValueError(f"--sample has no file for {', '.join(missing)}: name those wanted by --sets")
+    check_folder(options.folder)
     solver = Solver()
     for name in sorted(options.sets, key=SETS.index, reverse=True):
         rng = np.random.default_rng([options.seed, SETS.index(name)])

@@ -13,10 +13,13 @@ from tqdm import tqdm
 
 from alphac4.arena.networks import network_file
 from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player
+from alphac4.commands.arguments import read_arguments
 from alphac4.compute import choose
 from alphac4.evaluation.answers import BATCH
 from alphac4.evaluation.proof import CONTINUES, DRAWS, ERRS, LOSES, PROVEN, WINS, MoveRecord, PlyReport, walk_games
 from alphac4.game import Position
+from alphac4.outputs import check_output
+from alphac4.ranges import MOST_SEED, check_ranges
 from alphac4.solver import Solver
 
 SHOWN_ERRORS = 10
@@ -43,6 +46,9 @@ class ProveOptions:
     backend: str = "auto"
     """Inference backend; auto measures all and takes the fastest."""
 
+    def __post_init__(self) -> None:
+        check_ranges(self, plies=(0, 64), seed=(0, MOST_SEED))
+
 
 DESCRIPTION = f"""\
 Walk every game that any opponent can play against a player, and judge each of the player's moves by the exact solver.
@@ -59,7 +65,7 @@ HEADINGS = ("stones", "positions", "won", "proven won", "drawn", "lost", "go on"
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(ProveOptions, args=arguments, prog="alphac4 prove", description=DESCRIPTION))
+    return run(read_arguments(ProveOptions, arguments, "prove", description=DESCRIPTION))
 
 
 def run(options: ProveOptions) -> int:
@@ -68,6 +74,7 @@ def run(options: ProveOptions) -> int:
     start = Position.from_moves(options.start, geometry)
     if start.outcome() is not None:
         raise ValueError(f"--start {options.start}: the game is over")
+    check_output(options.record)
     plies = geometry.cells if options.plies is None else options.plies
     if plies < start.plies:
         raise ValueError(f"--plies {plies}: the start has {start.plies} stones already")

@@ -10,11 +10,14 @@ import numpy as np
 import tyro
 
 from alphac4.arena.specifications import common_geometry, parse_searching_player
+from alphac4.commands.arguments import read_arguments
 from alphac4.files import write_atomically
 from alphac4.game import Position
 from alphac4.game.rules import make_geometry
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.report import describe_search
+from alphac4.outputs import check_output
+from alphac4.ranges import MOST_SEED, check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,16 +48,20 @@ class SearchOptions:
     diagonals: bool = True
     """Whether diagonal rows win."""
 
+    def __post_init__(self) -> None:
+        check_ranges(self, depth=(0, 64), width=(1, 64), seed=(0, MOST_SEED))
+
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(SearchOptions, args=arguments, prog="alphac4 search"))
+    return run(read_arguments(SearchOptions, arguments, "search"))
 
 
 def run(options: SearchOptions) -> int:
     """Search, print, draw."""
     board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
     geometry = common_geometry((options.player,), board)
+    check_output(options.svg)
     position = Position.from_moves(options.moves, geometry)
     player = parse_searching_player(options.player, rng=np.random.default_rng(options.seed), geometry=geometry)
     result = player.search([position])

@@ -13,10 +13,13 @@ import tyro
 from tqdm import tqdm
 
 from alphac4.checkpoint import load_checkpoint
+from alphac4.commands.arguments import read_arguments
 from alphac4.compute import choose
 from alphac4.files import append_line
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.outputs import check_folder
+from alphac4.ranges import MOST, MOST_SEED, check_ranges
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Replay
@@ -43,17 +46,19 @@ class SelfPlayOptions:
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
     """Search and exploration."""
 
+    def __post_init__(self) -> None:
+        check_ranges(self, samples=(1, MOST), seed=(0, MOST_SEED))
+
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(SelfPlayOptions, args=arguments, prog="alphac4 selfplay"))
+    return run(read_arguments(SelfPlayOptions, arguments, "selfplay"))
 
 
 def run(options: SelfPlayOptions) -> int:
     """Play, record, print the figures."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    if options.samples < 1:
-        raise ValueError(f"samples must be at least 1, not {options.samples}")
+    check_folder(options.output)
     if options.checkpoint is not None:
         checkpoint = load_checkpoint(options.checkpoint)
         network, geometry = checkpoint.network, checkpoint.geometry

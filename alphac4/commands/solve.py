@@ -9,8 +9,11 @@ from typing import Annotated
 
 import tyro
 
+from alphac4.commands.arguments import read_arguments
 from alphac4.game.position import IllegalMove, Position, column_name
 from alphac4.game.rules import Geometry, make_geometry
+from alphac4.outputs import check_output
+from alphac4.ranges import check_ranges
 from alphac4.solver.book import book_name
 from alphac4.solver.book_builder import build_book
 from alphac4.solver.exact import no_known_scores
@@ -56,17 +59,18 @@ class SolveOptions:
     diagonals: bool = True
     """Whether diagonal rows win."""
 
+    def __post_init__(self) -> None:
+        check_ranges(self, table_bits=(10, 34), book_plies=(0, 12))
+
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(SolveOptions, args=arguments, prog="alphac4 solve"))
+    return run(read_arguments(SolveOptions, arguments, "solve"))
 
 
 def run(options: SolveOptions) -> int:
     """Score one position, many, or build a book; 2 if a line of the input could not be read."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    if not 10 <= options.table_bits <= 34:
-        raise ValueError(f"--table-bits must lie between 10 and 34, not {options.table_bits}")
     geometry = make_geometry(options.rows, options.width, options.run_length, options.diagonals)
     if options.build_book:
         return _build(options, geometry)
@@ -74,19 +78,18 @@ def run(options: SolveOptions) -> int:
     solver = Solver(geometry, table_bits=options.table_bits, book=book)
     if options.batch:
         return _solve_lines(options, solver)
-    print(report(solver, Position.from_moves(options.moves, geometry), weak=options.weak))
+    position = Position.from_moves(options.moves, geometry)
+    outcome = position.outcome()
+    if outcome is not None:
+        ended = "a draw" if outcome == 0 else f"{'ox'[not position.first_to_move]} has won"
+        raise ValueError(f"{options.moves}: there is nothing to solve, the game is over: {ended}")
+    print(report(solver, position, weak=options.weak))
     return 0
 
 
 def report(solver: Solver, position: Position, *, weak: bool) -> str:
-    """The board, who is to move, and each column's score with its meaning."""
+    """The board of an unfinished game, who is to move, and each column's score with its meaning."""
     lines = [str(position), ""]
-    outcome = position.outcome()
-    if outcome is not None:
-        lines.append(
-            "The game is over: " + ("a draw." if outcome == 0 else f"{'ox'[not position.first_to_move]} has won.")
-        )
-        return "\n".join(lines)
     scores = solver.analyze_outcome(position) if weak else solver.analyze(position)
     best = best_columns(scores)
     lines += [f"{'x' if position.first_to_move else 'o'} to move", "", "column  score  with best play"]
@@ -133,9 +136,8 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
 
 
 def _build(options: SolveOptions, geometry: Geometry) -> int:
-    if options.book_plies < 0:
-        raise ValueError(f"--book-plies must not be negative, but is {options.book_plies}")
     path = options.output or Path(book_name(geometry))
+    check_output(path)
     book = build_book(geometry, options.book_plies, path, table_bits=options.table_bits)
     _log.info("%s: %d positions with up to %d stones", path, len(book.keys), book.plies)
     return 0

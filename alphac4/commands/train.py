@@ -13,7 +13,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.training.config import PRESETS, TrainConfig
+from alphac4.commands.arguments import read_arguments
+from alphac4.outputs import check_folder
+from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Stopped
 from alphac4.training.session import find_config, train
 
@@ -43,18 +45,19 @@ def main(arguments: Sequence[str]) -> int:
 def parse(arguments: Sequence[str]) -> TrainOptions:
     """The options, with the preset's and the file's settings, or the run's own, as defaults of the others."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--run", type=Path, default=TrainOptions.run)
-    first.add_argument("--preset", choices=list(PRESETS))
-    first.add_argument("--settings", type=Path)
+    first.add_argument("--run", type=Path, nargs="?", default=TrainOptions.run)
+    first.add_argument("--preset", nargs="?")
+    first.add_argument("--settings", type=Path, nargs="?")
     chosen, _ = first.parse_known_args(arguments)
-    config = find_config(chosen.run, chosen.preset, chosen.settings, TrainOptions.preset)
+    config = find_config(chosen.run or TrainOptions.run, chosen.preset, chosen.settings, TrainOptions.preset)
     default = TrainOptions(preset=chosen.preset or TrainOptions.preset, settings=chosen.settings, config=config)
-    return tyro.cli(TrainOptions, default=default, args=arguments, prog="alphac4 train")
+    return read_arguments(TrainOptions, arguments, "train", default=default)
 
 
 def run(options: TrainOptions) -> int:
     """Train until done or interrupted; 0 when done, 130 after Ctrl-C."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    check_folder(options.run)
     stop = threading.Event()
 
     def on_interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,7 @@ def save_picture(report: StrengthReport, path: Path) -> None:
 
 def draw(report: StrengthReport) -> Figure:
     """Move errors of every subject by set and budget, calibration, and the plies of slips where games were played."""
+    report = replace(report, subjects=[replace(s, name=_literal(s.name)) for s in report.subjects])
     played = [subject for subject in report.subjects if subject.games is not None]
     valued = [subject for subject in report.subjects if any(budget.sets[ALL].value for budget in subject.budgets)]
     panels = len(report.sets) + bool(valued) + bool(played)
@@ -49,7 +51,7 @@ def draw(report: StrengthReport) -> Figure:
     colours = _colours(report)
     for part, axes in zip(report.sets, all_axes, strict=False):
         _draw_errors(axes, report, part.name, colours)
-        axes.set_title(f"{part.name} ({part.positions} positions)", fontsize=10)
+        axes.set_title(f"{_literal(part.name)} ({part.positions} positions)", fontsize=10)
     for axes in all_axes[: len(report.sets) : columns]:
         axes.set_ylabel("moves that err, % (square-root scale)", fontsize=8)
     rest = all_axes[len(report.sets) :]
@@ -62,6 +64,11 @@ def draw(report: StrengthReport) -> Figure:
     figure.legend([shown[name] for name in names], names, loc="outside lower center", ncols=4, fontsize=9)
     figure.suptitle(f"{report.subjects[0].name} against exact play (95 % intervals)", fontsize=12)
     return figure
+
+
+def _literal(name: str) -> str:
+    """A name as matplotlib shows it unchanged: it takes what stands between dollars for a formula."""
+    return name.replace("$", r"\$")
 
 
 def _colours(report: StrengthReport) -> dict[str, str]:

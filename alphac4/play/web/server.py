@@ -31,11 +31,9 @@ def serve(
 
     Raises:
         RuntimeError: if the extra is not installed.
-        ValueError: if there is no such network or port.
+        ValueError: if there is no such network.
         OSError: naming the address, if it cannot be listened on.
     """
-    if not 0 <= port <= MOST_PORT:
-        raise ValueError(f"--port must lie between 0 and {MOST_PORT}, not {port}")
     try:
         from alphac4.play.web.access import is_loopback, rules_for
         from alphac4.play.web.app import WebApplication
