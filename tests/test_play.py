@@ -110,7 +110,7 @@ def test_levels_can_be_changed_in_the_game() -> None:
     assert "8 perfect" in text
     assert "beginner" in text
     assert "no level 'nobody'" in text
-    assert game.sides[0].player is not None or game.sides[1].player is not None
+    assert [side.name for side in game.sides] == ["you", "fast, beginner"]
 
 
 def test_games_are_saved_and_loaded(tmp_path: Path) -> None:

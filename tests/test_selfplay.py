@@ -79,12 +79,19 @@ def test_policy_targets_are_distributions_over_legal_moves(config: SelfPlayConfi
 
 
 def test_proven_values_are_the_truth_near_the_end() -> None:
-    """The last recorded move of a won game wins at once: value 1 and all policy on winning columns."""
-    for block in play_blocks(SMALL)[0]:
-        last = block.samples.plies_left == 1
-        won = last & (block.samples.outcome == 1)
-        assert won.any()
-        assert (block.samples.value[won] == 1.0).all()
+    """The last recorded move of a won game wins at once: value 1 and all policy on columns that win by the rules."""
+    for config in (SMALL, CONFIGS[2]):
+        for block in play_blocks(config)[0]:
+            samples = block.samples
+            won = (samples.plies_left == 1) & (samples.outcome == 1)
+            assert won.any()
+            assert (samples.value[won] == 1.0).all()
+            learned = np.flatnonzero(won & samples.full)
+            assert len(learned) > 0
+            for index in learned:
+                position = Position(samples.own[index], samples.occupied[index], moves=None)
+                wins = [c for c in position.legal_columns() if position.play(c).outcome() == Outcome.LOSS]
+                assert samples.policy[index, wins].sum() == pytest.approx(1.0, abs=2e-3)
 
 
 def test_one_seed_gives_the_same_games_whatever_the_threads_do() -> None:

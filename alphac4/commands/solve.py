@@ -116,7 +116,7 @@ def _meaning(position: Position, score: int, *, weak: bool) -> str:
 def _solve_lines(options: SolveOptions, solver: Solver) -> int:
     """Answer line by line; a bad line is reported with its number and the rest goes on."""
     code = 0
-    for number, line in enumerate(sys.stdin, start=1):
+    for number, line in enumerate(sys.stdin or (), start=1):  # None if it is closed
         moves = line.strip()
         if not moves:
             continue
