@@ -159,7 +159,7 @@ def test_a_set_without_decisive_positions_has_no_rate(
         (["random", "--simulations", "0,many"], "--simulations takes numbers such as 0,100,600, not '0,many'"),
         (["random", "--simulations", ","], "--simulations takes numbers"),
         (["random", "--count", "0"], "count must be at least 1, not 0"),
-        (["random", "--games", "-2"], "must not be negative"),
+        (["random", "--games", "-2"], "--games must be at least 0"),
         (["random", "--positions", "absent.columns"], "absent.columns: no such file"),
         (["random", "--count", "2", "--picture", "report.txt"], "report.txt: a picture's name must end in .png"),
         (["random", "--reference", "go"], "unknown player 'go'"),

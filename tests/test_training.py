@@ -339,15 +339,14 @@ def test_the_command_line_explains_itself_and_refuses_the_unknown(capsys: pytest
     assert main(["arena", "random", "nobody"]) == 2
     assert "unknown player 'nobody'" in capsys.readouterr().err
     assert main(["arena"]) == 2
-    with pytest.raises(SystemExit) as refused:
-        main(["train", "--learning.batch-sise", "3"])
-    assert refused.value.code == 2
+    capsys.readouterr()
+    assert main(["train", "--learning.batch-sise", "3"]) == 2
+    assert "no option --learning.batch-sise; is it --learning.batch-size" in capsys.readouterr().err
 
 
 def test_help_gives_meaning_and_the_papers_value(capsys: pytest.CaptureFixture[str]) -> None:
     """For every parameter of the run."""
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
+    assert main(["train", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "--selfplay.puct.c-init" in text
     assert "AlphaZero" in text

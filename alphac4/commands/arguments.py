@@ -49,17 +49,21 @@ def read_arguments(
     settings: dict[str, Any] = {"prog": f"alphac4 {command}", "description": description}
     if default is not None:
         settings["default"] = default
+    refusal = ""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(sys.stdout or io.StringIO()):
         try:
             options: Options = tyro.cli(kind, args=arguments, **settings)
         except SystemExit as error:
             if error.code in (0, None):  # its help has been asked for
                 raise
+        except ValueError as error:  # tyro does not look at all that a dataclass refuses
+            refusal = str(error)
         else:
             return options
-    box = written_by(lambda: tyro.cli(kind, args=arguments, **settings))
-    page = written_by(lambda: tyro.cli(kind, args=["--help"], **settings))
-    raise UsageError(explain(box, arguments, metavars(page)))
+    known = metavars(written_by(lambda: tyro.cli(kind, args=["--help"], **settings)))
+    if refusal:
+        raise UsageError(_name_option(refusal, known))
+    raise UsageError(explain(written_by(lambda: tyro.cli(kind, args=arguments, **settings)), arguments, known))
 
 
 class _Page(io.StringIO):
@@ -95,7 +99,18 @@ def explain(box: str, arguments: Sequence[str], known: dict[str, str]) -> str:
         return f"{found[1]} takes {_in_words(known.get(found[1], ''))}, not {given}"
     if found := re.match(r"Missing from [^:]*: (\S+)\s*(.*?)\s*\(required\)", text):
         return f"{found[1]} is missing: {found[2].rstrip('.')}"
-    return re.sub(r"^Error parsing [\w.-]+: ", "", text)
+    return _name_option(text, known)
+
+
+def _name_option(text: str, known: dict[str, str]) -> str:
+    """What a dataclass says of one of its fields, with the name of the field's option in place of the field's."""
+    found = re.match(r"(?:Error parsing (\S*?): )?(\w+) (must .*)", text)
+    if not found:
+        return re.sub(r"^Error parsing \S+: ", "", text)
+    group, field, rest = (found[1] or "").rpartition(".")[2], found[2].replace("_", "-"), found[3]
+    options = [option for option in (f"--{group}.{field}", f"--{field}") if option in known]
+    options = options or [option for option in known if option.endswith(f".{field}")]
+    return f"{options[0] if options else found[2]} {rest}"
 
 
 def _explain_unknown(arguments: Sequence[str], known: dict[str, str], text: str) -> str:
