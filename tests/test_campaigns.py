@@ -20,6 +20,9 @@ ROOT = Path(__file__).parent.parent
         ("soak", "--iterations", "60"),
         ("matches", "--count", "2000"),
         ("mutations", "--count", "1200"),
+        ("page", "--count", "200", "--parallel", "40"),
+        ("engine", "--count", "500"),
+        ("arguments", "--count", "150", "--processes", "2"),
     ],
     ids=lambda command: command[0],
 )

@@ -4,8 +4,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from campaigns import arguments as campaign
-from campaigns import engine as engine_campaign
 
 from alphac4.cli import COMMANDS, main
 from alphac4.mcts.puct import PuctConfig
@@ -132,15 +130,3 @@ def test_places_that_cannot_be_written_are_told_beforehand(tmp_path: Path) -> No
     check_output(Path(os.devnull))
     assert (tmp_path / "file").read_text() == "kept"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-@pytest.mark.slow
-def test_the_short_campaign_of_arguments_is_refused_line_by_line() -> None:
-    """A hundred and fifty lines over all commands."""
-    assert campaign.run(lines=150, processes=2, seed=1).total() >= 150
-
-
-@pytest.mark.slow
-def test_the_short_campaign_of_engine_lines_is_answered() -> None:
-    """Five hundred lines through a pipe."""
-    assert engine_campaign.run(lines=500, seed=1)["lines"] >= 500

@@ -202,9 +202,3 @@ def test_where_others_can_connect_the_link_has_a_token() -> None:
         finally:
             server.kill()
             server.wait()
-
-
-@pytest.mark.slow
-def test_the_short_campaign_breaks_nothing() -> None:
-    """Two hundred visitors of every kind, forty at a time."""
-    assert page.run(200, 40, seed=1).total() >= 200

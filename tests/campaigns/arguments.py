@@ -1,6 +1,6 @@
 """Gives every command thousands of arguments that cannot be right.
 
-    python tests/campaigns/arguments.py --lines 5000 --processes 20
+``PYTHONPATH=tests python -m campaigns.arguments --count 5000 --processes 20``
 
 Each must be refused with exit code 2 and one line on the standard error that begins with the command's name: no
 traceback, nothing on the standard output, and nothing begun. Most run in this process, some in one of their own.
@@ -197,14 +197,18 @@ def run(lines: int, processes: int, seed: int) -> Counter[str]:
 def run_from_command_line() -> None:
     """Give lines as the options say, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", type=int, default=5_000)
+    parser.add_argument("--count", type=int, default=5_000, help="command lines")
     parser.add_argument("--processes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     started = time.perf_counter()
-    for kind, count in run(options.lines, options.processes, options.seed).most_common():
-        print(f"{count:7,} {kind}")
-    print(f"{options.lines:7,} in {time.perf_counter() - started:.0f} s; every one refused in one line")
+    seen = run(options.count, options.processes, options.seed)
+    own = seen.pop("of them in processes of their own", 0)
+    seconds = time.perf_counter() - started
+    print(
+        f"{options.count:,} command lines in {seconds:.0f} s, {own} of them in processes of their "
+        f"own: each refused in one line ({', '.join(f'{count:,} {kind}' for kind, count in seen.most_common())})"
+    )
 
 
 if __name__ == "__main__":

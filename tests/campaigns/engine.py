@@ -1,6 +1,6 @@
 """Talks to the engine in thousands of lines: valid, mutated and random ones, as bytes through a pipe.
 
-    python tests/campaigns/engine.py --lines 10000
+``PYTHONPATH=tests python -m campaigns.engine --count 10000``
 
 Every line that the engine writes must be one of the protocol's, every "go" must be answered by one "bestmove" that the
 rules allow or by one error, and after each batch "isready" by "readyok". At the end it must have written nothing to its
@@ -148,13 +148,15 @@ def run(lines: int, seed: int) -> Counter[str]:
 def main() -> None:
     """Talk as the options say, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", type=int, default=10_000)
+    parser.add_argument("--count", type=int, default=10_000, help="lines")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     started = time.perf_counter()
-    for kind, count in run(options.lines, options.seed).most_common():
-        print(f"{count:7,} {kind}")
-    print(f"in {time.perf_counter() - started:.0f} s; every line answered as the protocol says")
+    said = run(options.count, options.seed)
+    print(
+        f"{said['lines']:,} lines in {time.perf_counter() - started:.0f} s: {said['answered by error']:,} errors, "
+        f"{said['answered by bestmove']:,} moves; every line answered as the protocol says"
+    )
 
 
 if __name__ == "__main__":

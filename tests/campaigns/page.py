@@ -1,6 +1,6 @@
 """Attacks the page's server with visitors of every kind, hundreds at a time.
 
-    python tests/campaigns/page.py --requests 20000 --parallel 500
+``PYTHONPATH=tests python -m campaigns.page --count 20000 --parallel 500``
 
 Each visitor must get a proper answer in time: the right status, one line of JSON for whatever is wrong, a last line
 for each stream. Afterwards the server must have written nothing to its standard error, hold no connection, answer a
@@ -343,15 +343,18 @@ def run(requests: int, parallel: int, seed: int) -> Counter[str]:
 def main() -> None:
     """Attack as the options say, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--count", type=int, default=20_000, help="requests")
     parser.add_argument("--parallel", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     started = time.perf_counter()
-    seen = run(options.requests, options.parallel, options.seed)
-    for kind, count in seen.most_common():
-        print(f"{count:7,} {kind.replace('_', ' ')}")
-    print(f"{options.requests:7,} in {time.perf_counter() - started:.0f} s; none hung, none broke anything")
+    seen = run(options.count, options.parallel, options.seed)
+    busy = seen["told that the server is busy"]
+    print(
+        f"{options.count:,} requests, {options.parallel} at a time, in {time.perf_counter() - started:.0f} s: "
+        f"{seen['stalls']:,} stalled, {seen['leaves_early']:,} left early, {busy:,} were told that the server is busy; "
+        "none hung, and nothing broke"
+    )
 
 
 if __name__ == "__main__":
