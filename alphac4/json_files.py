@@ -87,13 +87,13 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         if value not in inner:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, inner))}, not {value!r}")
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, inner))}, not {value!r:.80}")
         return value
     if origin in (list, tuple):
         return _read_sequence(origin, inner, value, name)
     if origin is dict:
         if not isinstance(value, dict):
-            raise ValueError(f"{name} must be an object, not {value!r}")
+            raise ValueError(f"{name} must be an object, not {value!r:.80}")
         return {key: read_value(inner[1], item, f"{name}.{key}") for key, item in value.items()}
     if origin in (typing.Union, types.UnionType):
         return None if value is None else read_value(next(t for t in inner if t is not types.NoneType), value, name)
@@ -111,7 +111,7 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
 
 def _read_sequence(origin: type, inner: tuple[Any, ...], value: Any, name: str) -> Any:
     if not isinstance(value, list | tuple):
-        raise ValueError(f"{name} must be a list, not {value!r}")
+        raise ValueError(f"{name} must be a list, not {value!r:.80}")
     if origin is tuple and inner[-1] is not Ellipsis:
         if len(value) != len(inner):
             raise ValueError(f"{name} must have {len(inner)} items, not {len(value)}")
@@ -122,7 +122,7 @@ def _read_sequence(origin: type, inner: tuple[Any, ...], value: Any, name: str) 
 def _read_dataclass(record: type, value: Any, name: str) -> Any:
     prefix = f"{name}." if name else ""
     if not isinstance(value, Mapping):
-        raise ValueError(f"{name or record.__name__} must be an object, not {value!r}")
+        raise ValueError(f"{name or record.__name__} must be an object, not {value!r:.80}")
     hints = typing.get_type_hints(record)
     fields = {item.name: item for item in dataclasses.fields(record)}
     if unknown := [key for key in value if key not in fields]:

@@ -44,7 +44,7 @@ class TournamentRecord:
         for name in [*wanted, *(name for name in found if name not in wanted)]:
             if wanted.get(name) != found.get(name):
                 raise TournamentError(
-                    f"{path} holds a tournament with {name} {json.dumps(found.get(name))}, not "
+                    f"{path} holds a tournament with {name} {json.dumps(found.get(name)):.200}, not "
                     f"{json.dumps(wanted.get(name))}: choose another file"
                 )
         for number, line in enumerate(read_lines(path)[1:], start=2):

@@ -77,7 +77,7 @@ class MoveRecord:
         except ValueError as error:
             raise ValueError(f"{path}: holds no record of moves, or its first line is damaged: {error}") from error
         if found != header:
-            raise ValueError(f"{path}: holds another walk, {json.dumps(found)}")
+            raise ValueError(f"{path}: holds another walk, {json.dumps(found):.300}")
         for number, line in enumerate(lines[1:], start=2):
             if not line.strip():
                 continue

@@ -54,23 +54,31 @@ class Monitor:
         self._history = list(history)
         self._broken = False
         self._next_pictures = 0.0
+        self._hook_before = threading.excepthook
+        threading.excepthook = self._on_thread_error
+        self._writer: Any = None
+        try:
+            self._open(folder, settings)
+        except OSError as error:
+            self._tell(error)
+
+    def _open(self, folder: Path, settings: Mapping[str, Any]) -> None:
         next_step = self._history[-1].iteration + 1 if self._history else 0
-        self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
         if not self._history:
             self._writer.add_custom_scalars(LAYOUT)
             rows = [f"| {name} | {value} |" for name, value in flatten(settings).items()]
             self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
 
     def __enter__(self) -> Self:
-        self._hook_before = threading.excepthook
-        threading.excepthook = self._on_thread_error
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._writer.close()
+            if self._writer is not None:
+                self._writer.close()
         except OSError as full:
             self._tell(full)
         threading.excepthook = self._hook_before
