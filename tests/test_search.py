@@ -133,7 +133,7 @@ def evaluated_root(rng: np.random.Generator, logits: list[float], moves: str = "
     trees = make_trees(1, 50, STANDARD, rng)
     position = Position.from_moves(moves)
     plant(STANDARD, trees, 0, position.own, position.occupied)
-    expand(trees, 0, np.array(logits, np.float32), np.array([0.3, 0.4, 0.3], np.float32), selection)
+    expand(STANDARD, trees, 0, np.array(logits, np.float32), np.array([0.3, 0.4, 0.3], np.float32), selection)
     return trees, selection
 
 

@@ -276,3 +276,37 @@ def test_mirrored_training_positions_have_mirrored_policies(rng: np.random.Gener
             assert policy[6] == pytest.approx(0.7, abs=1e-3)
             np.testing.assert_array_equal(planes, plain[..., ::-1])
     assert 10 < mirrored < 54
+
+
+class OddEvaluator:
+    """Different answers for every position, the same ones whenever it is asked; counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+
+    def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Answers drawn from a hash of the planes."""
+        self.asked += [row.tobytes() for row in planes]
+        weights = np.random.default_rng(5).normal(size=(planes[0].size, 10))
+        logits = np.sin(planes.reshape(len(planes), -1) @ weights).astype(np.float32)
+        wdl = np.exp(logits[:, 7:])
+        return logits[:, :7], wdl / wdl.sum(axis=1, keepdims=True)
+
+
+def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
+    """One slot plays the same games with and without a cache, and hardly ever asks for a position twice."""
+    records, asked = [], []
+    for entries in (0, 64, 2**16):
+        evaluator = OddEvaluator()
+        config = SelfPlayConfig(full_simulations=24, fast_simulations=6, evaluation_cache=entries)
+        actor = Actor(STANDARD, config, evaluator, 1, np.random.default_rng(3))
+        blocks = list(actor.play(300, lambda: False))
+        records.append("/".join(move_string(b.games, row) for b in blocks for row in range(len(b.games.plies)))[:300])
+        asked.append(evaluator.asked)
+        known, evaluated = sum(b.work.cached for b in blocks), sum(b.work.evaluations for b in blocks)
+        assert evaluated == len(evaluator.asked)
+        assert (known > 0) == (entries > 0)
+    assert records[0] == records[1] == records[2]
+    assert len(asked[2]) <= 1.01 * len(set(asked[2])), "few positions go through the network twice, by collisions"
+    assert len(asked[2]) < len(asked[1]) < len(asked[0])
+    assert set(asked[2]) <= set(asked[0])

@@ -87,6 +87,7 @@ def run(options: SelfPlayOptions) -> int:
     report = selfplay_report(statistics, len(actors), actors.backend)
     print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
+    print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")
     print(f"network {report.network_share:.0%}, tree {report.tree_share:.0%} of the actors' time ({report.evaluator})")
     if actors.network_rate is not None:
         share = report.evaluations_per_second / max(report.network_share, 1e-9) / actors.network_rate

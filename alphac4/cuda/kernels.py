@@ -6,7 +6,7 @@ from numba import cuda as numba_cuda
 
 from alphac4.cuda.network import Exchange
 from alphac4.game.rules import Geometry
-from alphac4.mcts.puct import expand, write_planes
+from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.search import walk_to_leaf
 from alphac4.mcts.selection import Selection
 from alphac4.mcts.tree import NO_NODE, Trees
@@ -33,7 +33,7 @@ def advance(
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
-    expand(trees, t, exchange.logits[t], exchange.wdl[t], selection)
+    expand(geometry, trees, t, exchange.logits[t], exchange.wdl[t], selection)
     while True:
         walk(geometry, trees, games, t, parameters, selection)
         if games.stage[t] != GAME_OVER:
@@ -43,7 +43,7 @@ def advance(
             break
         hand_over(games, finished, t, row)
     if trees.leaf[t] != NO_NODE:
-        write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], exchange.planes[t], exchange.one)
+        write_leaf(geometry, trees, t, exchange.planes[t], exchange.one)
 
 
 @cuda.jit
@@ -59,7 +59,7 @@ def write_leaves(geometry: Geometry, trees: Trees, exchange: Exchange) -> None:
     """Write the planes of every leaf that waits for its evaluation."""
     t = cuda.grid(1)
     if t < trees.size.shape[0] and trees.leaf[t] != NO_NODE:
-        write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], exchange.planes[t], exchange.one)
+        write_leaf(geometry, trees, t, exchange.planes[t], exchange.one)
 
 
 @cuda.jit
@@ -74,6 +74,6 @@ def search_step(
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
-    expand(trees, t, exchange.logits[t], exchange.wdl[t], selection)
+    expand(geometry, trees, t, exchange.logits[t], exchange.wdl[t], selection)
     if walk_to_leaf(geometry, trees, t, targets[t], selection):
-        write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], exchange.planes[t], exchange.one)
+        write_leaf(geometry, trees, t, exchange.planes[t], exchange.one)

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
-from alphac4.game.rules import U64_0, U64_1, Geometry
+from alphac4.game.rules import U64_0, U64_1, Geometry, mirror
+from alphac4.game.symmetry import is_mirrored
 from alphac4.mcts import random_state
 from alphac4.mcts.selection import PUCT, Selection
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees, backup
@@ -45,27 +46,35 @@ class PuctConfig:
 
 @inlined
 def expand(
+    geometry: Geometry,
     trees: Trees,
     t: int,
     logits: npt.NDArray[np.float32],
     wdl: npt.NDArray[np.float32],
     selection: Selection,
 ) -> None:
-    """Give the waiting leaf its evaluation (policy ``logits`` [A], ``wdl`` [3] probabilities) and back it up."""
+    """Give the waiting leaf its evaluation (policy ``logits`` [A], ``wdl`` [3] probabilities) and back it up.
+
+    The evaluation is that of the leaf's canonical orientation, which `write_leaf` has asked for.
+    """
     leaf = trees.leaf[t]
     if leaf == NO_NODE:
         return
     trees.leaf[t] = NO_NODE
     actions = trees.visits.shape[2]
+    # Column a of the leaf is column first + step * a of what was evaluated.
+    first, step = 0, 1
+    if is_mirrored(geometry, trees.leaf_own[t], trees.leaf_occupied[t]):
+        first, step = actions - 1, -1
     highest = -math.inf
     for a in range(actions):
-        if trees.proof[t, leaf, a] != ILLEGAL and logits[a] > highest:
-            highest = float(logits[a])
+        if trees.proof[t, leaf, a] != ILLEGAL and logits[first + step * a] > highest:
+            highest = float(logits[first + step * a])
     total = 0.0
     for a in range(actions):
         # Mask before the softmax: a full column would otherwise absorb prior mass.
         if trees.proof[t, leaf, a] != ILLEGAL:
-            weight = math.exp((logits[a] - highest) / selection.prior_temperature)
+            weight = math.exp((logits[first + step * a] - highest) / selection.prior_temperature)
             trees.prior[t, leaf, a] = weight
             total += weight
     for a in range(actions):
@@ -98,6 +107,18 @@ def add_root_noise(trees: Trees, t: int, concentration: float, fraction: float) 
         if trees.proof[t, ROOT, a] != ILLEGAL:
             noise = random_state.gamma(trees.rng, t, concentration / legal) / total
             trees.prior[t, ROOT, a] = (1.0 - fraction) * trees.prior[t, ROOT, a] + fraction * noise
+
+
+@inlined
+def write_leaf(geometry: Geometry, trees: Trees, t: int, planes: npt.NDArray[np.number], one: np.number) -> None:
+    """`write_planes` of the leaf that waits in tree ``t``, in its canonical orientation.
+
+    So a position and its mirror image get mirrored evaluations, whatever the network has learned of either.
+    """
+    own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
+    if is_mirrored(geometry, own, occupied):
+        own, occupied = mirror(geometry, own), mirror(geometry, occupied)
+    write_planes(geometry, own, occupied, planes, one)
 
 
 @inlined

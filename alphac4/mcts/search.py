@@ -14,7 +14,7 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game import Geometry, Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.puct import PuctConfig, expand, write_planes
+from alphac4.mcts.puct import PuctConfig, expand, write_leaf
 from alphac4.mcts.results import NodeView, SearchResult, principal_variation, root_wdl
 from alphac4.mcts.selection import Selection, action_scores
 from alphac4.mcts.simulation import simulate
@@ -99,12 +99,12 @@ def step(
     ``evaluated`` rows coming in, of the returned number of rows going out in ``planes``.
     """
     for row in range(evaluated):
-        expand(trees, rows[row], logits[row], wdl[row], selection)
+        expand(geometry, trees, rows[row], logits[row], wdl[row], selection)
     waiting = 0
     for t in range(count):
         if walk_to_leaf(geometry, trees, t, targets[t], selection):
             rows[waiting] = t
-            write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[waiting], np.float32(1))
+            write_leaf(geometry, trees, t, planes[waiting], np.float32(1))
             waiting += 1
     return waiting
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
+from alphac4.mcts.evaluation_cache import HITS, forget, make_cache
 from alphac4.mcts.search import Evaluate
 from alphac4.mcts.tree import make_trees
 from alphac4.selfplay.blocks import Block, Work, make_block, recorded_plies
@@ -60,6 +61,7 @@ class Actor:
         self._trees = make_trees(slots, nodes, geometry, rng)
         self._games = make_games(slots, geometry)
         self._finished = make_finished(4 * slots, geometry)
+        self._cache = make_cache(config.evaluation_cache, geometry)
 
     def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         """See `SelfPlayer`."""
@@ -68,12 +70,13 @@ class Actor:
         slots = len(trees.size)
         planes = np.zeros((slots, 2, geometry.rows, geometry.columns), np.float32)
         restart_searches(geometry, trees, games, planes)
+        forget(self._cache)  # the network may have changed, and a resumed run has nothing to remember either
         work, recorded, held = Work(), 0, 0
         now = last_block = time.perf_counter()
         while recorded + held < samples and not stopped():
             logits, wdl = self.evaluator.evaluate(planes)
             evaluated = time.perf_counter()
-            advance(geometry, trees, games, finished, parameters, selection, logits, wdl, planes)
+            advance(geometry, trees, games, finished, parameters, selection, logits, wdl, planes, self._cache)
             work.network_seconds += evaluated - now
             now = time.perf_counter()
             work.tree_seconds += now - evaluated
@@ -94,6 +97,8 @@ class Actor:
         self._finished.rows[0] = 0
         work.simulations = int(self._games.simulations.sum())
         self._games.simulations[:] = 0
+        work.cached = int(self._cache.counts[HITS])
+        self._cache.counts[:] = 0
         # Copies: the games go on while the block is dealt with.
         under_way = {name: array.copy() for name, array in self.state().items()}
         return make_block(self.geometry, self.config, games, work, under_way)

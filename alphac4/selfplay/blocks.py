@@ -19,6 +19,7 @@ class Work:
 
     simulations: int = 0
     evaluations: int = 0
+    cached: int = 0  # evaluations that were known already and did not go through the network
     network_seconds: float = 0.0
     tree_seconds: float = 0.0
 
@@ -26,6 +27,7 @@ class Work:
         """Add another's figures."""
         self.simulations += other.simulations
         self.evaluations += other.evaluations
+        self.cached += other.cached
         self.network_seconds += other.network_seconds
         self.tree_seconds += other.tree_seconds
 

@@ -25,6 +25,9 @@ class SelfPlayConfig:
     """Share of moves searched in full: playout-cap randomisation (KataGo: 0.25)."""
     record_fast: bool = True
     """Keep the positions of fast searches as well, for the value only."""
+    evaluation_cache: int = 2**18
+    """Evaluations that each actor on a core keeps, so that no position goes through the same weights twice (48 bytes
+    each on the standard board); 0 keeps none. It changes how long games take, not how they are played."""
     policy_target: Literal["visits", "completed_q"] = "completed_q"
     """What the policy learns: shares of visits (AlphaZero), or the prior improved by the values found
     (Gumbel AlphaZero, Danihelka et al. 2022, equation 11), which says more when visits are few."""
@@ -82,5 +85,6 @@ class SelfPlayConfig:
             raise ValueError("full_share must be above 0: without full searches the policy learns nothing")
         if self.temperature < 0 or self.temperature_end < 0:
             raise ValueError("temperatures must not be negative")
-        if self.opening_plies < 0 or self.gumbel_actions < 0:
-            raise ValueError("opening_plies and gumbel_actions must not be negative")
+        for name in ("opening_plies", "gumbel_actions", "evaluation_cache"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")

@@ -9,9 +9,11 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import U64_0, Geometry, column_cells, has_run, legal_cells, play
+from alphac4.game.symmetry import canonical_key
 from alphac4.mcts import random_state
+from alphac4.mcts.evaluation_cache import EvaluationCache, find, remember
 from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
-from alphac4.mcts.puct import add_root_noise, expand, write_planes
+from alphac4.mcts.puct import add_root_noise, expand, write_leaf
 from alphac4.mcts.selection import Selection
 from alphac4.mcts.simulation import simulate
 from alphac4.mcts.tree import (
@@ -39,6 +41,16 @@ from alphac4.selfplay.game_arrays import (
 )
 
 
+@inlined
+def random_column(geometry: Geometry, trees: Trees, t: int, occupied: np.uint64) -> int:
+    """A random column that is not full. There must be one."""
+    legal = legal_cells(geometry, occupied)
+    column = random_state.below(trees.rng, t, geometry.columns)
+    while legal & column_cells(geometry, column) == U64_0:
+        column = random_state.below(trees.rng, t, geometry.columns)
+    return column
+
+
 @compiled
 def play_opening(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Start a game in slot ``t``: from the empty board, or after random moves that do not end it."""
@@ -50,13 +62,10 @@ def play_opening(geometry: Geometry, trees: Trees, games: Games, t: int, paramet
         games.plies[t] = 0
         over = False
         for ply in range(wanted):
-            legal = legal_cells(geometry, occupied)
-            if legal == U64_0:
+            if legal_cells(geometry, occupied) == U64_0:
                 over = True
                 break
-            column = random_state.below(trees.rng, t, geometry.columns)
-            while legal & column_cells(geometry, column) == U64_0:
-                column = random_state.below(trees.rng, t, geometry.columns)
+            column = random_column(geometry, trees, t, occupied)
             games.moves[t, ply] = column
             own, occupied = play(geometry, own, occupied, column)
             games.plies[t] = ply + 1
@@ -157,8 +166,8 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
     ply = games.plies[t]
     games.own[t, ply] = trees.own[t]
     games.occupied[t, ply] = trees.occupied[t]
-    games.full_searches[t, ply] = games.full[t]
     proof = node_proof(trees, t, ROOT)
+    games.full_searches[t, ply] = games.full[t]
     games.value[t, ply] = root_value(trees, t)
     games.draw[t, ply] = trees.draw_sum[t] / max(trees.draw_count[t], 1)
     if proof != UNPROVEN:
@@ -249,18 +258,30 @@ def advance(
     logits: npt.NDArray[np.float32],
     wdl: npt.NDArray[np.float32],
     planes: npt.NDArray[np.float32],
+    cache: EvaluationCache,
 ) -> None:
-    """Take in the evaluation of every slot's leaf ([T, A] and [T, 3]) and walk on to its next one ([T, 2, R, C])."""
+    """Take in the evaluation of every slot's leaf ([T, A] and [T, 3]) and walk on to its next one ([T, 2, R, C]).
+
+    A leaf whose evaluation is in the ``cache`` does not wait for the network: every row of a call is a new position.
+    """
     for t in range(trees.size.shape[0]):
-        expand(trees, t, logits[t], wdl[t], selection)
+        if trees.leaf[t] != NO_NODE:
+            remember(cache, canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t]), logits[t], wdl[t])
+            expand(geometry, trees, t, logits[t], wdl[t], selection)
         while True:
             walk(geometry, trees, games, t, parameters, selection)
-            if games.stage[t] != GAME_OVER or finished.rows[0] >= finished.outcome.shape[0]:
-                break  # in the latter case the slot waits for the host to take the finished games
-            finished.rows[0] += 1
-            hand_over(games, finished, t, finished.rows[0] - 1)
+            if games.stage[t] == GAME_OVER:
+                if finished.rows[0] >= finished.outcome.shape[0]:
+                    break  # the slot waits for the host to take the finished games
+                finished.rows[0] += 1
+                hand_over(games, finished, t, finished.rows[0] - 1)
+                continue
+            row = find(cache, canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t]))
+            if row < 0:
+                break
+            expand(geometry, trees, t, cache.logits[row], cache.wdl[row], selection)
         if trees.leaf[t] != NO_NODE:
-            write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[t], np.float32(1))
+            write_leaf(geometry, trees, t, planes[t], np.float32(1))
 
 
 @compiled
@@ -279,4 +300,4 @@ def restart_searches(geometry: Geometry, trees: Trees, games: Games, planes: npt
     for t in range(trees.size.shape[0]):
         restart_search(geometry, trees, games, t)
         if trees.leaf[t] != NO_NODE:
-            write_planes(geometry, trees.leaf_own[t], trees.leaf_occupied[t], planes[t], np.float32(1))
+            write_leaf(geometry, trees, t, planes[t], np.float32(1))

@@ -156,6 +156,7 @@ def scalars(report: IterationReport) -> dict[str, float]:
         "games/distinct openings": selfplay.distinct_openings,
         "speed/simulations per second": selfplay.simulations_per_second,
         "speed/evaluations per second": selfplay.evaluations_per_second,
+        "speed/cache hits": selfplay.cache_hits,
         "speed/memory MB": report.memory_mb,
         "strength/elo": report.elo,
         "strength/elo_low": report.elo - report.elo_error,

@@ -37,6 +37,12 @@ class SelfPlayReport:
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
     evaluator: str  # backend in use
     sample_games: list[GameRecord]
+    cached_evaluations: int = 0  # evaluations that a cache knew already and the network was not asked for
+
+    @property
+    def cache_hits(self) -> float:
+        """Share of the evaluations that searches needed which a cache knew already."""
+        return self.cached_evaluations / max(self.cached_evaluations + self.evaluations, 1)
 
     @property
     def simulations_per_second(self) -> float:
@@ -194,6 +200,7 @@ def selfplay_report(statistics: SelfPlayStatistics, actors: int, evaluator: str)
         value_calibration=statistics.calibration(),
         evaluator=evaluator,
         sample_games=statistics.examples,
+        cached_evaluations=statistics.work.cached,
     )
 
 

@@ -44,6 +44,20 @@ export class Bitboard {
     return found & this.full & ~occupied;
   }
 
+  // The stones with the columns in reverse order.
+  mirror(stones) {
+    const column = (1n << this.height) - 1n;
+    let mirrored = 0n;
+    for (let i = 0; i < this.columns; i++, stones >>= this.height) mirrored = (mirrored << this.height) | (stones & column);
+    return mirrored;
+  }
+
+  // The mirror image of a position if that is the canonical one of the two, else null: see alphac4/game/symmetry.py.
+  mirrored({ own, occupied }) {
+    const image = { own: this.mirror(own), occupied: this.mirror(occupied) };
+    return image.own + image.occupied < own + occupied ? image : null;
+  }
+
   // What the network sees, float32 [2, rows, columns], bottom row first: the mover's stones, the opponent's.
   planes({ own, occupied }) {
     const cells = this.rows * this.columns, planes = new Float32Array(2 * cells);

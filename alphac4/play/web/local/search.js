@@ -106,7 +106,10 @@ export class Search {
   }
 
   async expand(leaf) {
-    const { policy, wdl } = await this.evaluate(this.board.planes(leaf.position));
+    // The network is asked about the canonical orientation, so that mirror images are searched alike.
+    const image = this.board.mirrored(leaf.position);
+    const { policy, wdl } = await this.evaluate(this.board.planes(image ?? leaf.position));
+    if (image) policy.reverse();
     const legal = [...leaf.proof.keys()].filter((a) => leaf.proof[a] !== ILLEGAL);
     const highest = Math.max(...legal.map((a) => policy[a]));
     let total = 0;

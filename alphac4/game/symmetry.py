@@ -1,0 +1,54 @@
+"""Positions and their mirror images as one: the canonical orientation."""
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.compiled import compiled, inlined
+from alphac4.game.rules import Geometry, mirror
+
+Words = npt.NDArray[np.uint64]
+
+
+@inlined
+def position_key(own: np.uint64, occupied: np.uint64) -> np.uint64:
+    """A number that determines a position: in each column the own stones on top of as many bits as there are stones.
+
+    Columns of different height take different ranges of numbers, and the sum never leaves the column's bits (Tromp).
+    """
+    return own + occupied
+
+
+@inlined
+def is_mirrored(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> bool:
+    """Whether the position's mirror image is the canonical one of the two."""
+    other = position_key(mirror(geometry, own), mirror(geometry, occupied))
+    return bool(other < position_key(own, occupied))
+
+
+@inlined
+def canonical_key(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> np.uint64:
+    """The key of a position and of its mirror image: the lesser of the two."""
+    return min(position_key(own, occupied), position_key(mirror(geometry, own), mirror(geometry, occupied)))
+
+
+@compiled
+def canonical_orientation(geometry: Geometry, own: Words, occupied: Words, keys: Words) -> npt.NDArray[np.bool_]:
+    """Which of B positions [B] are to be mirrored to become canonical; ``keys`` [B] gets those of what they become.
+
+    Of a position and its mirror image the one with the lesser key is canonical.
+    """
+    mirrored = np.empty(len(own), np.bool_)
+    for i in range(len(own)):
+        mirrored[i] = is_mirrored(geometry, own[i], occupied[i])
+        keys[i] = canonical_key(geometry, own[i], occupied[i])
+    return mirrored
+
+
+@compiled
+def mirror_where(geometry: Geometry, stones: Words, mirrored: npt.NDArray[np.bool_]) -> Words:
+    """The stones [B] with those marked in ``mirrored`` [B] reflected left to right."""
+    result = stones.copy()
+    for i in range(len(stones)):
+        if mirrored[i]:
+            result[i] = mirror(geometry, stones[i])
+    return result

@@ -1,0 +1,78 @@
+"""Evaluations that searches share: the same position need not go through the network twice."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.compiled import inlined
+from alphac4.game.rules import U64_1, Geometry
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashing (Knuth, volume 3, 6.4)
+LOOK_UPS, HITS = 0, 1
+
+
+class EvaluationCache(NamedTuple):
+    """N entries, a power of two; a new evaluation takes the place of the one that it collides with.
+
+    It holds the answers of one network's weights: forget them all when the weights change. Entries are keyed on the
+    canonical orientation (see `alphac4.game.symmetry`), which is the one that the network is asked about.
+    """
+
+    keys: npt.NDArray[np.uint64]  # [N] the position's key plus one; 0 where there is nothing
+    logits: npt.NDArray[np.float32]  # [N, A]
+    wdl: npt.NDArray[np.float32]  # [N, 3]
+    counts: npt.NDArray[np.int64]  # [2] look-ups and hits since the host asked last
+    shift: np.uint64  # 64 - log2(N)
+
+
+def make_cache(entries: int, geometry: Geometry) -> EvaluationCache:
+    """An empty cache with room for ``entries`` evaluations, rounded down to a power of two from 2 on; none with 0."""
+    bits = max(entries.bit_length() - 1, 1)  # a shift by 64 bits would be undefined
+    size = 2**bits if entries else 0
+    return EvaluationCache(
+        keys=np.zeros(size, np.uint64),
+        logits=np.zeros((size, geometry.columns), np.float32),
+        wdl=np.zeros((size, 3), np.float32),
+        counts=np.zeros(2, np.int64),
+        shift=np.uint64(64 - bits),
+    )
+
+
+def forget(cache: EvaluationCache) -> None:
+    """Empty the cache, for other weights."""
+    cache.keys.fill(0)
+
+
+@inlined
+def slot_of(cache: EvaluationCache, key: np.uint64) -> int:
+    """Where a position's evaluation would be. The cache must have room."""
+    return np.int64((key * _SPREAD) >> cache.shift)  # type: ignore[return-value]
+
+
+@inlined
+def remember(
+    cache: EvaluationCache, key: np.uint64, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
+) -> None:
+    """Keep an evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key."""
+    if len(cache.keys) == 0:
+        return
+    slot = slot_of(cache, key)
+    cache.keys[slot] = key + U64_1
+    for a in range(len(logits)):
+        cache.logits[slot, a] = logits[a]
+    for outcome in range(3):
+        cache.wdl[slot, outcome] = wdl[outcome]
+
+
+@inlined
+def find(cache: EvaluationCache, key: np.uint64) -> int:
+    """The row of the evaluation of the position with this key; -1 if it is not there."""
+    if len(cache.keys) == 0:
+        return -1
+    cache.counts[LOOK_UPS] += 1
+    slot = slot_of(cache, key)
+    if cache.keys[slot] != key + U64_1:
+        return -1
+    cache.counts[HITS] += 1
+    return slot
