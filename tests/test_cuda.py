@@ -102,8 +102,12 @@ def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "config",
-    [CONFIG, SelfPlayConfig(full_simulations=12, fast_simulations=4, gumbel_actions=4, record_fast=False)],
-    ids=["puct", "gumbel"],
+    [
+        CONFIG,
+        SelfPlayConfig(full_simulations=12, fast_simulations=4, gumbel_actions=4, record_fast=False),
+        SelfPlayConfig(full_simulations=12, fast_simulations=4, fork_share=0.6, fork_plies=8, learn_proofs=True),
+    ],
+    ids=["puct", "gumbel", "forks"],
 )
 def test_the_device_plays_the_same_games(config: SelfPlayConfig) -> None:
     """As an actor on the CPU with the same seed: moves, targets, values."""

@@ -1,4 +1,5 @@
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -310,3 +311,32 @@ def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
     assert len(asked[2]) <= 1.01 * len(set(asked[2])), "few positions go through the network twice, by collisions"
     assert len(asked[2]) < len(asked[1]) < len(asked[0])
     assert set(asked[2]) <= set(asked[0])
+
+
+def test_forks_leave_the_previous_game_by_one_move() -> None:
+    """With one slot, a fork shares its opening's moves but the last with the game before, and begins within bounds."""
+    config = SelfPlayConfig(
+        games=1, full_simulations=8, fast_simulations=4, opening_share=0.0, fork_share=0.7, fork_plies=10
+    )
+    actor = Actor(STANDARD, config, UniformEvaluator(), 1, np.random.default_rng(2))
+    games = [
+        (move_string(block.games, row), int(block.games.opening[row]))
+        for block in actor.play(1500, lambda: False)
+        for row in range(len(block.games.plies))
+    ]
+    forks = [(before, after, opening) for (before, _), (after, opening) in pairwise(games) if opening]
+    assert 0.5 * len(games) < len(forks) < len(games)
+    assert all(opening <= 10 and before[: opening - 1] == after[: opening - 1] for before, after, opening in forks)
+    assert sum(before[:opening] != after[:opening] for before, after, opening in forks) > len(forks) / 2
+    assert {opening for _, _, opening in forks} > {1, 5, 10}
+
+
+def test_proofs_of_fast_searches_are_learned_where_wanted() -> None:
+    """Without the setting some proven roots carry no policy to learn; with it all do, and nothing else changes."""
+    for wanted in (False, True):
+        config = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6, learn_proofs=wanted)
+        samples = concatenate([block.samples for block in play_blocks(config)[0]])
+        proven = np.abs(samples.value) == 1.0
+        assert proven.any()
+        assert not samples.full[~proven].all()
+        assert samples.full[proven].all() == wanted

@@ -25,6 +25,9 @@ class SelfPlayConfig:
     """Share of moves searched in full: playout-cap randomisation (KataGo: 0.25)."""
     record_fast: bool = True
     """Keep the positions of fast searches as well, for the value only."""
+    learn_proofs: bool = False
+    """Let the policy learn from fast searches too where they have proven the root's outcome: the fastest win or the
+    slowest loss is then exact, however small the search."""
     evaluation_cache: int = 2**18
     """Evaluations that each actor on a core keeps, so that no position goes through the same weights twice (48 bytes
     each on the standard board); 0 keeps none. It changes how long games take, not how they are played."""
@@ -46,6 +49,12 @@ class SelfPlayConfig:
     """Games start after 0 to this many random moves (KataGo: a share of games from varied openings)."""
     opening_share: float = 0.5
     """Share of games that start with random moves; the others start from the empty board."""
+    fork_share: float = 0.0
+    """Share of games that leave the slot's previous game at a random ply by a random move: positions beside the lines
+    that self-play prefers, which it would not see (KataGo: forks of 4 % of games; Go-Exploit, Trudeau and Bowling 2023,
+    arXiv 2302.12359, starts most games from an archive of visited positions)."""
+    fork_plies: int = 24
+    """Forks leave within so many plies of the start: later errors, search finds by itself."""
     temperature: float = 1.0
     """Exponent's inverse on visits for choosing the move at the start (AlphaZero: 1.0)."""
     temperature_end: float = 0.25
@@ -78,13 +87,13 @@ class SelfPlayConfig:
         for name in positive:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("full_share", "noise_fraction", "opening_share", "trace_decay"):
+        for name in ("full_share", "noise_fraction", "opening_share", "fork_share", "trace_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
         if self.full_share == 0:
             raise ValueError("full_share must be above 0: without full searches the policy learns nothing")
         if self.temperature < 0 or self.temperature_end < 0:
             raise ValueError("temperatures must not be negative")
-        for name in ("opening_plies", "gumbel_actions", "evaluation_cache"):
+        for name in ("opening_plies", "fork_plies", "gumbel_actions", "evaluation_cache"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")

@@ -36,7 +36,7 @@ class Games(NamedTuple):
     value: npt.NDArray[np.float32]  # [T, C] the root value to the side to move
     draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
     regret: npt.NDArray[np.float32]  # [T, C] how much better than the move played the best one looked
-    full_searches: npt.NDArray[np.bool_]  # [T, C] whether the search was a full one
+    full_searches: npt.NDArray[np.bool_]  # [T, C] whether the policy may be learned: of a full search or a proof
 
 
 class Finished(NamedTuple):
@@ -71,9 +71,12 @@ class SelfPlayParameters(NamedTuple):
     noise_fraction: float
     opening_plies: int
     opening_share: float
+    fork_plies: int
+    fork_share: float
     temperature: float
     temperature_end: float
     temperature_halflife: float
+    learn_proofs: bool
 
 
 def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
@@ -90,9 +93,12 @@ def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
         config.noise_fraction,
         config.opening_plies,
         config.opening_share,
+        config.fork_plies,
+        config.fork_share,
         config.temperature,
         config.temperature_end,
         config.temperature_halflife,
+        config.learn_proofs,
     )
 
 

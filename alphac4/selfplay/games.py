@@ -52,8 +52,34 @@ def random_column(geometry: Geometry, trees: Trees, t: int, occupied: np.uint64)
 
 
 @compiled
+def fork_game(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> bool:
+    """Perhaps leave slot ``t``'s previous game by a random move; False if the next game is to start otherwise."""
+    if random_state.uniform(trees.rng, t) >= parameters.fork_share:
+        return False
+    within = min(games.plies[t], parameters.fork_plies)
+    if within == 0:  # no game has been played here
+        return False
+    left = random_state.below(trees.rng, t, within)
+    own, occupied = U64_0, U64_0
+    for ply in range(left):
+        own, occupied = play(geometry, own, occupied, games.moves[t, ply])
+    column = random_column(geometry, trees, t, occupied)
+    own, occupied = play(geometry, own, occupied, column)
+    if has_run(geometry, own ^ occupied) or occupied == geometry.board:
+        return False
+    games.moves[t, left] = column
+    games.plies[t] = left + 1
+    games.opening[t] = left + 1
+    games.stage[t] = NEW_MOVE
+    plant(geometry, trees, t, own, occupied)
+    return True
+
+
+@compiled
 def play_opening(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
-    """Start a game in slot ``t``: from the empty board, or after random moves that do not end it."""
+    """Start a game in slot ``t``: from the empty board, after random moves, or by leaving the game played before."""
+    if parameters.fork_share > 0.0 and fork_game(geometry, trees, games, t, parameters):
+        return
     while True:
         wanted = 0
         if random_state.uniform(trees.rng, t) < parameters.opening_share:
@@ -167,7 +193,7 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
     games.own[t, ply] = trees.own[t]
     games.occupied[t, ply] = trees.occupied[t]
     proof = node_proof(trees, t, ROOT)
-    games.full_searches[t, ply] = games.full[t]
+    games.full_searches[t, ply] = games.full[t] or (parameters.learn_proofs and proof != UNPROVEN)
     games.value[t, ply] = root_value(trees, t)
     games.draw[t, ply] = trees.draw_sum[t] / max(trees.draw_count[t], 1)
     if proof != UNPROVEN:
