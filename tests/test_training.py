@@ -160,11 +160,18 @@ def weights(folder: Path, iteration: int) -> dict[str, torch.Tensor]:
     return load_checkpoint(folder / "checkpoints" / f"{iteration:06d}.safetensors").network.state_dict()
 
 
-def test_two_iterations_and_two_more_equal_four(tmp_path: Path) -> None:
+EXPLORING = {
+    "selfplay": {**TINY["selfplay"], "fork_share": 0.5, "learn_proofs": True},  # type: ignore[dict-item]
+    "learning": {**TINY["learning"], "merge_duplicates": True},  # type: ignore[dict-item]
+}
+
+
+@pytest.mark.parametrize("settings", [{}, EXPLORING], ids=["plain", "forks, proofs and merging"])
+def test_two_iterations_and_two_more_equal_four(tmp_path: Path, settings: dict[str, object]) -> None:
     """A run stopped after its second iteration and taken up again ends with the same weights, bit for bit."""
-    TrainingLoop.open(tmp_path / "straight", tiny()).run()
+    TrainingLoop.open(tmp_path / "straight", tiny(**settings)).run()
     stop = threading.Event()
-    halved = TrainingLoop.open(tmp_path / "halved", tiny(), stop)
+    halved = TrainingLoop.open(tmp_path / "halved", tiny(**settings), stop)
     commit = halved.folder.commit
 
     def commit_and_stop(state: object, report: IterationReport) -> None:
@@ -178,7 +185,7 @@ def test_two_iterations_and_two_more_equal_four(tmp_path: Path) -> None:
     # What the stopped third iteration recorded would be kept; for the comparison it starts afresh.
     for shard in (tmp_path / "halved" / "replay").glob("000003-*"):
         shard.unlink()
-    history = TrainingLoop.open(tmp_path / "halved", tiny()).run()
+    history = TrainingLoop.open(tmp_path / "halved", tiny(**settings)).run()
     assert [report.iteration for report in history] == [1, 2, 3, 4]
     straight, resumed = weights(tmp_path / "straight", 4), weights(tmp_path / "halved", 4)
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)

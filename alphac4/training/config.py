@@ -58,6 +58,9 @@ class LearningConfig:
     return_share: float = 1.0
     """Share of what followed in the game in the value target (see `trace_decay`), the rest being the search's own
     root value (AlphaZero: 1)."""
+    merge_duplicates: bool = False
+    """Learn each distinct position of the window, mirror images being one, as one sample with the means of its targets
+    (AlphaZero: every record counts)."""
     average_decay: float = 0.99
     """Decay a step of the averaged weights, which are the ones that play (KataGo: stochastic weight averaging)."""
     gradient_clip: float = 1.0

@@ -3,12 +3,14 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from alphac4.game.rules import Geometry
 from alphac4.nn.network import NetworkConfig
+from alphac4.selfplay.merging import merge_duplicates
 from alphac4.selfplay.replay import Replay
 from alphac4.training.config import LearningConfig
 from alphac4.training.device_window import DeviceWindow
@@ -28,6 +30,7 @@ class DeviceLearner(Learner):
         self, network: NetworkConfig, config: LearningConfig, geometry: Geometry, device: torch.device, seed: int
     ) -> None:
         super().__init__(network, config, device, seed)
+        self._geometry = geometry
         self._window = DeviceWindow(geometry, device, config.return_share)
         self._rate = torch.zeros((), device=device)
         self._follow = torch.zeros((), device=device)  # how far the averaged weights follow
@@ -45,7 +48,11 @@ class DeviceLearner(Learner):
     def learn(self, replay: Replay, plan: LearningPlan) -> LearningReport:
         """See `Learner`."""
         seed, size = int(plan.rng.integers(2**63)), self.config.batch_size
-        made = self._window.batches(replay.shards, plan.window, size, plan.steps, seed)
+        shards = replay.shards
+        if self.config.merge_duplicates:  # under a name of its own, or the device would take it for what it has
+            merged = merge_duplicates(replay.window(plan.window), self._geometry)
+            shards = [(Path(f"merged up to {replay.total}"), merged)]
+        made = self._window.batches(shards, plan.window, size, plan.steps, seed)
         window = min(plan.window, sum(len(samples) for _, samples in replay.shards))
         return self.learn_from(made, plan.schedule, window, plan.on_step)
 

@@ -11,6 +11,7 @@ import torch
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.selfplay.merging import merge_duplicates
 from alphac4.selfplay.replay import Batch, Replay, batches
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import Learner, LearningPlan, TensorBatch
@@ -49,9 +50,11 @@ class HostLearner(Learner):
 
     def learn(self, replay: Replay, plan: LearningPlan) -> LearningReport:
         """See `Learner`."""
-        samples = replay.window(plan.window)
+        samples = window = replay.window(plan.window)
+        if self.config.merge_duplicates:
+            samples = merge_duplicates(window, self._geometry)
         made = batches(samples, self._geometry, self.config.batch_size, plan.steps, self.config.return_share, plan.rng)
-        return self.learn_from(made, plan.schedule, len(samples), plan.on_step)
+        return self.learn_from(made, plan.schedule, len(window), plan.on_step)
 
     def learn_from(
         self, stream: Iterable[Batch], schedule: Schedule, window: int, on_step: Callable[[], object] = lambda: None
