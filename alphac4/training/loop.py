@@ -14,6 +14,7 @@ from alphac4.game.rules import Geometry
 from alphac4.machine import resident_memory_mb
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.targets import PolicyTarget
+from alphac4.training.alarms import find_stalls
 from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.judging import Judge
 from alphac4.training.learner import Learner
@@ -282,7 +283,11 @@ class TrainingLoop:
             best_iteration=self.state.best_iteration,
             memory_mb=resident_memory_mb(),
             time_shares=time_shares(selfplay, learning, gate, watch.phases, watch.seconds),
-            warnings=[*learning.warnings, *find_warnings(selfplay, gate, history, verdict)],
+            warnings=[
+                *learning.warnings,
+                *find_warnings(selfplay, gate, history, verdict),
+                *find_stalls(selfplay, learning, verdict, history),
+            ],
             evaluation=verdict,
         )
 
