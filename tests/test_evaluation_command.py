@@ -107,6 +107,18 @@ def test_the_table_lays_sets_beside_each_other(checkpoint: str, capsys: pytest.C
     assert len({len(line) for line in lines[1:4]}) == 1
 
 
+def test_the_untrained_twin_can_be_left_out(checkpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its figures are missing; the checkpoint's are what they are beside it."""
+    arguments = ["evaluate", checkpoint, "--simulations", "0", "--count", "2", "--json", "-"]
+    reports = []
+    for option in ([], ["--no-twin"]):
+        assert cli.main([*arguments, *option]) == 0
+        reports.append(json.loads(capsys.readouterr().out)["subjects"])
+    (ours, twin), (alone,) = reports
+    assert twin["name"] == "untrained"
+    assert ours["budgets"][0]["error"] == alone["budgets"][0]["error"]
+
+
 def test_any_player_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
     """A player that tells no value has the same table without value figures; nobody's untrained twin is added."""
     report = evaluate(capsys, "negamax:2", "--count", "6")

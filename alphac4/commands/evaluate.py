@@ -35,7 +35,9 @@ class EvaluateOptions:
     count: int | None = None
     """Only the first so many positions of each set."""
     reference: tuple[str, ...] = ()
-    """Other players to set beside. A checkpoint's untrained twin is always in its report."""
+    """Other players to set beside."""
+    twin: bool = True
+    """Measure a checkpoint's untrained twin as well, for comparison; it takes as long as the checkpoint."""
     games: int = 0
     """Games against the perfect player, half of them with the first move."""
     games_simulations: int = 100
@@ -87,7 +89,7 @@ def run(options: EvaluateOptions) -> int:
         check_picture(options.picture)
     check_output(options.picture)
     check_output(Path(options.json) if options.json not in (None, "-") else None)
-    report = measure_strength(options.player, measurement, options.reference)
+    report = measure_strength(options.player, measurement, options.reference, twin=options.twin)
     if options.json is not None and options.json != "-":
         write_atomically(Path(options.json), report.to_json().encode())
     if options.picture is not None:

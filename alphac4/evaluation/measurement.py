@@ -44,17 +44,19 @@ class Measurement:
         return self.sets[0].geometry
 
 
-def measure_strength(player: str, measurement: Measurement, references: Sequence[str] = ()) -> StrengthReport:
-    """Measure a player, its untrained twin if it is a checkpoint, and others beside them.
+def measure_strength(
+    player: str, measurement: Measurement, references: Sequence[str] = (), *, twin: bool = True
+) -> StrengthReport:
+    """Measure a player, its untrained ``twin`` if it is a checkpoint, and others beside them.
 
     Raises:
         PlayerError: before anything has taken time, for an unknown player, or one for another board.
     """
     subjects = [prepare(player, measurement)]
     network = _unlimited_network(player)
-    if network is not None:
-        twin = untrained(network.load(), measurement.seed)
-        subjects.append(prepare_network(UNTRAINED, twin, measurement, network.options.config))
+    if network is not None and twin:
+        beginner = untrained(network.load(), measurement.seed)
+        subjects.append(prepare_network(UNTRAINED, beginner, measurement, network.options.config))
     subjects += [prepare(name, measurement) for name in references]
     return StrengthReport(sets=summarise_sets(measurement.sets), subjects=[measure() for measure in subjects])
 
