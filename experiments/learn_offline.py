@@ -1,0 +1,59 @@
+"""Learn from the positions that a run has recorded, under different settings of learning alone.
+
+    python experiments/learn_offline.py runs/quick merged.safetensors --merge --steps 1500
+
+Two networks that learn from the same games differ only by how they learn; how a change feeds back into the games is
+for a run to show. Measure the results with ``experiments/measure.py``.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from alphac4.checkpoint import Checkpoint, save_checkpoint
+from alphac4.game.rules import STANDARD
+from alphac4.selfplay.merging import merge_duplicates
+from alphac4.selfplay.replay import Samples, batches, concatenate, load_shard
+from alphac4.training.config import PRESETS
+from alphac4.training.learner import Learner
+
+
+def with_proofs(samples: Samples) -> Samples:
+    """The policies of proven roots count as learned ones."""
+    proven = (np.abs(samples.value) >= 1.0) | (samples.draw >= 1.0)
+    return replace(samples, full=samples.full | proven)
+
+
+def main() -> None:
+    """Learn, save."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--preset", default="quick")
+    parser.add_argument("--merge", action="store_true")
+    parser.add_argument("--proofs", action="store_true")
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    config = PRESETS[options.preset]
+    samples = concatenate([load_shard(path) for path in sorted((options.run / "replay").glob("*.safetensors"))])
+    recorded = len(samples)
+    if options.proofs:
+        samples = with_proofs(samples)
+    if options.merge:
+        samples = merge_duplicates(samples, STANDARD)
+    learner = Learner(config.network_config(), config.learning, "cpu", options.seed)
+    rng = np.random.default_rng(options.seed)
+    stream = batches(samples, STANDARD, config.learning.batch_size, options.steps, config.learning.return_share, rng)
+    report = learner.learn(stream, options.steps, len(samples))
+    print(f"{recorded} recorded, {len(samples)} learned from, {samples.full.mean():.2f} with a policy: {report}")
+    save_checkpoint(
+        options.output,
+        Checkpoint(network=learner.candidate(), geometry=STANDARD, provenance={"run": options.run.name}, strength={}),
+    )
+
+
+if __name__ == "__main__":
+    main()

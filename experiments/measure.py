@@ -1,0 +1,53 @@
+"""Errors of networks on halves of the six public position sets, for choosing between settings.
+
+    python experiments/measure.py runs/a/best.safetensors runs/b/best.safetensors --sets FOLDER
+
+FOLDER holds Pascal Pons's sets with a score for each column (``Test_L1_R1.columns`` and so on). By default the first
+500 positions of each set are used: the last 500 (``--half last``) are for reporting a final choice once.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
+from alphac4.evaluation.positions import PositionSet
+from alphac4.evaluation.report import ALL
+
+HALF = 500
+
+
+def last_half(part: PositionSet) -> PositionSet:
+    """The last positions of a set."""
+    return replace(part, positions=part.positions[-HALF:], scores=part.scores[-HALF:])
+
+
+def main() -> None:
+    """Measure each network and print a row a budget."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", type=Path, nargs="+")
+    parser.add_argument("--sets", type=Path, required=True)
+    parser.add_argument("--half", choices=("first", "last"), default="first")
+    parser.add_argument("--simulations", default="0,100", help="budgets to measure, 0 for the raw network")
+    options = parser.parse_args()
+    sets = choose_sets("best", sorted(options.sets.glob("Test_*.columns")))
+    sets = [part.head(HALF) if options.half == "first" else last_half(part) for part in sets]
+    measurement = Measurement(sets=sets, budgets=[int(word) for word in options.simulations.split(",")])
+    names = " ".join(f"{part.name:>13s}" for part in sets)
+    print(f"{'network':28s} {'sims':>5s} {names}   all    ±  value decisive")
+    for path in options.networks:
+        subject = measure_strength(str(path), measurement, twin=False).subjects[0]
+        for budget in subject.budgets:
+            every = budget.sets[ALL]
+            assert every.value is not None
+            cells = " ".join(f"{100 * budget.sets[part.name].moves.error.value:13.1f}" for part in sets)
+            print(
+                f"{'/'.join(path.parts[-2:])[-28:]:28s} {budget.simulations:5d} {cells}"
+                f" {100 * every.moves.error.value:5.2f} {100 * every.moves.error.error:4.2f}"
+                f" {every.value.absolute.value:6.3f} {100 * every.decisive.error.value:8.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
