@@ -9,6 +9,7 @@ of games, and on positions beside them (one random move played), that were not l
 """
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,14 @@ from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD, has_run, landing_cell, legal_cells, play
 from alphac4.game.symmetry import canonical_orientation
 from alphac4.nn.evaluator import Evaluator
-from alphac4.nn.network import NetworkConfig
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.replay import Batch
 from alphac4.solver import Solver
 from alphac4.training.config import PRESETS, LearningConfig, from_dict
-from alphac4.training.learner import Learner
+from alphac4.training.host_learner import HostLearner
+
+BATCH = 512
 
 Words = npt.NDArray[np.uint64]
 
@@ -63,9 +66,9 @@ def beside(own: Words, occupied: Words, rng: np.random.Generator) -> tuple[Words
     return distinct(*(np.array(column, np.uint64) for column in zip(*rows, strict=True)))
 
 
-def value_error(network: object, own: Words, occupied: Words, outcome: npt.NDArray[np.int8]) -> float:
+def value_error(network: PolicyValueNetwork, own: Words, occupied: Words, outcome: npt.NDArray[np.int8]) -> float:
     """Mean |value - outcome|."""
-    evaluator = Evaluator(network, backend="torch-fp32")  # type: ignore[arg-type]
+    evaluator = Evaluator(network, backend="torch-fp32")
     wdl = np.concatenate(
         [
             evaluator.evaluate(make_planes(STANDARD, own[i : i + 256], occupied[i : i + 256]))[1]
@@ -105,23 +108,21 @@ def main() -> None:
         flush=True,
     )
     before = load_checkpoint(options.network).network
-    learner = Learner(
-        NetworkConfig(channels=options.channels, blocks=options.blocks), LearningConfig(ownership_weight=0), "cpu", 0
-    )
+    size = NetworkConfig(channels=options.channels, blocks=options.blocks)
+    learner = HostLearner(size, LearningConfig(ownership_weight=0), STANDARD, 0)
     rng = np.random.default_rng(0)
 
-    def stream() -> object:
-        size = 512
+    def stream() -> Iterator[Batch]:
         for _ in range(options.steps):
-            chosen = rng.integers(0, held, size)
+            chosen = rng.integers(0, held, BATCH)
             planes = make_planes(STANDARD, own[chosen], occupied[chosen])
-            flip = rng.random(size) < 0.5
+            flip = rng.random(BATCH) < 0.5
             planes[flip] = planes[flip][..., ::-1]
             wdl = np.stack([outcome[chosen] == o for o in (1, 0, -1)], axis=1).astype(np.float32)
-            policy = np.full((size, STANDARD.columns), 1 / STANDARD.columns, np.float32)
-            yield Batch(planes, policy, np.zeros(size, np.float32), wdl, np.zeros_like(planes))
+            policy = np.full((BATCH, STANDARD.columns), 1 / STANDARD.columns, np.float32)
+            yield Batch(planes, policy, np.zeros(BATCH, np.float32), wdl, np.zeros_like(planes))
 
-    report = learner.learn(stream(), options.steps, held)  # type: ignore[arg-type]
+    report = learner.learn_from(stream(), options.steps, held)
     fitted = learner.candidate()
     print(f"value loss {report.value_loss:.3f}; mean |value - outcome|: held out, beside, learned from")
     for name, network in (("as it plays", before), (f"fitted {options.channels} x {options.blocks}", fitted)):

@@ -17,7 +17,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.selfplay.merging import merge_duplicates
 from alphac4.selfplay.replay import Samples, batches, concatenate, load_shard
 from alphac4.training.config import PRESETS
-from alphac4.training.learner import Learner
+from alphac4.training.host_learner import HostLearner
 
 
 def with_proofs(samples: Samples) -> Samples:
@@ -44,14 +44,14 @@ def main() -> None:
         samples = with_proofs(samples)
     if options.merge:
         samples = merge_duplicates(samples, STANDARD)
-    learner = Learner(config.network_config(), config.learning, "cpu", options.seed)
+    learner = HostLearner(config.network_config(), config.learning, STANDARD, options.seed)
     rng = np.random.default_rng(options.seed)
     stream = batches(samples, STANDARD, config.learning.batch_size, options.steps, config.learning.return_share, rng)
-    report = learner.learn(stream, options.steps, len(samples))
+    report = learner.learn_from(stream, options.steps, len(samples))
     print(f"{recorded} recorded, {len(samples)} learned from, {samples.full.mean():.2f} with a policy: {report}")
     save_checkpoint(
         options.output,
-        Checkpoint(network=learner.candidate(), geometry=STANDARD, provenance={"run": options.run.name}, strength={}),
+        Checkpoint(network=learner.candidate(), geometry=STANDARD, provenance={"run": options.run.name}),
     )
 
 

@@ -331,6 +331,19 @@ def test_forks_leave_the_previous_game_by_one_move() -> None:
     assert {opening for _, _, opening in forks} > {1, 5, 10}
 
 
+def test_the_best_moves_value_is_above_the_mean() -> None:
+    """Of the same games, whose moves do not depend on it: never changed where proven, and on average higher."""
+    values, proven = [], []
+    for kind in ("mean", "best"):
+        config = SelfPlayConfig(full_simulations=24, fast_simulations=6, full_share=1.0, root_value=kind)
+        actor = Actor(STANDARD, config, OddEvaluator(), 1, np.random.default_rng(3))
+        samples = concatenate([block.samples for block in actor.play(300, lambda: False)])
+        values.append(samples.value)
+        proven.append(np.abs(samples.value) == 1.0)
+    assert (values[0][proven[0]] == values[1][proven[0]]).all()
+    assert np.mean(values[1] - values[0]) > 0.02
+
+
 def test_proofs_of_fast_searches_are_learned_where_wanted() -> None:
     """Without the setting some proven roots carry no policy to learn; with it all do, and nothing else changes."""
     for wanted in (False, True):

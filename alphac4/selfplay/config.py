@@ -38,6 +38,9 @@ class SelfPlayConfig:
     """Weight of the values in an improved policy: Gumbel's c_scale (paper: 1.0 for board games, 0.1 elsewhere)."""
     completed_q_visits: float = 50.0
     """Gumbel's c_visit (paper: 50)."""
+    root_value: Literal["mean", "best"] = "mean"
+    """What a search says its position is worth: the mean of all evaluations, exploring ones and noise included
+    (AlphaZero), or that of the move it would play (Leela Chess Zero's best_q), which is nearer to exact play."""
     gumbel_actions: int = 0
     """Moves that sequential halving considers at the root in a full search; 0 searches the root by PUCT with
     Dirichlet noise instead (Gumbel AlphaZero: 16)."""

@@ -77,6 +77,7 @@ class SelfPlayParameters(NamedTuple):
     temperature_end: float
     temperature_halflife: float
     learn_proofs: bool
+    best_value: bool
 
 
 def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
@@ -99,6 +100,7 @@ def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
         config.temperature_end,
         config.temperature_halflife,
         config.learn_proofs,
+        config.root_value == "best",
     )
 
 

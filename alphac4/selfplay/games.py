@@ -194,7 +194,10 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
     games.occupied[t, ply] = trees.occupied[t]
     proof = node_proof(trees, t, ROOT)
     games.full_searches[t, ply] = games.full[t] or (parameters.learn_proofs and proof != UNPROVEN)
-    games.value[t, ply] = root_value(trees, t)
+    value = root_value(trees, t)
+    if parameters.best_value and proof == UNPROVEN:
+        value = completed_value(trees, t, best_action(trees, t), value)
+    games.value[t, ply] = value
     games.draw[t, ply] = trees.draw_sum[t] / max(trees.draw_count[t], 1)
     if proof != UNPROVEN:
         games.draw[t, ply] = 1.0 if proof == PROVEN_DRAW else 0.0
