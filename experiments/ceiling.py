@@ -26,6 +26,7 @@ from alphac4.selfplay.replay import Batch
 from alphac4.solver import Solver
 from alphac4.training.config import PRESETS, LearningConfig, from_dict
 from alphac4.training.host_learner import HostLearner
+from alphac4.training.schedule import Schedule
 
 BATCH = 512
 
@@ -109,7 +110,8 @@ def main() -> None:
     )
     before = load_checkpoint(options.network).network
     size = NetworkConfig(channels=options.channels, blocks=options.blocks)
-    learner = HostLearner(size, LearningConfig(ownership_weight=0), STANDARD, 0)
+    learning = LearningConfig(ownership_weight=0)
+    learner = HostLearner(size, learning, STANDARD, 0)
     rng = np.random.default_rng(0)
 
     def stream() -> Iterator[Batch]:
@@ -122,7 +124,7 @@ def main() -> None:
             policy = np.full((BATCH, STANDARD.columns), 1 / STANDARD.columns, np.float32)
             yield Batch(planes, policy, np.zeros(BATCH, np.float32), wdl, np.zeros_like(planes))
 
-    report = learner.learn_from(stream(), options.steps, held)
+    report = learner.learn_from(stream(), Schedule.of_run(learning, options.steps), held)
     fitted = learner.candidate()
     print(f"value loss {report.value_loss:.3f}; mean |value - outcome|: held out, beside, learned from")
     for name, network in (("as it plays", before), (f"fitted {options.channels} x {options.blocks}", fitted)):

@@ -15,9 +15,11 @@ import numpy as np
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.game.rules import STANDARD
 from alphac4.selfplay.merging import merge_duplicates
-from alphac4.selfplay.replay import Samples, batches, concatenate, load_shard
+from alphac4.selfplay.replay import batches
+from alphac4.selfplay.shards import Samples, concatenate, load_shard
 from alphac4.training.config import PRESETS
 from alphac4.training.host_learner import HostLearner
+from alphac4.training.schedule import Schedule
 
 
 def with_proofs(samples: Samples) -> Samples:
@@ -47,7 +49,7 @@ def main() -> None:
     learner = HostLearner(config.network_config(), config.learning, STANDARD, options.seed)
     rng = np.random.default_rng(options.seed)
     stream = batches(samples, STANDARD, config.learning.batch_size, options.steps, config.learning.return_share, rng)
-    report = learner.learn_from(stream, options.steps, len(samples))
+    report = learner.learn_from(stream, Schedule.of_run(config.learning, options.steps), len(samples))
     print(f"{recorded} recorded, {len(samples)} learned from, {samples.full.mean():.2f} with a policy: {report}")
     save_checkpoint(
         options.output,

@@ -116,7 +116,7 @@ def test_the_untrained_twin_can_be_left_out(checkpoint: str, capsys: pytest.Capt
         reports.append(json.loads(capsys.readouterr().out)["subjects"])
     (ours, twin), (alone,) = reports
     assert twin["name"] == "untrained"
-    assert ours["budgets"][0]["error"] == alone["budgets"][0]["error"]
+    assert ours["budgets"][0]["sets"] == alone["budgets"][0]["sets"]
 
 
 def test_any_player_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from alphac4.game import Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import STANDARD
 from alphac4.selfplay.merging import merge_duplicates
-from alphac4.selfplay.replay import Samples
+from alphac4.selfplay.shards import Samples
 
 
 def samples_of(moves: list[str]) -> Samples:

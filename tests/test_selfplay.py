@@ -1,4 +1,5 @@
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from alphac4.nn import UniformEvaluator
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, play_together
-from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.blocks import Block, make_block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.game_arrays import Finished, make_finished
 from alphac4.selfplay.replay import Recorded, Replay, batches, value_targets, window_size
@@ -342,6 +343,20 @@ def test_the_best_moves_value_is_above_the_mean() -> None:
         proven.append(np.abs(samples.value) == 1.0)
     assert (values[0][proven[0]] == values[1][proven[0]]).all()
     assert np.mean(values[1] - values[0]) > 0.02
+
+
+def test_a_share_of_the_proven_positions_is_recorded() -> None:
+    """All that is unproven and about a quarter of the rest, at every stage of the game."""
+    config = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6, proven_share=0.25)
+    blocks = play_blocks(config, samples=2000)[0]
+    samples = concatenate([block.samples for block in blocks])
+    proven = (np.abs(samples.value) >= 1) | (samples.draw >= 1)
+    plain = replace(config, proven_share=1.0)
+    everything = concatenate([make_block(STANDARD, plain, b.games, b.work, {}).samples for b in blocks])
+    all_proven = (np.abs(everything.value) >= 1) | (everything.draw >= 1)
+    assert (~proven).sum() == (~all_proven).sum() > 500
+    assert proven.sum() == pytest.approx(0.25 * all_proven.sum(), rel=0.1)
+    assert {1, 2, 3} <= set(samples.plies_left[proven].tolist())
 
 
 def test_proofs_of_fast_searches_are_learned_where_wanted() -> None:

@@ -125,7 +125,7 @@ class DeviceActor:
         """Samples in the games that have finished."""
         tensors = self._finished.tensors
         count = self._finished_games()
-        if self.config.record_fast:
+        if self.config.record_fast and self.config.proven_share == 1:
             return int((tensors["plies"][:count] - tensors["opening"][:count]).sum())
         return int(recorded_plies(self.geometry, self.config, self._read_finished(count), count).sum())
 

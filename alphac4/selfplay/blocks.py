@@ -45,8 +45,21 @@ class Block:
 def recorded_plies(geometry: Geometry, config: SelfPlayConfig, games: Finished, count: int) -> npt.NDArray[np.bool_]:
     """[G, C] which plies of the first ``count`` games are samples."""
     ply = np.arange(geometry.cells)
-    mask = (ply >= games.opening[:count, None]) & (ply < games.plies[:count, None])
-    return mask if config.record_fast else mask & games.full_searches[:count]
+    plies, value = games.plies[:count, None], games.value[:count]
+    mask = (ply >= games.opening[:count, None]) & (ply < plies)
+    if not config.record_fast:
+        mask &= games.full_searches[:count]
+    if config.proven_share < 1:
+        mask &= _drawn_by_lot(games.own[:count] + games.occupied[:count], config.proven_share) | (
+            (np.abs(value) < 1) & (games.draw[:count] < 1)
+        )
+    return mask
+
+
+def _drawn_by_lot(keys: npt.NDArray[np.uint64], share: float) -> npt.NDArray[np.bool_]:
+    """A share of these numbers that looks random and is always the same, whoever plays on whatever machine."""
+    spread = keys * np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth, volume 3, 6.4)
+    return (spread >> np.uint64(40)) < share * 2.0**24
 
 
 def make_block(

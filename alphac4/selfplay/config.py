@@ -25,6 +25,9 @@ class SelfPlayConfig:
     """Share of moves searched in full: playout-cap randomisation (KataGo: 0.25)."""
     record_fast: bool = True
     """Keep the positions of fast searches as well, for the value only."""
+    proven_share: float = 1.0
+    """Share of the positions that is recorded where the search has proven the outcome. Two fifths of all positions
+    come after 24 stones, where search knows nearly everything: they teach little and take the place of others."""
     learn_proofs: bool = False
     """Let the policy learn from fast searches too where they have proven the root's outcome: the fastest win or the
     slowest loss is then exact, however small the search."""
@@ -90,7 +93,7 @@ class SelfPlayConfig:
         for name in positive:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("full_share", "noise_fraction", "opening_share", "fork_share", "trace_decay"):
+        for name in ("full_share", "noise_fraction", "opening_share", "fork_share", "proven_share", "trace_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
         if self.full_share == 0:

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
 from alphac4.game.symmetry import canonical_orientation, mirror_where
-from alphac4.selfplay.replay import Samples
+from alphac4.selfplay.shards import Samples
 
 
 def merge_duplicates(samples: Samples, geometry: Geometry) -> Samples:
