@@ -105,7 +105,7 @@ def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
     [
         CONFIG,
         SelfPlayConfig(full_simulations=12, fast_simulations=4, gumbel_actions=4, record_fast=False),
-        SelfPlayConfig(full_simulations=12, fast_simulations=4, fork_share=0.6, fork_plies=8, learn_proofs=True),
+        SelfPlayConfig(full_simulations=12, fast_simulations=4, fork_share=0.6, fork_plies=8, fork_by="regret"),
     ],
     ids=["puct", "gumbel", "forks"],
 )

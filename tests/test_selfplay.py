@@ -1,4 +1,5 @@
 import threading
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,13 +11,15 @@ import torch
 from alphac4.game import Outcome, Position
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.tree import make_trees
 from alphac4.nn import UniformEvaluator
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.blocks import Block, make_block
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.game_arrays import Finished, make_finished
+from alphac4.selfplay.game_arrays import Finished, make_finished, make_games, make_parameters
+from alphac4.selfplay.games import fork_game
 from alphac4.selfplay.replay import Recorded, Replay, batches, value_targets, window_size
 from alphac4.selfplay.returns import lambda_returns
 from alphac4.selfplay.shards import Samples, concatenate, load_shard, save_shard
@@ -343,6 +346,22 @@ def test_the_best_moves_value_is_above_the_mean() -> None:
         proven.append(np.abs(samples.value) == 1.0)
     assert (values[0][proven[0]] == values[1][proven[0]]).all()
     assert np.mean(values[1] - values[0]) > 0.02
+
+
+def test_forks_by_regret_leave_where_the_search_was_wrong() -> None:
+    """A won game whose searches agree with its end but at one ply: forks leave there as often as weights say."""
+    geometry, rng = STANDARD, np.random.default_rng(5)
+    trees, games = make_trees(1, 4, geometry, rng), make_games(1, geometry)
+    parameters = make_parameters(SelfPlayConfig(fork_share=1.0, fork_by="regret", fork_plies=12))
+    left: Counter[int] = Counter()
+    for _ in range(2000):
+        games.moves[0, :10] = [3, 3, 3, 3, 3, 2, 2, 2, 2, 2]
+        games.plies[0], games.opening[0], games.outcome[0] = 10, 2, 1
+        games.value[0, :10] = [0, 0, 1, -1, 1, -1, -1, -1, 1, -1]  # at ply 6 the first player was taken to lose
+        if fork_game(geometry, trees, games, 0, parameters):
+            left[int(games.opening[0]) - 1] += 1
+    assert set(left) == set(range(10))
+    assert left[6] / left.total() == pytest.approx(1.0 / (1.0 + 9 * 0.05), abs=0.04)
 
 
 def test_a_share_of_the_proven_positions_is_recorded() -> None:

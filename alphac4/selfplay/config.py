@@ -59,6 +59,9 @@ class SelfPlayConfig:
     """Share of games that leave the slot's previous game at a random ply by a random move: positions beside the lines
     that self-play prefers, which it would not see (KataGo: forks of 4 % of games; Go-Exploit, Trudeau and Bowling 2023,
     arXiv 2302.12359, starts most games from an archive of visited positions)."""
+    fork_by: Literal["uniform", "regret"] = "uniform"
+    """Where forks leave: at any ply alike, or the more likely the further the search's value was from the outcome of
+    the game, where there is something to learn (regret-guided search control, arXiv 2602.20809)."""
     fork_plies: int = 24
     """Forks leave within so many plies of the start: later errors, search finds by itself."""
     temperature: float = 1.0

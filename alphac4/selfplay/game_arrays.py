@@ -73,6 +73,7 @@ class SelfPlayParameters(NamedTuple):
     opening_share: float
     fork_plies: int
     fork_share: float
+    fork_by_regret: bool
     temperature: float
     temperature_end: float
     temperature_halflife: float
@@ -96,6 +97,7 @@ def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
         config.opening_share,
         config.fork_plies,
         config.fork_share,
+        config.fork_by == "regret",
         config.temperature,
         config.temperature_end,
         config.temperature_halflife,

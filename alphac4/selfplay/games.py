@@ -40,6 +40,8 @@ from alphac4.selfplay.game_arrays import (
     SelfPlayParameters,
 )
 
+FORK_FLOOR = 0.05  # of a disagreement's weight: the least that a ply counts when forks are drawn
+
 
 @inlined
 def random_column(geometry: Geometry, trees: Trees, t: int, occupied: np.uint64) -> int:
@@ -51,6 +53,35 @@ def random_column(geometry: Geometry, trees: Trees, t: int, occupied: np.uint64)
     return column
 
 
+@inlined
+def disagreement(games: Games, t: int, ply: int) -> float:
+    """How far the search's value at a ply of slot ``t``'s previous game was from its outcome, in [0, 1].
+
+    A little everywhere, so that no ply is left out; nothing more where the game had an opening instead of searches.
+    """
+    if ply < games.opening[t]:
+        return FORK_FLOOR
+    side = 1 if ply % 2 == 0 else -1
+    wrong = abs(float(games.value[t, ply]) * side - float(games.outcome[t]))
+    return FORK_FLOOR + (1.0 - FORK_FLOOR) * 0.5 * wrong
+
+
+@compiled
+def fork_ply(trees: Trees, games: Games, t: int, within: int, parameters: SelfPlayParameters) -> int:
+    """The ply, below ``within``, at which to leave the previous game."""
+    if not parameters.fork_by_regret:
+        return np.int64(random_state.below(trees.rng, t, within))  # type: ignore[return-value]
+    total = 0.0
+    for ply in range(within):
+        total += disagreement(games, t, ply)
+    chosen = random_state.uniform(trees.rng, t) * total
+    for ply in range(within):
+        chosen -= disagreement(games, t, ply)
+        if chosen < 0.0:
+            return np.int64(ply)  # type: ignore[return-value]
+    return np.int64(within - 1)  # type: ignore[return-value]
+
+
 @compiled
 def fork_game(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> bool:
     """Perhaps leave slot ``t``'s previous game by a random move; False if the next game is to start otherwise."""
@@ -59,7 +90,7 @@ def fork_game(geometry: Geometry, trees: Trees, games: Games, t: int, parameters
     within = min(games.plies[t], parameters.fork_plies)
     if within == 0:  # no game has been played here
         return False
-    left = random_state.below(trees.rng, t, within)
+    left = fork_ply(trees, games, t, within, parameters)
     own, occupied = U64_0, U64_0
     for ply in range(left):
         own, occupied = play(geometry, own, occupied, games.moves[t, ply])
