@@ -19,10 +19,10 @@ from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.blocks import Block, make_block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.game_arrays import Finished, make_finished, make_games, make_parameters
-from alphac4.selfplay.games import fork_game
 from alphac4.selfplay.replay import Recorded, Replay, batches, value_targets, window_size
 from alphac4.selfplay.returns import lambda_returns
 from alphac4.selfplay.shards import Samples, concatenate, load_shard, save_shard
+from alphac4.selfplay.starts import fork_game
 from alphac4.selfplay.statistics import move_string
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
