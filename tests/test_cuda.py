@@ -1,3 +1,4 @@
+import itertools
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import torch
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.cuda import actor as device_actor
+from alphac4.cuda import kernels
+from alphac4.cuda import search as device_search
 from alphac4.cuda.actor import DeviceActor
 from alphac4.cuda.arrays import share_trees
 from alphac4.cuda.device import largest_that_fits, simulated
@@ -22,6 +25,7 @@ from alphac4.evaluation.answers import ask_network
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game import STANDARD, Geometry, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts import search as host_search
 from alphac4.mcts.tree import NO_NODE, make_trees
 from alphac4.nn import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
@@ -205,6 +209,26 @@ def test_search_on_the_device_ends_in_time_and_takes_other_weights() -> None:
     assert after.priors[0].argmax() == 6 != before.priors[0].argmax()
 
 
+@pytest.mark.gpu
+def test_simulations_that_end_in_draws_do_not_keep_the_device_from_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step ends after some of them, although no leaf waits; the clock advances by a second at every look."""
+    network = small_network(STANDARD)
+    with torch.no_grad():  # sure of the second column, which soon is a proven draw, and that whoever moves will win
+        for parameter in (network.policy.weight, network.value.weight):
+            parameter.zero_()
+        network.policy.bias.copy_(torch.tensor([0.0, 40, 0, 0, 0, 0, 0]))
+        network.value.bias.copy_(torch.tensor([40.0, 0, 0]))
+    evaluator = Evaluator(network, device="cpu", backend="torch-fp32")
+    search = DeviceSearch(evaluator, rng=np.random.default_rng(0), precision=torch.float32)
+    ticks = itertools.count()
+    clock = types.SimpleNamespace(perf_counter=lambda: float(next(ticks)))
+    for module in (host_search, device_search):
+        monkeypatch.setattr(module, "time", clock)
+    drawn = Position.from_moves("15257261452643115367565214214636")
+    result = search.search([drawn], Budget(simulations=200_000, seconds=60))
+    assert 3_000 < result.simulations[0] <= 61 * device_search.STEPS_BETWEEN_LOOKS * kernels.SIMULATIONS_A_STEP
+
+
 @pytest.mark.parametrize("nodes", [10, 40_000])
 def test_a_node_is_one_record(nodes: int) -> None:
     """Fields lie within a multiple of 32 bytes, none over another, with room for indices and counts up to the size."""
@@ -212,12 +236,12 @@ def test_a_node_is_one_record(nodes: int) -> None:
     record = trees.tensors["visits"].stride(1) * trees.tensors["visits"].element_size()
     assert record == (128 if nodes == 10 else 160)
     assert trees.tensors["leaf"].tolist() == [NO_NODE, NO_NODE]
-    for index, name in enumerate(("visits", "child", "parent", "moved_to", "prior", "value", "value_sum", "proof")):
+    for index, name in enumerate(("visits", "child", "parent", "prior", "value", "value_sum", "proof")):
         field: npt.NDArray[np.generic] = getattr(trees.arrays, name)
         field[1, nodes - 1] = index + 1
     assert trees.arrays.parent.dtype == (np.int16 if nodes == 10 else np.int32)
     trees.arrays.child[0, 0, 6] = nodes - 1
-    for index, name in enumerate(("visits", "child", "parent", "moved_to", "prior", "value", "value_sum", "proof")):
+    for index, name in enumerate(("visits", "child", "parent", "prior", "value", "value_sum", "proof")):
         assert (trees.read(name)[1, nodes - 1] == index + 1).all()
         assert not trees.read(name)[1, : nodes - 1].any()
     assert trees.read("child")[0, 0, 6] == nodes - 1
@@ -275,12 +299,12 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         np.zeros((4, 3), np.float32),
     )
     games, finished = make_games(4, STANDARD), make_finished(16, STANDARD)
-    selection = CONFIG.puct.selection()
+    puct = CONFIG.puct.parameters()
     for kernel, arguments in (
-        (kernels.advance, (STANDARD, trees, games, finished, make_parameters(CONFIG), selection, exchange)),
+        (kernels.advance, (STANDARD, trees, games, finished, make_parameters(CONFIG), puct, exchange)),
         (kernels.restart, (STANDARD, trees, games)),
         (kernels.write_leaves, (STANDARD, trees, exchange)),
-        (kernels.search_step, (STANDARD, trees, np.zeros(4, np.int64), selection, exchange)),
+        (kernels.search_step, (STANDARD, trees, np.zeros(4, np.int64), puct, exchange, np.zeros(4, np.bool_))),
     ):
         signature = tuple(typeof(argument) for argument in arguments)
         code, _ = cuda.compile(kernel.py_func, signature, cc=(9, 0), output="ptx", device=False, abi="numba")

@@ -49,7 +49,7 @@ class DeviceActor:
         self._trees = share_trees(empty, nodes, device)
         self._games = share(make_games(slots, geometry), device)
         self._finished = share(make_finished(4 * slots, geometry), device)
-        self._parameters, self._selection = make_parameters(config), config.puct.selection()
+        self._parameters, self._puct = make_parameters(config), config.puct.parameters()
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
         self.precision = self._network.precision
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -108,7 +108,7 @@ class DeviceActor:
             self._games.arrays,
             self._finished.arrays,
             self._parameters,
-            self._selection,
+            self._puct,
             self._network.exchange,
         )
 

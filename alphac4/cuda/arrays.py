@@ -19,7 +19,6 @@ NODE_FIELDS = {  # of Trees: type, and whether there is one for each action
     "visits": (np.int32, True),
     "child": (np.int32, True),
     "parent": (np.int32, False),
-    "moved_to": (np.int32, False),
     "proof": (np.int8, True),
     "parent_action": (np.int8, False),
 }

@@ -6,14 +6,15 @@ from numba import cuda as numba_cuda
 
 from alphac4.cuda.network import Exchange
 from alphac4.game.rules import Geometry
-from alphac4.mcts.puct import expand, write_leaf
+from alphac4.mcts.puct import PuctParameters, expand, write_leaf
 from alphac4.mcts.search import walk_to_leaf
-from alphac4.mcts.selection import Selection
 from alphac4.mcts.tree import NO_NODE, Trees
 from alphac4.selfplay.game_arrays import GAME_OVER, Finished, Games, SelfPlayParameters
 from alphac4.selfplay.games import hand_over, restart_search, walk
 
 cuda: Any = numba_cuda  # its functions are made at run time
+
+SIMULATIONS_A_STEP = 32  # fewer than on the CPU: a thread here is slower than a core, and the others wait for it
 
 
 @cuda.jit
@@ -23,7 +24,7 @@ def advance(
     games: Games,
     finished: Finished,
     parameters: SelfPlayParameters,
-    selection: Selection,
+    puct: PuctParameters,
     exchange: Exchange,
 ) -> None:
     """`alphac4.selfplay.games.advance`; threads take rows of ``finished`` in no particular order.
@@ -33,9 +34,10 @@ def advance(
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
-    expand(geometry, trees, t, exchange.logits[t], exchange.wdl[t], selection)
+    expand(geometry, trees, t, exchange.logits[t], exchange.wdl[t], puct.prior_temperature)
+    left = SIMULATIONS_A_STEP
     while True:
-        walk(geometry, trees, games, t, parameters, selection)
+        left = walk(geometry, trees, games, t, parameters, puct, left)
         if games.stage[t] != GAME_OVER:
             break
         row = cuda.atomic.add(finished.rows, 0, 1)
@@ -67,13 +69,15 @@ def search_step(
     geometry: Geometry,
     trees: Trees,
     targets: Any,
-    selection: Selection,
+    parameters: Any,
     exchange: Exchange,
+    going_on: Any,
 ) -> None:
-    """`alphac4.mcts.search.step`, with a row of the batch for every tree."""
+    """`alphac4.mcts.search.step`, with a row of the batch for every tree; ``going_on`` [T] says which trees go on."""
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
-    expand(geometry, trees, t, exchange.logits[t], exchange.wdl[t], selection)
-    if walk_to_leaf(geometry, trees, t, targets[t], selection):
+    expand(geometry, trees, t, exchange.logits[t], exchange.wdl[t], parameters.prior_temperature)
+    going_on[t] = walk_to_leaf(geometry, trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+    if trees.leaf[t] != NO_NODE:
         write_leaf(geometry, trees, t, exchange.planes[t], exchange.one)

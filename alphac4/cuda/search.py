@@ -15,8 +15,8 @@ from alphac4.cuda.network import DeviceNetwork, captured
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Reuse, TreeSearch
-from alphac4.mcts.tree import NO_NODE, Trees, make_trees
+from alphac4.mcts.search import NetworkParameters, Reuse, TreeSearch, network_parameters
+from alphac4.mcts.tree import Trees, make_trees
 from alphac4.nn.network import PolicyValueNetwork
 
 STEPS_BETWEEN_LOOKS = 8
@@ -41,14 +41,14 @@ class DeviceSearch(TreeSearch):
     def __init__(
         self,
         weights: Weights,
-        config: PuctConfig | None = None,
+        config: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
         reuse: Reuse = "nothing",
         precision: torch.dtype | None = None,
     ) -> None:
-        super().__init__(geometry, rng, reuse, (config or PuctConfig()).selection())
+        super().__init__(geometry, rng, reuse, network_parameters(config))
         self._device = the_device()
         self._precision = precision
         self._weights = weights
@@ -65,11 +65,11 @@ class DeviceSearch(TreeSearch):
         self._targets[:count] = torch.from_numpy(targets)
         self._upload(trees, count)
         launch(kernels.write_leaves, len(trees.size), self.geometry, self._shared.arrays, self._network.exchange)
-        waiting = True
-        while waiting:
+        going_on = True
+        while going_on:
             for _ in range(STEPS_BETWEEN_LOOKS):
                 self._step()
-            waiting = bool((self._shared.tensors["leaf"] != NO_NODE).any())
+            going_on = bool(self._going_on.any())
             if deadline is not None and time.perf_counter() > deadline:
                 self._targets.zero_()  # take in the last evaluation, then stop
         self._download(trees, count)
@@ -81,7 +81,8 @@ class DeviceSearch(TreeSearch):
         self._version = self._weights.version
         self._network = DeviceNetwork(self._weights.network, self.geometry, rows, self._device, self._precision)
         self._targets = torch.zeros(rows, dtype=torch.int64, device=self._device)
-        targets: Any = kernel_view(self._targets)
+        self._going_on = torch.zeros(rows, dtype=torch.bool, device=self._device)
+        targets, going_on = kernel_view(self._targets), kernel_view(self._going_on)
 
         def step() -> None:
             self._network.evaluate()
@@ -91,8 +92,9 @@ class DeviceSearch(TreeSearch):
                 self.geometry,
                 self._shared.arrays,
                 targets,
-                self.selection,
+                self.parameters,
                 self._network.exchange,
+                going_on,
             )
 
         self._step: Callable[[], Any] = captured(step, self._device)

@@ -3,7 +3,17 @@
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, NetworkSearch
+from alphac4.mcts.selection import NodeTotals, scores_actions
 from alphac4.mcts.uct import UctConfig
 from alphac4.mcts.uct_search import UctSearch
 
-__all__ = ["Budget", "NetworkSearch", "PuctConfig", "SearchResult", "UctConfig", "UctSearch"]
+__all__ = [
+    "Budget",
+    "NetworkSearch",
+    "NodeTotals",
+    "PuctConfig",
+    "SearchResult",
+    "UctConfig",
+    "UctSearch",
+    "scores_actions",
+]

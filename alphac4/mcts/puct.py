@@ -1,7 +1,8 @@
-"""Network-guided search: its settings, expansion by an evaluation, noise at the root."""
+"""Network-guided search: its settings, the PUCT rule, expansion by an evaluation, noise at the root."""
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import U64_0, U64_1, Geometry, mirror
 from alphac4.game.symmetry import is_mirrored
 from alphac4.mcts import random_state
-from alphac4.mcts.selection import PUCT, Selection
+from alphac4.mcts.selection import NodeTotals, known_value, scores_actions
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees, backup
 from alphac4.ranges import check_finite
 
@@ -37,11 +38,58 @@ class PuctConfig:
         if self.c_init <= 0 or self.c_base <= 0 or self.prior_temperature <= 0:
             raise ValueError("c_init, c_base and prior_temperature must be positive")
 
-    def selection(self) -> Selection:
+    def parameters(self) -> "PuctParameters":
         """The numbers as compiled code takes them."""
-        return Selection(
-            PUCT, self.c_init, self.c_base, self.fpu_reduction, self.root_fpu_reduction, self.prior_temperature
+        return PuctParameters(
+            c_init=self.c_init,
+            c_base=self.c_base,
+            fpu_reduction=self.fpu_reduction,
+            root_fpu_reduction=self.root_fpu_reduction,
+            prior_temperature=self.prior_temperature,
         )
+
+
+class PuctParameters(NamedTuple):
+    """`PuctConfig` for compiled code."""
+
+    c_init: float
+    c_base: float
+    fpu_reduction: float
+    root_fpu_reduction: float
+    prior_temperature: float
+
+
+@inlined
+def exploration_weight(parameters: PuctParameters, visits: int) -> float:
+    """``c_init + log((1 + N + c_base) / c_base)``, Silver et al. 2018, supplementary pseudocode."""
+    return parameters.c_init + math.log((1.0 + visits + parameters.c_base) / parameters.c_base)
+
+
+@inlined
+def puct_score(value: float, prior: float, visits: int, scale: float) -> float:
+    """``Q + c(N) P sqrt(N + 1) / (1 + n)``; sqrt(N + 1), not sqrt(N), so that priors rank the first visit.
+
+    ``scale`` is ``c(N) sqrt(N + 1)``, the same for all actions of a node.
+    """
+    return value + scale * prior / (1.0 + visits)
+
+
+@inlined
+def first_play_value(totals: NodeTotals, node: int, parameters: PuctParameters) -> float:
+    """What an unvisited move is taken to be worth: the mean so far, less ``f sqrt(sum of visited priors)`` (KataGo)."""
+    reduction = parameters.root_fpu_reduction if node == ROOT else parameters.fpu_reduction
+    return totals.value_sum / (1.0 + totals.visits) - reduction * math.sqrt(totals.visited_prior)
+
+
+@scores_actions(PuctParameters)
+@inlined
+def puct_action_score(
+    trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: PuctParameters
+) -> float:
+    """`puct_score` of an action in the tree; what does not depend on the action, the compiler moves out of the loop."""
+    scale = exploration_weight(parameters, totals.visits) * math.sqrt(totals.visits + 1.0)
+    value = known_value(trees, t, node, action, first_play_value(totals, node, parameters))
+    return puct_score(value, trees.prior[t, node, action], trees.visits[t, node, action], scale)
 
 
 @inlined
@@ -51,7 +99,7 @@ def expand(
     t: int,
     logits: npt.NDArray[np.float32],
     wdl: npt.NDArray[np.float32],
-    selection: Selection,
+    prior_temperature: float,
 ) -> None:
     """Give the waiting leaf its evaluation (policy ``logits`` [A], ``wdl`` [3] probabilities) and back it up.
 
@@ -74,7 +122,7 @@ def expand(
     for a in range(actions):
         # Mask before the softmax: a full column would otherwise absorb prior mass.
         if trees.proof[t, leaf, a] != ILLEGAL:
-            weight = math.exp((logits[first + step * a] - highest) / selection.prior_temperature)
+            weight = math.exp((logits[first + step * a] - highest) / prior_temperature)
             trees.prior[t, leaf, a] = weight
             total += weight
     for a in range(actions):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game import Position
-from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, node_proof
+from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, best_action, node_proof
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,10 @@ def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) ->
 
 
 def principal_variation(trees: Trees, t: int, length: int = 20) -> list[int]:
-    """The moves both sides would play as far as the tree goes: the proven best, else the most visited."""
+    """The moves both sides would play as far as the tree goes: the proven best, else the most visited.
+
+    At least the move to play, also before the first visit.
+    """
     line: list[int] = []
     node = ROOT
     while node != NO_NODE and len(line) < length:
@@ -100,4 +103,4 @@ def principal_variation(trees: Trees, t: int, length: int = 20) -> list[int]:
         action = int(np.argmax(np.where(candidates, visits, -1)))
         line.append(action)
         node = int(trees.child[t, node, action])
-    return line
+    return line or [int(best_action(trees, t))]

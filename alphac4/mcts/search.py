@@ -3,44 +3,39 @@
 import copy
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled, inlined
+from alphac4.compiled import compiled, inlined, recompiled
 from alphac4.game import Geometry, Position
-from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.puct import PuctConfig, expand, write_leaf
+from alphac4.mcts.kept_trees import KeptTrees
+from alphac4.mcts.kept_trees import Reuse as Reuse
+from alphac4.mcts.puct import PuctConfig, PuctParameters, expand, write_leaf
 from alphac4.mcts.results import NodeView, SearchResult, principal_variation, root_wdl
-from alphac4.mcts.selection import Selection, action_scores
-from alphac4.mcts.simulation import simulate
+from alphac4.mcts.selection import action_scores, has_rule
+from alphac4.mcts.simulation import SIMULATIONS_A_STEP, simulate
 from alphac4.mcts.tree import (
     NO_NODE,
     PROVEN_DRAW,
     ROOT,
     UNPROVEN,
     Trees,
-    advance_root,
     best_action,
-    make_trees,
     node_proof,
-    plant,
     proof_value,
     root_value,
     root_visits,
 )
+from alphac4.mcts.ucb1 import UctParameters
 
 Planes = npt.NDArray[np.float32]
-
-Reuse = Literal["nothing", "proofs", "trees"]
-"""What a search keeps for positions that follow: nothing, trees whose root is proven, so that they need no second
-search, or every tree."""
-
-NODES_A_SECOND = 1_500_000  # more than classic search makes on one core
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class Evaluate(Protocol):
@@ -48,6 +43,14 @@ class Evaluate(Protocol):
 
     def evaluate(self, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """``planes`` [B, 2, R, C] to policy logits [B, C] and win/draw/loss probabilities [B, 3]."""
+
+
+class NetworkParameters(Protocol):
+    """What a rule's parameters must have for a network-guided search: a NamedTuple of numbers, this one among them."""
+
+    @property
+    def prior_temperature(self) -> float:
+        """Divides the policy logits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +71,22 @@ class Budget:
 
 
 @inlined
-def walk_to_leaf(geometry: Geometry, trees: Trees, t: int, target: int, selection: Selection) -> bool:
-    """Simulate until a leaf waits for its evaluation; False once the root has ``target`` visits or is proven."""
-    while (
-        trees.leaf[t] == NO_NODE
-        and root_visits(trees, t) < target
-        and trees.size[t] < trees.parent.shape[1]
-        and node_proof(trees, t, ROOT) == UNPROVEN
-    ):
-        simulate(geometry, trees, t, selection, NO_NODE)
-    return bool(trees.leaf[t] != NO_NODE)
+def walk_to_leaf(geometry: Geometry, trees: Trees, t: int, target: int, parameters: Any, most: int) -> bool:
+    """Simulate until a leaf waits for its evaluation; False if the search is over.
+
+    Simulations that end in a proven outcome need no evaluation, and there may be any number of them. So that a search
+    limited by time can look at the clock, this returns after ``most`` simulations, even without a leaf.
+    """
+    for _ in range(most):
+        if (
+            trees.leaf[t] != NO_NODE
+            or root_visits(trees, t) >= target
+            or trees.size[t] >= trees.parent.shape[1]
+            or node_proof(trees, t, ROOT) != UNPROVEN
+        ):
+            return bool(trees.leaf[t] != NO_NODE)
+        simulate(geometry, trees, t, parameters, True, True, NO_NODE)
+    return True
 
 
 @compiled
@@ -86,27 +95,29 @@ def step(
     trees: Trees,
     count: int,
     targets: npt.NDArray[np.int64],
-    selection: Selection,
+    parameters: Any,
     logits: npt.NDArray[np.float32],
     wdl: npt.NDArray[np.float32],
     rows: npt.NDArray[np.int32],
     evaluated: int,
     planes: Planes,
-) -> int:
+) -> tuple[int, int]:
     """Give the last step's leaves their evaluations, then walk each tree to its next leaf.
 
     ``targets`` [T] are the root visits to reach. ``rows`` [T] holds the tree of each row of the batch: of the
-    ``evaluated`` rows coming in, of the returned number of rows going out in ``planes``.
+    ``evaluated`` rows coming in, of the rows going out in ``planes``. Returns how many go out, and how many trees go
+    on, with a leaf or without.
     """
     for row in range(evaluated):
-        expand(geometry, trees, rows[row], logits[row], wdl[row], selection)
-    waiting = 0
+        expand(geometry, trees, rows[row], logits[row], wdl[row], parameters.prior_temperature)
+    waiting, going_on = 0, 0
     for t in range(count):
-        if walk_to_leaf(geometry, trees, t, targets[t], selection):
+        going_on += walk_to_leaf(geometry, trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+        if trees.leaf[t] != NO_NODE:
             rows[waiting] = t
             write_leaf(geometry, trees, t, planes[waiting], np.float32(1))
             waiting += 1
-    return waiting
+    return waiting, going_on
 
 
 class TreeSearch(ABC):
@@ -114,13 +125,22 @@ class TreeSearch(ABC):
 
     roots = 1  # trees of each position
 
-    def __init__(self, geometry: Geometry, rng: np.random.Generator, reuse: Reuse, selection: Selection) -> None:
+    def __init__(
+        self,
+        geometry: Geometry,
+        rng: np.random.Generator,
+        reuse: Reuse,
+        parameters: Any,
+        *,
+        proofs: bool = True,
+        look_ahead: bool = True,
+        evaluations: bool = False,
+    ) -> None:
         self.geometry = geometry
-        self.selection = selection
+        self.parameters = parameters  # their type decides the rule of selection
+        self.proofs = proofs  # whether proven outcomes spread
         self.reuse = reuse
-        self._rng = rng
-        self._trees: Trees | None = None
-        self._positions: list[Position] = []
+        self._kept = KeptTrees(geometry, rng, look_ahead=look_ahead, evaluations=evaluations)
 
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
         """Search every position, none of which may be finished, for ``budget`` each.
@@ -138,7 +158,7 @@ class TreeSearch(ABC):
                 raise ValueError(f"the game is over, there is nothing to search:\n{position}")
         capacity = nodes if budget.simulations is None else budget.simulations + 1
         started = time.perf_counter()
-        trees = self._prepare(positions, capacity)
+        trees = self._kept.prepare(positions, capacity, self.reuse)
         count = len(positions)
         before = np.array([root_visits(trees, t) for t in range(count)], dtype=np.int64)
         targets = before + (budget.simulations or 2**30)
@@ -154,54 +174,7 @@ class TreeSearch(ABC):
 
     def forget(self) -> None:
         """Keep nothing of the searches so far, as for a network with other weights; the memory stays."""
-        self._positions = []
-
-    def _prepare(self, positions: Sequence[Position], capacity: int) -> Trees:
-        """Trees whose roots are these positions, with room for ``capacity`` more nodes each."""
-        trees = self._trees
-        sources = [None] * len(positions) if self.reuse == "nothing" else self._sources(positions)
-        kept = max((int(trees.size[row]) for row in sources if row is not None and trees is not None), default=0)
-        room = capacity + kept if self.reuse == "trees" else max(capacity, kept)  # proven trees grow no more
-        if trees is None or len(trees.size) < len(positions) or trees.parent.shape[1] < room:
-            trees = self._enlarged(trees, len(positions), room)
-            self._trees = trees
-        _gather(trees, sources, kept)
-        for t, (position, row) in enumerate(zip(positions, sources, strict=True)):
-            if row is None:
-                plant(self.geometry, trees, t, position.own, position.occupied, self.selection.look_ahead)
-            else:
-                for name in (position.moves or "")[len(self._positions[row].moves or "") :]:
-                    advance_root(self.geometry, trees, t, COLUMN_NAMES.index(name), self.selection.look_ahead)
-        self._positions = list(positions)
-        return trees
-
-    def _sources(self, positions: Sequence[Position]) -> list[int | None]:
-        """The tree of the last call from whose position each follows; one tree for one position, None without."""
-        rows: dict[str, list[int]] = {}
-        for row, position in enumerate(self._positions):
-            if position.moves is not None and (self.reuse == "trees" or self._is_proven(row)):
-                rows.setdefault(position.moves, []).append(row)
-        sources = []
-        for position in positions:
-            moves = position.moves
-            starts = () if moves is None else (moves[:ply] for ply in range(len(moves), -1, -1))
-            found = next((rows[start] for start in starts if rows.get(start)), [])
-            sources.append(found.pop(0) if found else None)
-        return sources
-
-    def _is_proven(self, row: int) -> bool:
-        return self._trees is not None and node_proof(self._trees, row, ROOT) != UNPROVEN
-
-    def _enlarged(self, old: Trees | None, count: int, nodes: int) -> Trees:
-        """New trees with more room that hold what the old ones did."""
-        new = make_trees(max(count, 0 if old is None else len(old.size)), nodes, self.geometry, self._rng)
-        if old is not None:
-            for name in Trees._fields:
-                source, target = getattr(old, name), getattr(new, name)
-                if name != "rng":
-                    part = tuple(slice(0, min(n, m)) for n, m in zip(source.shape, target.shape, strict=True))
-                    target[part] = source[part]
-        return new
+        self._kept.positions = []
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """The node that the 0-based columns ``path`` lead to in the tree of the ``index``-th position searched last.
@@ -209,9 +182,10 @@ class TreeSearch(ABC):
         Raises:
             ValueError: if there is no such tree, or it does not reach that far.
         """
-        if self._trees is None or not 0 <= index < len(self._positions):
+        trees, positions = self._kept.trees, self._kept.positions
+        if trees is None or not 0 <= index < len(positions):
             raise ValueError(f"there is no tree {index}")
-        trees, node, position = self._trees, ROOT, self._positions[index]
+        node, position = ROOT, positions[index]
         for depth, column in enumerate(path):
             child = int(trees.child[index, node, column]) if 0 <= column < self.geometry.columns else NO_NODE
             if child == NO_NODE:
@@ -223,7 +197,7 @@ class TreeSearch(ABC):
     def detach(self) -> Self:
         """The trees searched last, in a search of their own; this one begins anew with the next positions."""
         detached = copy.copy(self)
-        self._trees, self._positions = None, []
+        self._kept = self._kept.empty()
         return detached
 
     def _view(self, trees: Trees, t: int, node: int, position: Position) -> NodeView:
@@ -231,7 +205,7 @@ class TreeSearch(ABC):
         with np.errstate(invalid="ignore", divide="ignore"):
             values = trees.value_sum[t, node] / visits.astype(np.float64)
         total = int(visits.sum())
-        proof = node_proof(trees, t, node) if self.selection.proofs else UNPROVEN
+        proof = node_proof(trees, t, node) if self.proofs else UNPROVEN
         value = (float(trees.value[t, node]) + float(trees.value_sum[t, node].sum())) / (1 + total)
         return NodeView(
             position=position,
@@ -246,7 +220,7 @@ class TreeSearch(ABC):
 
     def _scores(self, trees: Trees, t: int, node: int) -> npt.NDArray[np.float64]:
         scores = np.empty(self.geometry.columns)
-        action_scores(trees, t, node, self.selection, scores)
+        _for(self.parameters, action_scores)(trees, t, node, self.parameters, scores)
         return scores
 
     @abstractmethod
@@ -278,18 +252,22 @@ class TreeSearch(ABC):
 
 
 class NetworkSearch(TreeSearch):
-    """PUCT guided by a network: one evaluator call a step for the whole batch."""
+    """PUCT guided by a network: one evaluator call a step for the whole batch.
+
+    For another rule than PUCT give the parameters of one's own in place of ``config``; see
+    `alphac4.mcts.selection.scores_actions`.
+    """
 
     def __init__(
         self,
         evaluator: Evaluate,
-        config: PuctConfig | None = None,
+        config: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
         reuse: Reuse = "nothing",
     ) -> None:
-        super().__init__(geometry, rng, reuse, (config or PuctConfig()).selection())
+        super().__init__(geometry, rng, reuse, network_parameters(config))
         self.evaluator = evaluator
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
@@ -297,24 +275,33 @@ class NetworkSearch(TreeSearch):
         planes = np.zeros((count, 2, geometry.rows, geometry.columns), np.float32)
         rows = np.zeros(count, np.int32)
         logits, wdl = np.zeros((count, geometry.columns), np.float32), np.zeros((count, 3), np.float32)
+        take_step = _for(self.parameters, step)
         waiting = 0
         while True:
-            waiting = step(geometry, trees, count, targets, self.selection, logits, wdl, rows, waiting, planes)
-            if waiting == 0:
+            waiting, going_on = take_step(
+                geometry, trees, count, targets, self.parameters, logits, wdl, rows, waiting, planes
+            )
+            if going_on == 0:
                 return
-            logits, wdl = self.evaluator.evaluate(planes[:waiting])
+            if waiting > 0:
+                logits, wdl = self.evaluator.evaluate(planes[:waiting])
             if deadline is not None and time.perf_counter() > deadline:
                 targets = np.zeros_like(targets)  # take in this last evaluation, then stop
 
 
-def _gather(trees: Trees, sources: Sequence[int | None], nodes: int) -> None:
-    """Bring the first ``nodes`` nodes of tree ``sources[t]`` into tree t, wherever that is another."""
-    moved = [(t, row) for t, row in enumerate(sources) if row not in (None, t)]
-    if moved:
-        to, out_of = (np.array(column) for column in zip(*moved, strict=True))
-        for name in set(Trees._fields) - {"rng"}:
-            array = getattr(trees, name)
-            if array.ndim == 1:
-                array[to] = array[out_of]
-            else:
-                array[to, :nodes] = array[out_of, :nodes]
+def network_parameters(config: PuctConfig | NetworkParameters | None) -> NetworkParameters:
+    """The numbers for compiled code: those of PUCT, with its defaults where none are given, or of another rule.
+
+    Raises:
+        ValueError: for parameters without a rule.
+    """
+    config = config or PuctConfig()
+    parameters = config.parameters() if isinstance(config, PuctConfig) else config
+    if not has_rule(parameters):
+        raise ValueError(f"no rule of selection is registered for {type(parameters).__name__}: see scores_actions")
+    return parameters
+
+
+def _for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """The compiled function for these parameters; only the package's own rules are kept on disk."""
+    return function if isinstance(parameters, PuctParameters | UctParameters) else recompiled(function)

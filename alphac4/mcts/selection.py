@@ -1,65 +1,106 @@
-"""Which action a simulation tries next: PUCT for network-guided search, UCB1 for the classic one."""
+"""Which action a simulation tries next: every type of parameters brings its own rule.
+
+The walk down a tree is compiled anew for each type of parameters that it is given, with the rule of that type inside,
+so a rule costs no test at run time and knows no numbers but its own. `alphac4.mcts.puct` and `alphac4.mcts.ucb1`
+register the two rules of this package in the same way as others can (see `scores_actions`).
+"""
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
+import numba
 import numpy as np
 import numpy.typing as npt
+from numba.extending import overload
 
 from alphac4.compiled import compiled, inlined
-from alphac4.mcts import random_state
-from alphac4.mcts.heuristics import NO_EVALUATION
-from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, Trees, root_visits
+from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, Trees
 
-PUCT = 0
-UCB1 = 1
-
-# What a hand-written evaluation does in UCB1's score.
-BIAS = 0
-INSTEAD = 1
+Scores = npt.NDArray[np.float64]
+Select = Callable[[Trees, int, int, Any], int]  # trees, t, node, parameters -> action
+WriteScores = Callable[[Trees, int, int, Any, Scores], None]  # the same, and [A] to write into
+Score = TypeVar("Score", bound=Callable[..., float])
 
 
-class Selection(NamedTuple):
-    """The rule and its numbers, for compiled code; see `PuctConfig` and `UctConfig`."""
+class Rule(NamedTuple):
+    """Two functions of Python that Numba can compile; see `select_action` and `write_scores`."""
 
-    rule: int
-    c_init: float  # PUCT's weight of the prior; UCB1's exploration constant
-    c_base: float = 1.0
-    fpu_reduction: float = 0.0
-    root_fpu_reduction: float = 0.0
-    prior_temperature: float = 1.0
-    proofs: bool = True  # whether proven outcomes spread through the tree (MCTS-Solver)
-    look_ahead: bool = True  # whether a new node marks moves that lose at once
-    root_count: bool = False  # UCB1 with the root's count in place of the parent's
-    reward_scale: float = 1.0  # UCB1: what a win is worth more than a draw
-    evaluation: int = NO_EVALUATION  # UCB1: a hand-written evaluation, kept as the nodes' priors
-    evaluation_use: int = BIAS
-    evaluation_weight: float = 0.0
+    select: Select
+    write_scores: WriteScores
 
 
-@inlined
-def exploration_weight(selection: Selection, visits: int) -> float:
-    """``c_init + log((1 + N + c_base) / c_base)``, Silver et al. 2018, supplementary pseudocode."""
-    return selection.c_init + math.log((1.0 + visits + selection.c_base) / selection.c_base)
+_rules: dict[type, Rule] = {}
 
 
-@inlined
-def puct_score(value: float, prior: float, visits: int, scale: float) -> float:
-    """``Q + c(N) P sqrt(N + 1) / (1 + n)``; sqrt(N + 1), not sqrt(N), so that priors rank the first visit.
+def register_rule(parameters: type, rule: Rule) -> None:
+    """Select by ``rule`` in every search that is given ``parameters``, which is a type of NamedTuple."""
+    _rules[parameters] = rule
 
-    ``scale`` is ``c(N) sqrt(N + 1)``, the same for all actions of a node.
+
+def has_rule(parameters: object) -> bool:
+    """Whether a rule is registered for the type of these parameters."""
+    return type(parameters) in _rules
+
+
+class NodeTotals(NamedTuple):
+    """What a score may need of a node as a whole."""
+
+    visits: int  # of all actions
+    value_sum: float  # of the visits and of the node's own evaluation, to the side to move
+    visited_prior: float  # the priors of the actions that have been visited
+
+
+def scores_actions(parameters: type) -> Callable[[Score], Score]:
+    """Register the decorated function as the rule of network-guided searches with ``parameters``.
+
+    ``score(trees, t, node, action, totals, parameters)`` is compiled; among the actions that are not proven to lose,
+    the one with the highest score is tried next. ``parameters`` is a NamedTuple of numbers, one of which is
+    ``prior_temperature`` (see `alphac4.mcts.puct.PuctConfig`); ``totals`` are `NodeTotals`. Give an instance of it to
+    `alphac4.mcts.NetworkSearch` in place of a `PuctConfig`.
     """
-    return value + scale * prior / (1.0 + visits)
+
+    def register(score: Score) -> Score:
+        function: Any = score
+        if not hasattr(score, "py_func"):
+            function = numba.njit(error_model="numpy", inline="always")(score)
+
+        def select(trees: Trees, t: int, node: int, parameters: Any) -> int:
+            totals = node_totals(trees, t, node)
+            best, best_score = NO_NODE, -math.inf
+            for a in range(trees.visits.shape[2]):
+                if trees.proof[t, node, a] < PROVEN_DRAW:  # ILLEGAL too
+                    continue
+                action_score = function(trees, t, node, a, totals, parameters)
+                if action_score > best_score:
+                    best, best_score = a, action_score
+            return best
+
+        def write(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
+            totals = node_totals(trees, t, node)
+            for a in range(trees.visits.shape[2]):
+                scores[a] = math.nan
+                if trees.proof[t, node, a] != ILLEGAL:
+                    scores[a] = function(trees, t, node, a, totals, parameters)
+
+        register_rule(parameters, Rule(select, write))
+        return score
+
+    return register
 
 
 @inlined
-def first_play_value(sum_of_values: float, visits: int, visited_prior: float, node: int, selection: Selection) -> float:
-    """What an unvisited move is taken to be worth: the mean so far, less ``f sqrt(sum of visited priors)`` (KataGo).
-
-    ``sum_of_values`` holds the node's own evaluation and those of its ``visits``.
-    """
-    reduction = selection.root_fpu_reduction if node == ROOT else selection.fpu_reduction
-    return sum_of_values / (1.0 + visits) - reduction * math.sqrt(visited_prior)
+def node_totals(trees: Trees, t: int, node: int) -> NodeTotals:
+    """The totals of a node that has been evaluated."""
+    visits = 0
+    value_sum = float(trees.value[t, node])
+    visited_prior = 0.0
+    for a in range(trees.visits.shape[2]):
+        if trees.visits[t, node, a] > 0:
+            visits += trees.visits[t, node, a]
+            value_sum += trees.value_sum[t, node, a]
+            visited_prior += trees.prior[t, node, a]
+    return NodeTotals(visits, value_sum, visited_prior)
 
 
 @inlined
@@ -71,133 +112,27 @@ def known_value(trees: Trees, t: int, node: int, action: int, unvisited: float) 
     return trees.value_sum[t, node, action] / visits if visits > 0 else unvisited
 
 
-@inlined
-def select_puct(trees: Trees, t: int, node: int, selection: Selection) -> int:
-    """The action with the highest PUCT score among those not proven to lose."""
-    total = 0
-    sum_of_values = float(trees.value[t, node])
-    visited_prior = 0.0
-    for a in range(trees.visits.shape[2]):
-        if trees.visits[t, node, a] > 0:
-            total += trees.visits[t, node, a]
-            sum_of_values += trees.value_sum[t, node, a]
-            visited_prior += trees.prior[t, node, a]
-    unvisited_value = first_play_value(sum_of_values, total, visited_prior, node, selection)
-    scale = exploration_weight(selection, total) * math.sqrt(total + 1.0)
-    best, best_score = NO_NODE, -math.inf
-    for a in range(trees.visits.shape[2]):
-        if trees.proof[t, node, a] < PROVEN_DRAW:  # ILLEGAL too
-            continue
-        value = known_value(trees, t, node, a, unvisited_value)
-        score = puct_score(value, trees.prior[t, node, a], trees.visits[t, node, a], scale)
-        if score > best_score:
-            best, best_score = a, score
-    return best
+def select_action(trees: Trees, t: int, node: int, parameters: Any) -> int:
+    """The action that the rule of the parameters prefers in an unproven node."""
+    return _rules[type(parameters)].select(trees, t, node, parameters)
 
 
-@inlined
-def ucb1_score(value: float, visits: int, log_parent: float, exploration: float) -> float:
-    """``Q + c sqrt(log(N) / n)``, Kocsis and Szepesvari 2006; in UCB1 (Auer et al. 2002) c = sqrt(2) on [0, 1]."""
-    return value + exploration * math.sqrt(log_parent / visits)
+def write_scores(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
+    """Write the score of each action as the next simulation sees it into ``scores`` [A]; NaN for a full column."""
+    _rules[type(parameters)].write_scores(trees, t, node, parameters, scores)
 
 
-@inlined
-def progressive_bias(evaluation: float, weight: float, visits: int) -> float:
-    """``w h / (1 + n)``, Chaslot et al. 2008: an evaluation that counts less the more the move has been tried."""
-    return weight * evaluation / (1.0 + visits)
+@overload(select_action, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
+def _compile_select(trees: Any, t: Any, node: Any, parameters: Any) -> Select:  # noqa: ARG001 - the types of arguments
+    return _rules[parameters.instance_class].select
 
 
-@inlined
-def ucb1_action_score(trees: Trees, t: int, node: int, action: int, log_parent: float, selection: Selection) -> float:
-    """The score of an action that has been tried."""
-    visits = trees.visits[t, node, action]
-    value = 0.0
-    if trees.proof[t, node, action] != PROVEN_DRAW:
-        value = selection.reward_scale * trees.value_sum[t, node, action] / visits
-    if selection.evaluation == NO_EVALUATION:
-        return ucb1_score(value, visits, log_parent, selection.c_init)
-    evaluation = trees.prior[t, node, action]
-    if selection.evaluation_use == INSTEAD:
-        return ucb1_score(evaluation, visits, log_parent, selection.c_init)
-    bias = progressive_bias(evaluation, selection.evaluation_weight, visits)
-    return ucb1_score(value, visits, log_parent, selection.c_init) + bias
-
-
-@inlined
-def select_ucb1(trees: Trees, t: int, node: int, selection: Selection) -> int:
-    """A random untried action, or else the one with the highest UCB1 score.
-
-    None that is known to lose as long as another is open. A known win is only met where proofs do not spread, and is
-    taken at once if nodes look ahead; in plain UCT it is an action like any other.
-    """
-    total = 0
-    untried = 0
-    open_actions = 0
-    for a in range(trees.visits.shape[2]):
-        proof = trees.proof[t, node, a]
-        total += trees.visits[t, node, a]
-        if proof >= PROVEN_DRAW:
-            open_actions += 1
-            untried += trees.visits[t, node, a] == 0
-            if not selection.proofs and selection.look_ahead and proof > PROVEN_DRAW and proof <= PROVEN_WIN:
-                return a
-    lowest = PROVEN_DRAW if open_actions > 0 else ILLEGAL + 1
-    if open_actions == 0:
-        for a in range(trees.visits.shape[2]):
-            untried += (trees.visits[t, node, a] == 0) & (trees.proof[t, node, a] >= lowest)
-    if untried > 0:
-        skip = random_state.below(trees.rng, t, untried)
-        for a in range(trees.visits.shape[2]):
-            if trees.visits[t, node, a] == 0 and trees.proof[t, node, a] >= lowest:
-                if skip == 0:
-                    return a
-                skip -= 1
-    log_parent = math.log(root_visits(trees, t) if selection.root_count else total)
-    best, best_score = NO_NODE, -math.inf
-    for a in range(trees.visits.shape[2]):
-        if trees.proof[t, node, a] < lowest:
-            continue
-        score = ucb1_action_score(trees, t, node, a, log_parent, selection)
-        if score > best_score:
-            best, best_score = a, score
-    return best
-
-
-@inlined
-def select_action(trees: Trees, t: int, node: int, selection: Selection) -> int:
-    """The action that the rule prefers in an unproven node."""
-    if selection.rule == PUCT:
-        return select_puct(trees, t, node, selection)
-    return select_ucb1(trees, t, node, selection)
+@overload(write_scores, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
+def _compile_write_scores(trees: Any, t: Any, node: Any, parameters: Any, scores: Any) -> WriteScores:  # noqa: ARG001
+    return _rules[parameters.instance_class].write_scores
 
 
 @compiled
-def action_scores(trees: Trees, t: int, node: int, selection: Selection, scores: npt.NDArray[np.float64]) -> None:
-    """Write each action's score as the next simulation sees it into ``scores`` [A].
-
-    NaN for a full column; infinity for an action that UCB1 has yet to try.
-    """
-    total = 0
-    sum_of_values = float(trees.value[t, node])
-    visited_prior = 0.0
-    for a in range(trees.visits.shape[2]):
-        visits = trees.visits[t, node, a]
-        total += visits
-        if visits > 0:
-            sum_of_values += trees.value_sum[t, node, a]
-            visited_prior += trees.prior[t, node, a]
-    unvisited_value = first_play_value(sum_of_values, total, visited_prior, node, selection)
-    scale = exploration_weight(selection, total) * math.sqrt(total + 1.0)
-    log_parent = math.log(max(root_visits(trees, t) if selection.root_count else total, 1))
-    for a in range(trees.visits.shape[2]):
-        visits = trees.visits[t, node, a]
-        scores[a] = math.nan
-        if trees.proof[t, node, a] == ILLEGAL:
-            continue
-        if selection.rule == PUCT:
-            value = known_value(trees, t, node, a, unvisited_value)
-            scores[a] = puct_score(value, trees.prior[t, node, a], visits, scale)
-        else:
-            scores[a] = math.inf
-            if visits > 0:
-                scores[a] = ucb1_action_score(trees, t, node, a, log_parent, selection)
+def action_scores(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
+    """`write_scores`, compiled."""
+    write_scores(trees, t, node, parameters, scores)

@@ -1,8 +1,10 @@
 """One simulation: the walk from the root to a new node, shared by every search."""
 
+from typing import Any
+
 from alphac4.compiled import inlined
 from alphac4.game.rules import Geometry, play
-from alphac4.mcts.selection import Selection, select_action
+from alphac4.mcts.selection import select_action
 from alphac4.mcts.tree import (
     NO_NODE,
     PROVEN_DRAW,
@@ -16,20 +18,26 @@ from alphac4.mcts.tree import (
     propagate_proof,
 )
 
+SIMULATIONS_A_STEP = 256  # of a tree, at most, before the caller can look at the clock: well under a millisecond
+
 
 @inlined
-def simulate(geometry: Geometry, trees: Trees, t: int, selection: Selection, root_action: int) -> bool:
+def simulate(
+    geometry: Geometry, trees: Trees, t: int, parameters: Any, proofs: bool, look_ahead: bool, root_action: int
+) -> bool:
     """Walk down to a new node or a proven edge; True if `trees.leaf` now waits for an evaluation.
 
-    Otherwise the simulation ended in a proven outcome, which has been backed up. ``root_action`` forces the
-    first action; NO_NODE leaves it to the score. The root must be evaluated and unproven.
+    Otherwise the simulation ended in a proven outcome, which has been backed up. The type of ``parameters`` decides
+    the rule of selection. With ``proofs`` proven outcomes spread through the tree (MCTS-Solver); for ``look_ahead``
+    see `add_node`. ``root_action`` forces the first action; NO_NODE leaves it to the rule. The root must be evaluated
+    and unproven.
     """
     node = ROOT
     own, occupied = trees.own[t], trees.occupied[t]
     action = root_action
     while True:
         if action == NO_NODE:
-            action = select_action(trees, t, node, selection)
+            action = select_action(trees, t, node, parameters)
         proof = trees.proof[t, node, action]
         if proof != UNPROVEN:
             value = proof_value(proof)
@@ -42,8 +50,8 @@ def simulate(geometry: Geometry, trees: Trees, t: int, selection: Selection, roo
         own, occupied = play(geometry, own, occupied, action)
         child = trees.child[t, node, action]
         if child == NO_NODE:
-            leaf = add_node(geometry, trees, t, node, action, own, occupied, selection.look_ahead)
-            proof = node_proof(trees, t, leaf) if selection.proofs else UNPROVEN
+            leaf = add_node(geometry, trees, t, node, action, own, occupied, look_ahead)
+            proof = node_proof(trees, t, leaf) if proofs else UNPROVEN
             if proof == UNPROVEN:
                 trees.leaf[t] = leaf
                 trees.leaf_own[t] = own

@@ -38,10 +38,10 @@ class Trees(NamedTuple):
     draw: npt.NDArray[np.float32]  # [T, N] the evaluation's probability of a draw
     visits: npt.NDArray[np.int32]  # [T, N, A]
     value_sum: npt.NDArray[np.float32]  # [T, N, A]
-    prior: npt.NDArray[np.float32]  # [T, N, A] sums to 1 over legal actions once evaluated
+    prior: npt.NDArray[np.float32]  # [T, N, A] sums to 1 over legal actions once evaluated; 0 without a network
+    evaluation: npt.NDArray[np.float32]  # [T, N, A] a hand-written one of each move in [-1, 1]; [T, 1, A] without
     child: npt.NDArray[np.int32]  # [T, N, A]
     proof: npt.NDArray[np.int8]  # [T, N, A] UNPROVEN, ILLEGAL or a proven outcome
-    moved_to: npt.NDArray[np.int32]  # [T, N] scratch of `advance_root`
     leaf: npt.NDArray[np.int32]  # [T] the node that waits for its evaluation, or NO_NODE
     leaf_own: npt.NDArray[np.uint64]  # [T] that node's position
     leaf_occupied: npt.NDArray[np.uint64]  # [T]
@@ -50,8 +50,13 @@ class Trees(NamedTuple):
     rng: npt.NDArray[np.uint64]  # [T] random state, see `alphac4.mcts.random_state`
 
 
-def make_trees(trees: int, nodes: int, geometry: Geometry, rng: np.random.Generator) -> Trees:
-    """Empty trees; ``nodes`` is the most simulations a search can run, plus one for the root."""
+def make_trees(
+    trees: int, nodes: int, geometry: Geometry, rng: np.random.Generator, *, evaluations: bool = False
+) -> Trees:
+    """Empty trees; ``nodes`` is the most simulations a search can run, plus one for the root.
+
+    Only with ``evaluations`` is there room for a hand-written evaluation of each move.
+    """
     actions = geometry.columns
     edges = (trees, nodes, actions)
     return Trees(
@@ -65,9 +70,9 @@ def make_trees(trees: int, nodes: int, geometry: Geometry, rng: np.random.Genera
         visits=np.zeros(edges, np.int32),
         value_sum=np.zeros(edges, np.float32),
         prior=np.zeros(edges, np.float32),
+        evaluation=np.zeros(edges if evaluations else (trees, 1, actions), np.float32),
         child=np.zeros(edges, np.int32),
         proof=np.zeros(edges, np.int8),
-        moved_to=np.zeros((trees, nodes), np.int32),
         leaf=np.full(trees, NO_NODE, np.int32),
         leaf_own=np.zeros(trees, np.uint64),
         leaf_occupied=np.zeros(trees, np.uint64),
@@ -220,7 +225,8 @@ def root_value(trees: Trees, t: int) -> float:
 def best_action(trees: Trees, t: int) -> int:
     """The move to play: the fastest proven win, never a proven loss if avoidable, else most visits, then value.
 
-    If every move is proven to lose, the one that puts the loss off longest.
+    If every move is proven to lose, the one that puts the loss off longest. Before the first visit, the move with the
+    highest prior.
     """
     proof = node_proof(trees, t, ROOT)
     best = -1
@@ -232,6 +238,8 @@ def best_action(trees: Trees, t: int) -> int:
             continue
         visits = trees.visits[t, ROOT, action]
         value = trees.value_sum[t, ROOT, action] / max(visits, 1)
+        if visits == 0 and proof == UNPROVEN:
+            value = trees.prior[t, ROOT, action]
         if visits > best_visits or (visits == best_visits and value > best_value):
             best, best_visits, best_value = action, visits, value
     return best
@@ -241,8 +249,8 @@ def best_action(trees: Trees, t: int) -> int:
 def advance_root(geometry: Geometry, trees: Trees, t: int, action: int, look_ahead: bool = True) -> None:
     """Make the child after ``action`` the root and keep what the search knows below it.
 
-    Nodes only ever point to later ones, so one pass in order can move the kept rows to the front in place.
-    The game must not be over after the move.
+    Nodes only ever point to later ones, so one pass in order can move the kept rows to the front in place: each node
+    tells its children where their parent now stands, or that it is gone. The game must not be over after the move.
     """
     own, occupied = play(geometry, trees.own[t], trees.occupied[t], action)
     new_root = trees.child[t, ROOT, action]
@@ -254,15 +262,15 @@ def advance_root(geometry: Geometry, trees: Trees, t: int, action: int, look_ahe
     trees.leaf[t] = NO_NODE
     kept = 0
     for node in range(trees.size[t]):
-        parent = NO_NODE
-        if node != new_root:
-            parent = NO_NODE if node < new_root else trees.moved_to[t, trees.parent[t, node]]
-            if parent == NO_NODE:
-                trees.moved_to[t, node] = NO_NODE
-                continue
-        trees.moved_to[t, node] = kept
-        _move_node(trees, t, node, kept, parent)
-        kept += 1
+        parent = NO_NODE if node <= new_root else trees.parent[t, node]
+        keeps = node == new_root or parent != NO_NODE
+        for a in range(trees.child.shape[2]):
+            child = trees.child[t, node, a]
+            if child != NO_NODE:
+                trees.parent[t, child] = kept if keeps else NO_NODE
+        if keeps:
+            _move_node(trees, t, node, kept, parent)
+            kept += 1
     trees.size[t] = kept
     trees.draw_sum[t] = trees.draw[t, ROOT]
     trees.draw_count[t] = 1
@@ -280,6 +288,8 @@ def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> N
         trees.visits[t, target, a] = trees.visits[t, source, a]
         trees.value_sum[t, target, a] = trees.value_sum[t, source, a]
         trees.prior[t, target, a] = trees.prior[t, source, a]
+        if trees.evaluation.shape[1] > 1:
+            trees.evaluation[t, target, a] = trees.evaluation[t, source, a]
         trees.child[t, target, a] = trees.child[t, source, a]
         trees.proof[t, target, a] = trees.proof[t, source, a]
     if parent != NO_NODE:

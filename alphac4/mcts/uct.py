@@ -11,7 +11,6 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import U64_0, Geometry, column_cells, legal_cells, play
 from alphac4.mcts.heuristics import CHAINS, LINES, LONGEST, NO_EVALUATION, evaluate
 from alphac4.mcts.rollouts import Rollout, rollout, styled_rollout
-from alphac4.mcts.selection import BIAS, INSTEAD, UCB1, Selection
 from alphac4.mcts.simulation import simulate
 from alphac4.mcts.tree import (
     ILLEGAL,
@@ -26,6 +25,7 @@ from alphac4.mcts.tree import (
     proof_value,
     root_visits,
 )
+from alphac4.mcts.ucb1 import BIAS, INSTEAD, UctParameters
 from alphac4.ranges import check_finite
 
 EVALUATIONS = {"none": NO_EVALUATION, "lines": LINES, "longest": LONGEST, "chains": CHAINS}
@@ -74,12 +74,11 @@ class UctConfig:
         if self.weight < 0:
             raise ValueError("weight must not be negative")
 
-    def selection(self) -> Selection:
+    def parameters(self) -> UctParameters:
         """The tree's part of the numbers, as compiled code takes them."""
         scored = self.use != "rollout"
-        return Selection(
-            UCB1,
-            self.exploration,
+        return UctParameters(
+            exploration=self.exploration,
             proofs=self.proofs,
             look_ahead=self.guards,
             root_count=self.count == "root",
@@ -123,11 +122,11 @@ def rollout_value(
 def evaluate_moves(
     geometry: Geometry, trees: Trees, t: int, leaf: int, own: np.uint64, occupied: np.uint64, kind: int
 ) -> None:
-    """Keep the evaluation of each move, for the side that makes it, as the leaf's priors."""
+    """Write down the evaluation of each of the leaf's moves, for the side that makes it."""
     legal = legal_cells(geometry, occupied)
     for a in range(geometry.columns):
         cell = legal & column_cells(geometry, a)
-        trees.prior[t, leaf, a] = evaluate(geometry, kind, own | cell, own ^ occupied) if cell != U64_0 else 0.0
+        trees.evaluation[t, leaf, a] = evaluate(geometry, kind, own | cell, own ^ occupied) if cell != U64_0 else 0.0
 
 
 @compiled
@@ -166,7 +165,7 @@ def run_uct(
     first: int,
     last: int,
     target: int,
-    selection: Selection,
+    parameters: UctParameters,
     style: Rollout,
     plain: bool,
     all_moves: bool,
@@ -180,21 +179,21 @@ def run_uct(
     for t in range(first, last):
         trees.leaf[t] = NO_NODE
         if root_visits(trees, t) == 0:
-            if selection.evaluation != NO_EVALUATION:
-                evaluate_moves(geometry, trees, t, ROOT, trees.own[t], trees.occupied[t], selection.evaluation)
+            if parameters.evaluation != NO_EVALUATION:
+                evaluate_moves(geometry, trees, t, ROOT, trees.own[t], trees.occupied[t], parameters.evaluation)
             if all_moves:
                 run += try_all_moves(geometry, trees, t, ROOT, trees.own[t], trees.occupied[t], style, plain)
         left = target - root_visits(trees, t)
         while left > 0:
-            if trees.size[t] >= capacity or (selection.proofs and node_proof(trees, t, ROOT) != UNPROVEN):
+            if trees.size[t] >= capacity or (parameters.proofs and node_proof(trees, t, ROOT) != UNPROVEN):
                 break
             tried = 1
-            if simulate(geometry, trees, t, selection, NO_NODE):
+            if simulate(geometry, trees, t, parameters, parameters.proofs, parameters.look_ahead, NO_NODE):
                 leaf = trees.leaf[t]
                 trees.leaf[t] = NO_NODE
                 own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
-                if selection.evaluation != NO_EVALUATION:
-                    evaluate_moves(geometry, trees, t, leaf, own, occupied, selection.evaluation)
+                if parameters.evaluation != NO_EVALUATION:
+                    evaluate_moves(geometry, trees, t, leaf, own, occupied, parameters.evaluation)
                 if all_moves:
                     tried = try_all_moves(geometry, trees, t, leaf, own, occupied, style, plain)
                     trees.value[t, leaf] = 0.0

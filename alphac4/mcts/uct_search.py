@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.heuristics import NO_EVALUATION
+from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.results import NodeView, SearchResult
-from alphac4.mcts.search import Budget, Reuse, TreeSearch
+from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.tree import UNPROVEN, Trees, root_visits
 from alphac4.mcts.uct import UctConfig, final_move, run_uct
 
@@ -43,7 +45,16 @@ class UctSearch(TreeSearch):
                 f"threads must be at least 1 and roots within 1 and {MOST_ROOTS}, not {threads} and {roots}"
             )
         self.config = config or UctConfig()
-        super().__init__(geometry, rng, reuse, self.config.selection())
+        parameters = self.config.parameters()
+        super().__init__(
+            geometry,
+            rng,
+            reuse,
+            parameters,
+            proofs=parameters.proofs,
+            look_ahead=parameters.look_ahead,
+            evaluations=parameters.evaluation != NO_EVALUATION,
+        )
         self.threads = threads
         self.roots = roots
         self._pool = ThreadPoolExecutor(threads)
@@ -88,7 +99,7 @@ class UctSearch(TreeSearch):
             t,
             t + 1,
             target,
-            self.selection,
+            self.parameters,
             config.rollouts(),
             config.plain_rollouts,
             config.expansion == "all",

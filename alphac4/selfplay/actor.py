@@ -66,7 +66,7 @@ class Actor:
     def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         """See `SelfPlayer`."""
         geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
-        parameters, selection = make_parameters(self.config), self.config.puct.selection()
+        parameters, puct = make_parameters(self.config), self.config.puct.parameters()
         slots = len(trees.size)
         planes = np.zeros((slots, 2, geometry.rows, geometry.columns), np.float32)
         restart_searches(geometry, trees, games, planes)
@@ -76,7 +76,7 @@ class Actor:
         while recorded + held < samples and not stopped():
             logits, wdl = self.evaluator.evaluate(planes)
             evaluated = time.perf_counter()
-            advance(geometry, trees, games, finished, parameters, selection, logits, wdl, planes, self._cache)
+            advance(geometry, trees, games, finished, parameters, puct, logits, wdl, planes, self._cache)
             work.network_seconds += evaluated - now
             now = time.perf_counter()
             work.tree_seconds += now - evaluated

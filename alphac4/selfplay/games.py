@@ -13,9 +13,8 @@ from alphac4.game.symmetry import canonical_key
 from alphac4.mcts import random_state
 from alphac4.mcts.evaluation_cache import EvaluationCache, find, remember
 from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
-from alphac4.mcts.puct import add_root_noise, expand, write_leaf
-from alphac4.mcts.selection import Selection
-from alphac4.mcts.simulation import simulate
+from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, write_leaf
+from alphac4.mcts.simulation import SIMULATIONS_A_STEP, simulate
 from alphac4.mcts.tree import (
     NO_NODE,
     PROVEN_DRAW,
@@ -192,10 +191,20 @@ def hand_over(games: Games, finished: Finished, t: int, row: int) -> None:
 
 @inlined
 def walk(
-    geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters, selection: Selection
-) -> None:
-    """Go on in slot ``t`` until a leaf waits for the network, or the game is over."""
-    while trees.leaf[t] == NO_NODE and games.stage[t] != GAME_OVER:
+    geometry: Geometry,
+    trees: Trees,
+    games: Games,
+    t: int,
+    parameters: SelfPlayParameters,
+    puct: PuctParameters,
+    most: int,
+) -> int:
+    """Go on in slot ``t`` until a leaf waits for an evaluation, or the game is over; returns what is left of ``most``.
+
+    After ``most`` simulations without a leaf, which happens late in drawn games, nothing waits: the slot sits out one
+    call to the network, so that the other slots do not wait for it.
+    """
+    while trees.leaf[t] == NO_NODE and games.stage[t] != GAME_OVER and most > 0:
         if games.stage[t] == NEW_GAME:
             play_opening(geometry, trees, games, t, parameters)
         elif games.stage[t] == NEW_MOVE:
@@ -209,8 +218,10 @@ def walk(
         ):
             play_move(geometry, trees, games, t, parameters)
         else:
+            most -= 1
             games.simulations[t] += 1
-            simulate(geometry, trees, t, selection, forced_root_action(trees, games, t, parameters))
+            simulate(geometry, trees, t, puct, True, True, forced_root_action(trees, games, t, parameters))
+    return most
 
 
 @compiled
@@ -220,7 +231,7 @@ def advance(
     games: Games,
     finished: Finished,
     parameters: SelfPlayParameters,
-    selection: Selection,
+    puct: PuctParameters,
     logits: npt.NDArray[np.float32],
     wdl: npt.NDArray[np.float32],
     planes: npt.NDArray[np.float32],
@@ -233,19 +244,22 @@ def advance(
     for t in range(trees.size.shape[0]):
         if trees.leaf[t] != NO_NODE:
             remember(cache, canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t]), logits[t], wdl[t])
-            expand(geometry, trees, t, logits[t], wdl[t], selection)
+            expand(geometry, trees, t, logits[t], wdl[t], puct.prior_temperature)
+        left = SIMULATIONS_A_STEP
         while True:
-            walk(geometry, trees, games, t, parameters, selection)
+            left = walk(geometry, trees, games, t, parameters, puct, left)
             if games.stage[t] == GAME_OVER:
                 if finished.rows[0] >= finished.outcome.shape[0]:
                     break  # the slot waits for the host to take the finished games
                 finished.rows[0] += 1
                 hand_over(games, finished, t, finished.rows[0] - 1)
                 continue
+            if trees.leaf[t] == NO_NODE:
+                break  # no evaluation was needed for so long that the other slots come first
             row = find(cache, canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t]))
             if row < 0:
                 break
-            expand(geometry, trees, t, cache.logits[row], cache.wdl[row], selection)
+            expand(geometry, trees, t, cache.logits[row], cache.wdl[row], puct.prior_temperature)
         if trees.leaf[t] != NO_NODE:
             write_leaf(geometry, trees, t, planes[t], np.float32(1))
 

@@ -177,14 +177,16 @@ export class Search {
     return best;
   }
 
-  // The move to play: the fastest proven win, never a proven loss if avoidable, else most visits, then value.
+  // The move to play: the fastest proven win, never a proven loss if avoidable, else most visits, then value; before
+  // the first visit the highest prior.
   best(node = this.root) {
     const proof = node.proven();
     let best = -1, bestVisits = -1, bestValue = 0;
     for (let a = 0; a < node.visits.length; a++) {
       const edge = node.proof[a];
       if (edge === ILLEGAL || (proof === UNPROVEN ? edge < DRAW : edge !== proof)) continue;
-      const visits = node.visits[a], value = node.sum[a] / Math.max(visits, 1);
+      const visits = node.visits[a], untried = visits === 0 && proof === UNPROVEN;
+      const value = untried ? node.prior[a] : node.sum[a] / Math.max(visits, 1);
       if (visits > bestVisits || (visits === bestVisits && value > bestValue)) [best, bestVisits, bestValue] = [a, visits, value];
     }
     return best;
@@ -200,7 +202,7 @@ export class Search {
       line.push(action);
       node = node.children[action];
     }
-    return line;
+    return line.length ? line : [this.best()];
   }
 
   // The columns of a node, as the page shows them.

@@ -1,0 +1,139 @@
+"""Searches limited by time, with a clock that advances by one second whenever somebody looks at it."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from alphac4.game import STANDARD, Position
+from alphac4.mcts import Budget, NetworkSearch, UctConfig, UctSearch, search, uct_search
+from alphac4.mcts.search import TreeSearch
+from alphac4.mcts.simulation import SIMULATIONS_A_STEP
+from alphac4.nn import UniformEvaluator
+from alphac4.selfplay.actor import Actor
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.game_arrays import NEW_MOVE, make_parameters
+from alphac4.selfplay.games import advance, restart_searches
+
+DRAWN = Position.from_moves("15257261452643115367565214214636")  # column 2 soon is a proven draw, 3, 4 and 7 stay open
+ENOUGH = 300_000  # simulations, so that a search that does not look at the clock ends as well
+
+
+class Sure:
+    """Puts everything on one column, and takes every position to be won by the side to move."""
+
+    def __init__(self, column: int) -> None:
+        self.column = column
+
+    def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """See `alphac4.mcts.search.Evaluate`."""
+        logits = np.zeros((len(planes), 7), np.float32)
+        logits[:, self.column] = 40.0
+        return logits, np.tile(np.array([1, 0, 0], np.float32), (len(planes), 1))
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The times at which the clock was looked at so far."""
+    times: list[float] = []
+
+    def perf_counter() -> float:
+        times.append(float(len(times)))
+        return times[-1]
+
+    for module in (search, uct_search):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=perf_counter))
+    return times
+
+
+def test_the_simulations_of_the_position_end_in_draws() -> None:
+    """What the tests below rest on: hardly any needs the network, and the root is never proven."""
+    calls = 0
+
+    class Counting(Sure):
+        def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+            nonlocal calls
+            calls += 1
+            return super().evaluate(planes)
+
+    result = NetworkSearch(Counting(1), rng=np.random.default_rng(0)).search([DRAWN], Budget(simulations=20_000))
+    assert result.simulations[0] == 20_000
+    assert calls < 500
+
+
+@pytest.mark.parametrize("positions", [[DRAWN], [DRAWN, Position()], [Position(), DRAWN, DRAWN]])
+def test_a_search_whose_simulations_end_in_draws_looks_at_the_clock(
+    positions: list[Position], looks: list[float]
+) -> None:
+    """Every few hundred simulations, and not only when the network is asked; so for each position of a batch."""
+    network_search = NetworkSearch(Sure(1), rng=np.random.default_rng(0))
+    result = network_search.search(positions, Budget(simulations=ENOUGH, seconds=400))
+    for position, simulations in zip(positions, result.simulations, strict=True):
+        if position is DRAWN:
+            assert 20_000 < simulations <= 402 * SIMULATIONS_A_STEP
+    assert len(looks) <= 402 * len(positions) + 2
+
+
+def test_a_kept_tree_is_searched_no_longer_than_a_new_one(looks: list[float]) -> None:
+    """Also when it knows already that all of its simulations end in draws."""
+    network_search = NetworkSearch(Sure(1), rng=np.random.default_rng(0), reuse="trees")
+    for _ in range(3):
+        before = len(looks)
+        result = network_search.search([DRAWN], Budget(simulations=ENOUGH, seconds=400))
+        assert 20_000 < result.simulations[0] <= 402 * SIMULATIONS_A_STEP
+        assert len(looks) - before <= 404
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: UctSearch(rng=np.random.default_rng(0)),
+        lambda: UctSearch(UctConfig(proofs=False, guards=False), rng=np.random.default_rng(0)),
+        lambda: UctSearch(UctConfig(evaluation="chains", depth=0), rng=np.random.default_rng(0)),
+        lambda: NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0)),
+    ],
+    ids=["uct", "plain uct", "evaluated uct", "puct"],
+)
+def test_a_time_budget_ends_the_search(make: Callable[[], TreeSearch], looks: list[float]) -> None:
+    """Every kind of search stops by the clock, having searched every position, long before its simulations are run."""
+    positions = [Position(), Position.from_moves("44"), DRAWN]
+    result = make().search(positions, Budget(simulations=ENOUGH, seconds=20))
+    assert (result.simulations > 0).all()
+    assert (result.simulations < ENOUGH).all()
+    assert len(looks) < 100
+
+
+def test_without_time_for_a_single_visit_the_prior_decides(looks: list[float]) -> None:
+    """Its best move is played and shown, not the leftmost one."""
+    result = NetworkSearch(Sure(4), rng=np.random.default_rng(0)).search([Position()], Budget(seconds=0.5))
+    assert result.visits.sum() == 0
+    assert result.moves[0] == 4
+    assert result.variations == [[4]]
+    assert len(looks) <= 3
+
+
+def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
+    """A slot walks a bounded number of simulations for each call to the network, and still ends its search."""
+    config = SelfPlayConfig(full_simulations=5000, fast_simulations=5000, noise_fraction=0.0)
+    actor = Actor(STANDARD, config, Sure(1), 1, np.random.default_rng(0))
+    trees, games = actor._trees, actor._games
+    games.moves[0, : DRAWN.plies] = [int(name) - 1 for name in DRAWN.moves or ""]
+    games.plies[0] = DRAWN.plies
+    games.stage[0] = NEW_MOVE
+    trees.own[0], trees.occupied[0] = DRAWN.own, DRAWN.occupied
+    planes = np.zeros((1, 2, 6, 7), np.float32)
+    parameters, puct = make_parameters(config), config.puct.parameters()
+    restart_searches(STANDARD, trees, games, planes)
+    done, most = 0, 0
+    for _ in range(2000):
+        logits, wdl = Sure(1).evaluate(planes)
+        advance(STANDARD, trees, games, actor._finished, parameters, puct, logits, wdl, planes, actor._cache)
+        most = max(most, int(games.simulations[0]) - done)
+        done = int(games.simulations[0])
+        if games.plies[0] > DRAWN.plies:
+            break
+    assert games.plies[0] > DRAWN.plies
+    assert done >= 5000
+    assert most <= SIMULATIONS_A_STEP
