@@ -21,6 +21,7 @@ from alphac4.play.analysis import Analysis
 from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.web import requests
 from alphac4.play.web.access import AccessControl, AccessRules
+from alphac4.play.web.page_setup import page_setup
 from alphac4.play.web.requests import RequestError
 from alphac4.play.web.search_service import SearchService
 from alphac4.play.web.work_queue import Busy, Stop, Stopped, WorkQueue
@@ -73,19 +74,8 @@ class WebApplication:
         return FileResponse(STATIC / "index.html", headers=HEADERS)
 
     async def _setup(self, _request: Request) -> Response:
-        geometry = self.service.geometry
-        levels = [{"name": level.name, "about": level.about} for level in LEVELS]
-        return JSONResponse(
-            {
-                "rows": geometry.rows,
-                "columns": geometry.columns,
-                "run_length": geometry.run_length,
-                "levels": levels,
-                "network": self.service.name,
-                "simulations": SIMULATIONS,
-                "exact": True,
-            }
-        )
+        service = self.service
+        return JSONResponse(page_setup(service.geometry, service.name, LEVELS, simulations=SIMULATIONS, exact=True))
 
     async def _move(self, request: Request) -> Response:
         body = await requests.read_object(request)

@@ -21,6 +21,7 @@ from alphac4.game import Geometry
 from alphac4.mcts.puct import PuctConfig
 from alphac4.owned_folders import beside, foreign_file, put_in_place, seal
 from alphac4.play.levels import LEVELS
+from alphac4.play.web.page_setup import page_setup
 
 WEB = Path(__file__).parent
 SIMULATIONS = 800  # of an analysis in the page; a phone makes some hundred a second
@@ -72,23 +73,10 @@ def _check_ours(shown: Path, folder: Path, building: Path | None = None) -> None
 
 
 def setup(geometry: Geometry, name: str) -> dict[str, object]:
-    """What the page's scripts need to know; the solver stays behind, and with it the perfect level."""
-    levels = [
-        {"name": level.name, "about": level.about, "simulations": level.simulations, "temperature": level.temperature}
-        for level in LEVELS
-        if not level.perfect
-    ]
-    return {
-        "rows": geometry.rows,
-        "columns": geometry.columns,
-        "run_length": geometry.run_length,
-        "diagonals": bool(geometry.diagonals),
-        "levels": levels,
-        "network": name,
-        "simulations": SIMULATIONS,
-        "exact": False,
-        "search": dataclasses.asdict(PuctConfig()),
-    }
+    """What the page is told, with the settings of its search; there is no solver in it, and so no perfect level."""
+    levels = [level for level in LEVELS if not level.perfect]
+    told = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=False)
+    return told | {"search": dataclasses.asdict(PuctConfig())}
 
 
 def read_runtime(path: Path | None) -> bytes:

@@ -14,7 +14,9 @@ class Local {
   async setup() {
     const response = await fetch(new URL("../setup.json", import.meta.url));
     await this.ready;
-    return response.json();
+    const setup = await response.json();
+    this.names = setup.column_names;
+    return setup;
   }
 
   // Messages of the worker for this request, until its answer.
@@ -48,16 +50,16 @@ class Local {
     for await (const { answer } of this.messages(kind, request, signal)) if (answer) return answer;
   }
 
-  move(moves, level, signal) { return this.ask("move", { moves: columns(moves), level }, signal); }
-  node(moves, path) { return this.ask("node", { moves: columns(moves), path }); }
+  columns(moves) { return [...moves].map((name) => this.names.indexOf(name)); }
+
+  move(moves, level, signal) { return this.ask("move", { moves: this.columns(moves), level }, signal); }
+  node(moves, path) { return this.ask("node", { moves: this.columns(moves), path }); }
 
   async *analyze(moves, simulations, signal) {
-    for await (const { analysis } of this.messages("analyze", { moves: columns(moves), simulations }, signal)) {
+    for await (const { analysis } of this.messages("analyze", { moves: this.columns(moves), simulations }, signal)) {
       if (analysis) yield analysis;
     }
   }
 }
-
-const columns = (moves) => [...moves].map((digit) => Number(digit) - 1);
 
 export const engine = new Local();

@@ -2,7 +2,7 @@
 
 import { Board } from "./board.js";
 import { engine } from "./engine.js";
-import { Rules, write } from "./rules.js";
+import { Rules } from "./rules.js";
 
 const $ = (id) => document.getElementById(id);
 const COLOURS = ["Red", "Yellow"];
@@ -11,7 +11,7 @@ const setup = await engine.setup().catch((error) => {
   $("status").textContent = error.message;
   throw error;
 });
-const rules = new Rules(setup.rows, setup.columns, setup.run_length);
+const rules = new Rules(setup);
 
 const state = {
   moves: [], // of the whole game
@@ -75,21 +75,21 @@ function update(options = {}) {
   state.thinking = null;
   state.message = "";
   state.path = [];
-  history.replaceState(null, "", state.moves.length ? `#${write(now())}` : location.pathname);
+  history.replaceState(null, "", state.moves.length ? `#${rules.write(now())}` : location.pathname);
   show();
   analyse();
   if (player() && !paused && !rules.result(now())) answer();
 }
 
 async function answer() {
-  const asked = write(now()), controller = (state.thinking = new AbortController());
+  const asked = rules.write(now()), controller = (state.thinking = new AbortController());
   show();
   try {
     const [{ column }] = await Promise.all([
       engine.move(asked, player(), controller.signal),
       new Promise((resolve) => setTimeout(resolve, 350)),
     ]);
-    if (state.thinking === controller && write(now()) === asked) play(column);
+    if (state.thinking === controller && rules.write(now()) === asked) play(column);
   } catch (error) {
     if (error.name !== "AbortError") fail(error);
   }
@@ -99,7 +99,7 @@ async function analyse() {
   state.analysing?.abort();
   drawMoves();
   if (!$("analyse").checked || rules.result(now())) return drawAnalysis(null);
-  const asked = write(now()), controller = (state.analysing = new AbortController());
+  const asked = rules.write(now()), controller = (state.analysing = new AbortController());
   try {
     for await (const analysis of engine.analyze(asked, setup.simulations, controller.signal)) {
       if (state.analysing !== controller) return;
@@ -124,8 +124,8 @@ function show() {
   board.draw(moves, { active: !result && person, hint: state.hint });
   let text = state.message;
   if (!text && result) text = result.winner === null ? "A draw." : `${COLOURS[result.winner]} wins.`;
-  if (!text && state.hint !== null) text = `Hint: column ${state.hint + 1}.`;
-  if (!text) text = `${moves.length ? `${COLOURS[1 - side]} played ${moves.at(-1) + 1}. ` : ""}${person ? `${COLOURS[side]} to move.` : `${COLOURS[side]} (${player()}) is thinking …`}`;
+  if (!text && state.hint !== null) text = `Hint: column ${rules.name(state.hint)}.`;
+  if (!text) text = `${moves.length ? `${COLOURS[1 - side]} played ${rules.name(moves.at(-1))}. ` : ""}${person ? `${COLOURS[side]} to move.` : `${COLOURS[side]} (${player()}) is thinking …`}`;
   $("resume").hidden = !paused || !player() || Boolean(result);
   $("resume").textContent = `Let ${player() || "it"} play`;
   $("status").textContent = text;
@@ -159,12 +159,12 @@ function drawAnalysis(analysis) {
   }
   const side = COLOURS[analysis.moves.length % 2];
   $("outlook").textContent = `${side}: win ${percent(win)}, draw ${percent(draw)}, loss ${percent(loss)}`;
-  $("variation").textContent = `Best line ${analysis.variation.map((c) => c + 1).join(" ")} · ${analysis.simulations.toLocaleString("en")} simulations, ${analysis.seconds.toFixed(1)} s`;
+  $("variation").textContent = `Best line ${analysis.variation.map((c) => rules.name(c)).join(" ")} · ${analysis.simulations.toLocaleString("en")} simulations, ${analysis.seconds.toFixed(1)} s`;
   for (const item of analysis.columns) {
     const row = body.insertRow();
     if (item.column === analysis.best) row.className = "best";
     row.dataset.column = item.column;
-    row.insertCell().textContent = item.column + 1;
+    row.insertCell().textContent = rules.name(item.column);
     row.append(bar(item.share), bar(item.prior, "prior"));
     row.insertCell().textContent = signed(item.value);
     row.insertCell().textContent = item.proof;
@@ -175,8 +175,8 @@ function drawMoves() {
   const list = $("moves");
   list.replaceChildren(...state.moves.map((column, index) => {
     const item = document.createElement("li"), button = document.createElement("button");
-    button.textContent = column + 1;
-    button.setAttribute("aria-label", `Move ${index + 1}: ${COLOURS[index % 2]} ${column + 1}`);
+    button.textContent = rules.name(column);
+    button.setAttribute("aria-label", `Move ${index + 1}: ${COLOURS[index % 2]} ${rules.name(column)}`);
     button.setAttribute("aria-current", String(index + 1 === state.ply));
     button.addEventListener("click", () => go(index + 1));
     item.append(button);
@@ -190,7 +190,7 @@ function drawChart() {
   const x = (ply) => 30 + (380 * ply) / last, y = (value) => 55 - 45 * value;
   const points = [];
   for (let ply = 0; ply <= state.moves.length; ply++) {
-    const value = state.values.get(write(state.moves.slice(0, ply)));
+    const value = state.values.get(rules.write(state.moves.slice(0, ply)));
     if (value !== undefined) points.push([x(ply), y(value), ply]);
   }
   const lines = [1, 0, -1].map((v) => `<line class="axis" x1="30" x2="410" y1="${y(v)}" y2="${y(v)}"/><text x="2" y="${y(v) + 4}">${v > 0 ? "red" : v < 0 ? "yel" : "0"}</text>`);
@@ -202,16 +202,16 @@ function drawChart() {
 async function showTree(path) {
   state.path = path;
   try {
-    const node = await engine.node(write(now()), path);
+    const node = await engine.node(rules.write(now()), path);
     const total = node.columns.reduce((sum, item) => sum + item.visits, 0) || 1;
     $("nodes").replaceChildren(...node.columns.filter((item) => item.visits).sort((a, b) => b.visits - a.visits).map((item) => {
       const entry = document.createElement("li"), button = document.createElement("button");
-      button.textContent = `${item.column + 1}: ${item.visits} visits (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)} ${item.proof}`;
+      button.textContent = `${rules.name(item.column)}: ${item.visits} visits (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)} ${item.proof}`;
       button.addEventListener("click", () => showTree([...path, item.column]));
       entry.append(button);
       return entry;
     }));
-    $("path").replaceChildren(...["position", ...path.map((c) => c + 1)].map((label, index) => {
+    $("path").replaceChildren(...["position", ...path.map((c) => rules.name(c))].map((label, index) => {
       const button = document.createElement("button");
       button.textContent = label;
       button.addEventListener("click", () => showTree(path.slice(0, index)));
@@ -224,29 +224,29 @@ async function showTree(path) {
 }
 
 async function askSolver() {
-  const asked = write(now());
+  const asked = rules.write(now());
   $("truth").textContent = "solving …";
   try {
     const { columns } = await engine.exact(asked);
-    if (write(now()) !== asked) return;
+    if (rules.write(now()) !== asked) return;
     $("truth").textContent = "exact";
     for (const row of $("columns").tBodies[0].rows) {
       const item = columns.find(({ column }) => column === Number(row.dataset.column));
       if (item) row.cells[4].textContent = `${item.outcome}${item.best ? " ★" : ""}`;
     }
     const best = columns.filter((item) => item.best);
-    $("outlook").textContent = `The solver: ${best[0].outcome} with ${best.map((item) => item.column + 1).join(" or ")}`;
+    $("outlook").textContent = `The solver: ${best[0].outcome} with ${best.map((item) => rules.name(item.column)).join(" or ")}`;
   } catch (error) {
     fail(error);
   }
 }
 
 async function hint() {
-  const asked = write(now());
+  const asked = rules.write(now());
   try {
     let best = null;
     for await (const analysis of engine.analyze(asked, setup.simulations)) best = analysis.best;
-    if (write(now()) === asked) {
+    if (rules.write(now()) === asked) {
       state.hint = best;
       show();
     }
@@ -290,7 +290,7 @@ addEventListener("hashchange", () => load());
 function load() {
   const text = location.hash.slice(1);
   const moves = rules.read(text);
-  if (moves && write(moves) !== write(now())) {
+  if (moves && rules.write(moves) !== rules.write(now())) {
     state.moves = moves;
     state.ply = moves.length;
   }

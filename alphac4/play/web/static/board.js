@@ -87,7 +87,7 @@ export class Board {
       ghost.setAttribute("class", `ghost ${COLOURS[side]}`);
       ghost.setAttribute("cy", this.y(Math.min(grid[column].length, rules.rows - 1)));
       const stones = grid[column].map((owner) => NAMES[owner]).join(", ") || "empty";
-      lane.setAttribute("aria-label", `Column ${column + 1}, from the bottom: ${stones}${open ? "" : ", not playable now"}`);
+      lane.setAttribute("aria-label", `Column ${rules.name(column)}, from the bottom: ${stones}${open ? "" : ", not playable now"}`);
     });
   }
 }

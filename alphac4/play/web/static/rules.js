@@ -1,9 +1,14 @@
 // The rules: a position is its moves, 0-based columns from the empty board.
 
 export class Rules {
-  constructor(rows, columns, runLength) {
-    Object.assign(this, { rows, columns, runLength });
+  // Of the board that the page was told (alphac4/play/web/page_setup.py).
+  constructor({ rows, columns, run_length: runLength, diagonals, column_names: names }) {
+    Object.assign(this, { rows, columns, runLength, names });
+    this.directions = [[0, 1], [1, 0], ...(diagonals ? [[1, 1], [1, -1]] : [])]; // [right, up]
   }
+
+  // What a column is called: "1" for 0; letters follow "9".
+  name(column) { return this.names[column]; }
 
   // grid[column] lists who owns each stone from the bottom up: 0 the first player, 1 the second.
   grid(moves) {
@@ -24,7 +29,7 @@ export class Rules {
     const at = (column, row) => grid[column]?.[row];
     for (let column = 0; column < this.columns; column++) {
       for (let row = 0; row < grid[column].length; row++) {
-        for (const [right, up] of [[0, 1], [1, 0], [1, 1], [1, -1]]) {
+        for (const [right, up] of this.directions) {
           const cells = Array.from({ length: this.runLength }, (_, i) => [column + i * right, row + i * up]);
           const owner = at(column, row);
           if (cells.every(([c, r]) => r >= 0 && at(c, r) === owner)) return { winner: owner, cells };
@@ -38,12 +43,13 @@ export class Rules {
   read(text) {
     const moves = [];
     for (const character of text) {
-      const column = "123456789".indexOf(character);
+      const column = this.names.indexOf(character);
       if (column < 0 || !this.legal(moves).includes(column)) return null;
       moves.push(column);
     }
     return moves;
   }
-}
 
-export const write = (moves) => moves.map((column) => column + 1).join("");
+  // The move string of some columns.
+  write(moves) { return moves.map((column) => this.name(column)).join(""); }
+}
