@@ -1,4 +1,5 @@
 import ast
+import dataclasses
 import itertools
 import json
 import random
@@ -9,15 +10,17 @@ from pathlib import Path
 import kaggle_stub
 import naive
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
 from alphac4.checkpoint import Checkpoint
 from alphac4.export import submission
 from alphac4.export.kaggle import PLACEHOLDER, export_kaggle, submission_text
-from alphac4.export.submission import Board, Node, Player, Rollouts
+from alphac4.export.submission import Board, Network, Node, Rollouts, SubmissionPlayer
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
+from alphac4.mcts import Budget, NetworkSearch, PuctConfig
 from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN, make_trees, plant
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 
@@ -64,7 +67,7 @@ def test_reads_the_board_from_the_top_row() -> None:
 def test_takes_a_win_before_it_blocks_an_open_three() -> None:
     """Both are proven by the look-ahead of the first node, without any search."""
     board = Board(6, 7, 4)
-    player = Player(board, Rollouts(board, random.Random(0)))
+    player = SubmissionPlayer(board, Rollouts(board, random.Random(0)))
     for moves, expected in (("112233", 3), ("1122335", 3), ("12121", 0), ("1212127", 1)):
         position = Position.from_moves(moves)
         assert player.choose(int(position.own), int(position.occupied), deadline=0.0) == expected
@@ -81,7 +84,7 @@ def test_search_proves_what_minimax_finds() -> None:
             continue
         x, o = bits_of(stacks, rows)
         own = x if x.bit_count() == o.bit_count() else o
-        player = Player(board, Rollouts(board, random.Random(0)))
+        player = SubmissionPlayer(board, Rollouts(board, random.Random(0)))
         player.choose(own, x | o, deadline=float("inf"))
         assert player.root is not None
         expected, _ = naive.minimax(stacks, rows, run)
@@ -118,6 +121,83 @@ def test_a_node_proves_the_same_as_the_compiled_trees() -> None:
             else:
                 distance = PROVEN_WIN - abs(compiled)
                 assert proof == np.sign(compiled) * (submission.PROVEN_WIN - distance)
+
+
+class ExactNetwork(Network):
+    """Answers that every computer computes alike, for the package's search and for the submission's."""
+
+    def __init__(self, board: Board) -> None:
+        super().__init__(board, {})
+        rng = np.random.default_rng(3)
+        self.policy = rng.integers(-8, 9, (2 * board.rows * board.columns, board.columns)) / 8
+        self.lead = rng.integers(-4, 5, 2 * board.rows * board.columns)
+
+    def answer(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """See `alphac4.mcts.search.Evaluate`; sums of eighths and sixteenths."""
+        flat = planes.reshape(len(planes), -1)
+        lead = (flat @ self.lead) % 11 - 5
+        wdl = np.stack([(6 + lead) / 16, np.full(len(flat), 4 / 16), (6 - lead) / 16], axis=1)
+        return (flat @ self.policy).astype(np.float32), wdl.astype(np.float32)
+
+    def predict(self, own: int, occupied: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """See `Network.predict`."""
+        theirs = own ^ occupied
+        planes = np.array([[side >> bit & 1 for bit in self.bits] for side in (own, theirs)], np.float32)
+        logits, wdl = self.answer(planes[None])
+        return logits[0], wdl[0]
+
+
+class AsEvaluator:
+    """The same answers for the package's search."""
+
+    def __init__(self, network: ExactNetwork) -> None:
+        self.evaluate = network.answer
+
+
+@pytest.mark.parametrize("board", [(6, 7, 4), (4, 5, 3), (5, 8, 4)])
+def test_the_submissions_search_is_ours(board: tuple[int, int, int]) -> None:
+    """The same visits and the same move with the same evaluator, from the opening to positions that it proves."""
+    geometry, rng = make_geometry(*board), np.random.default_rng(8)
+    network = ExactNetwork(Board(*board))
+    ours = NetworkSearch(AsEvaluator(network), geometry=geometry, rng=rng)
+    compared = 0
+    while compared < 40:
+        position = Position.from_moves("", geometry)
+        for _ in range(int(rng.integers(0, geometry.cells - 3))):
+            if position.outcome() is None:
+                position = position.play(int(rng.choice(position.legal_columns())))
+        if position.outcome() is not None:
+            continue
+        simulations = (1, 2, 7, 40, 150)[compared % 5]
+        expected = ours.search([position], Budget(simulations=simulations))
+        theirs = SubmissionPlayer(Board(*board), network)
+        root = theirs._new_node(int(position.own), int(position.occupied))
+        for _ in range(simulations):
+            if root.outcome() is None:
+                theirs.simulate(root)
+        visits = np.zeros(geometry.columns, int)
+        visits[root.actions] = root.visits
+        assert visits.tolist() == expected.visits[0].tolist(), position.moves
+        assert root.best_action() == expected.moves[0], position.moves
+        compared += 1
+
+
+def test_without_a_visit_the_submission_plays_the_priors_best_move() -> None:
+    """As our own search does when there is no time."""
+    network = ExactNetwork(Board(6, 7, 4))
+    position = Position.from_moves("4435")
+    root = SubmissionPlayer(Board(6, 7, 4), network)._new_node(int(position.own), int(position.occupied))
+    assert root.best_action() == int(np.argmax(root.priors)) != 0
+
+
+def test_the_settings_of_the_search_are_written_into_the_submission(network: PolicyValueNetwork) -> None:
+    """Whatever PuctConfig holds; the template's own numbers are its defaults."""
+    puct = PuctConfig(c_init=2.5, c_base=1000.0, fpu_reduction=0.4, root_fpu_reduction=0.1, prior_temperature=1.1)
+    namespace = load(submission_text(Checkpoint(network=network), puct))
+    for name, value in dataclasses.asdict(puct).items():
+        assert namespace[name.upper()] == value
+    for name, value in dataclasses.asdict(PuctConfig()).items():
+        assert getattr(submission, name.upper()) == value
 
 
 def load(text: str) -> dict[str, object]:
@@ -169,7 +249,7 @@ def test_stops_at_its_share_of_the_act_timeout(monkeypatch: pytest.MonkeyPatch) 
 def test_keeps_what_it_knows_of_the_position_two_moves_on() -> None:
     """The next search begins with the visits of the last one."""
     board = Board(6, 7, 4)
-    player = Player(board, Rollouts(board, random.Random(0)))
+    player = SubmissionPlayer(board, Rollouts(board, random.Random(0)))
     first = Position()
     root = Node(board, 0, 0)
     player.root = root

@@ -1,7 +1,9 @@
 """A self-contained submission for Kaggle's ConnectX from a checkpoint."""
 
 import base64
+import dataclasses
 import io
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from torch import Tensor
 
 from alphac4.checkpoint import Checkpoint
 from alphac4.files import write_atomically
+from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 
 PLACEHOLDER = 'WEIGHTS = ""\n'
@@ -18,7 +21,7 @@ LINE_LENGTH = 120
 
 
 def export_kaggle(checkpoint: Checkpoint, path: Path) -> None:
-    """Write `alphac4.export.submission` with the checkpoint's weights filled in.
+    """Write `alphac4.export.submission` with the checkpoint's weights and the settings of the search filled in.
 
     Raises:
         ValueError: for a network of a game that Kaggle's ConnectX is not.
@@ -26,8 +29,8 @@ def export_kaggle(checkpoint: Checkpoint, path: Path) -> None:
     write_atomically(path, submission_text(checkpoint).encode())
 
 
-def submission_text(checkpoint: Checkpoint) -> str:
-    """The text of a submission file."""
+def submission_text(checkpoint: Checkpoint, puct: PuctConfig | None = None) -> str:
+    """The text of a submission file, which searches with the settings ``puct``."""
     geometry = checkpoint.geometry
     if not geometry.diagonals and geometry.run_length <= min(geometry.rows, geometry.columns):
         raise ValueError("diagonal runs count in Kaggle's ConnectX; this network was trained without them")
@@ -44,6 +47,9 @@ def submission_text(checkpoint: Checkpoint) -> str:
     lines = [encoded[start : start + LINE_LENGTH] for start in range(0, len(encoded), LINE_LENGTH)]
     template = files("alphac4.export").joinpath("submission.py").read_text()
     before, after = template.split(PLACEHOLDER)
+    for name, value in dataclasses.asdict(puct or PuctConfig()).items():
+        before, found = re.subn(rf"^{name.upper()} = .*$", f"{name.upper()} = {value!r}", before, flags=re.MULTILINE)
+        assert found == 1, name
     return f'{before}WEIGHTS = """\n' + "\n".join(lines) + f'\n"""\n{after}'
 
 

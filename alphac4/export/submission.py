@@ -22,9 +22,12 @@ import numpy.typing as npt
 SHARE_OF_TIME = 0.85  # of the act timeout; a slow moment beyond it comes off the game's bank of extra time
 MOST_SIMULATIONS = 200_000  # a move; bounds the memory where time does not
 
-C_INIT, C_BASE = 1.25, 19652.0  # AlphaZero 2018
-PRIOR_TEMPERATURE = 1.4  # divides the policy logits: above 1 the search trusts the policy less
-FPU_REDUCTION = 0.25  # of moves without a visit, at nodes below the root
+# The settings of the search with a network, filled in from `alphac4.mcts.PuctConfig`, which explains them.
+C_INIT = 1.25
+C_BASE = 19652.0
+FPU_REDUCTION = 0.25
+ROOT_FPU_REDUCTION = 0.0
+PRIOR_TEMPERATURE = 1.4
 EXPLORATION = math.sqrt(2.0)  # UCB1 on values in [-1, 1], Kocsis and Szepesvari 2006
 
 # A win in d plies is PROVEN_WIN - d, a loss in d plies d - PROVEN_WIN: the order of integers is that of preference.
@@ -57,6 +60,12 @@ class Board:
                 own |= stone if cell == mark else 0
                 occupied |= stone if cell else 0
         return own, occupied
+
+    def mirror(self, stones: int) -> int:
+        """The stones with the columns in reverse order."""
+        height = self.rows + 1
+        columns = (stones >> column * height & (1 << height) - 1 for column in range(self.columns))
+        return sum(cells << (self.columns - 1 - column) * height for column, cells in enumerate(columns))
 
     def legal(self, occupied: int) -> int:
         """The cells where a stone can land, at most one a column."""
@@ -132,11 +141,22 @@ class Node:
         return 0.0 if self.proofs[i] == 0 else self.value_sums[i] / self.visits[i]
 
     def best_action(self) -> int:
-        """The proven best move, else the most visited one that is not proven to lose."""
+        """The proven best move, else the most visited one that is not proven to lose, else the one of the best value.
+
+        Before the first visit, the move with the highest prior.
+        """
         outcome = self.outcome()
-        moves = [i for i, proof in enumerate(self.proofs) if proof == outcome] if outcome is not None else []
-        best = max(moves or self.open_moves(), key=lambda i: (self.visits[i], self.priors[i]))
-        return self.actions[best]
+        moves = self.open_moves()
+        if outcome is not None:
+            moves = [i for i, proof in enumerate(self.proofs) if proof == outcome]
+
+        def rank(i: int) -> tuple[int, float]:
+            visits = self.visits[i]
+            if visits == 0:
+                return 0, self.priors[i] if outcome is None else 0.0
+            return visits, self.value_sums[i] / visits
+
+        return self.actions[max(moves, key=rank)]
 
 
 class Guide(Protocol):
@@ -153,6 +173,7 @@ class Network:
     """Search by PUCT with a policy/value network, computed by matrix products."""
 
     def __init__(self, board: Board, weights: dict[str, Array]) -> None:
+        self.board = board
         self.bits = board.bits
         self.weights = weights
         self.blocks = sum(name.endswith("first.weight") for name in weights)
@@ -172,12 +193,21 @@ class Network:
 
     def evaluate(self, node: Node) -> None:
         """See `Guide`."""
-        logits, wdl_logits = self.forward(node.own, node.occupied)
+        # The network is asked about the canonical orientation, so that mirror images are searched alike.
+        image = self.board.mirror(node.own), self.board.mirror(node.occupied)
+        mirrored = sum(image) < node.own + node.occupied
+        logits, wdl = self.predict(*image if mirrored else (node.own, node.occupied))
+        logits = logits[::-1] if mirrored else logits
         # Illegal moves are left out before the softmax: a full column would otherwise absorb prior mass.
         weights = np.exp((logits[node.actions] - logits[node.actions].max()) / PRIOR_TEMPERATURE)
         node.priors = (weights / weights.sum()).tolist()
+        node.value = float(wdl[0] - wdl[2])
+
+    def predict(self, own: int, occupied: int) -> tuple[Array, Array]:
+        """Policy logits [C] and win/draw/loss probabilities [3] for the side to move."""
+        logits, wdl_logits = self.forward(own, occupied)
         wdl = np.exp(wdl_logits - wdl_logits.max())
-        node.value = float((wdl[0] - wdl[2]) / wdl.sum())
+        return logits, wdl / wdl.sum()
 
     def forward(self, own: int, occupied: int) -> tuple[Array, Array]:
         """Policy logits [C] and win/draw/loss logits [3] for the side to move."""
@@ -208,9 +238,8 @@ class Network:
         """
         total = sum(node.visits)
         visited = sum(prior for prior, visits in zip(node.priors, node.visits, strict=True) if visits)
-        unvisited_value = (node.value + sum(node.value_sums)) / (1 + total)
-        if not is_root:
-            unvisited_value -= FPU_REDUCTION * math.sqrt(visited)
+        reduction = ROOT_FPU_REDUCTION if is_root else FPU_REDUCTION
+        unvisited_value = (node.value + sum(node.value_sums)) / (1 + total) - reduction * math.sqrt(visited)
         scale = (C_INIT + math.log((1 + total + C_BASE) / C_BASE)) * math.sqrt(total + 1)
 
         def score(i: int) -> float:
@@ -251,7 +280,7 @@ class Rollouts:
         return max(moves, key=lambda i: node.mean(i) + EXPLORATION * math.sqrt(log_total / node.visits[i]))
 
 
-class Player:
+class SubmissionPlayer:
     """Chooses moves on one board; keeps the part of its tree that the next position follows from."""
 
     def __init__(self, board: Board, guide: Guide) -> None:
@@ -320,15 +349,15 @@ def _value(outcome: int) -> float:
 
 
 @functools.cache
-def player_for(rows: int, columns: int, run_length: int) -> Player:
+def player_for(rows: int, columns: int, run_length: int) -> SubmissionPlayer:
     """The player for a board: by the network if it is for that board, else by random rollouts."""
     board = Board(rows, columns, run_length)
     if WEIGHTS:
         with np.load(io.BytesIO(base64.b64decode(WEIGHTS))) as file:
             weights = {name: file[name].astype(np.float32) for name in file.files}
         if weights.pop("board").tolist() == [rows, columns, run_length]:
-            return Player(board, Network(board, weights))
-    return Player(board, Rollouts(board, random.Random()))
+            return SubmissionPlayer(board, Network(board, weights))
+    return SubmissionPlayer(board, Rollouts(board, random.Random()))
 
 
 # The network as base64 of a compressed .npz file; empty for none.

@@ -27,8 +27,7 @@ from alphac4.arena.players import Player, PlayerError, UctPlayer, as_searching
 from alphac4.arena.specifications import common_geometry, parse_player
 from alphac4.checkpoint import CheckpointError, shipped_checkpoint
 from alphac4.compute import choose
-from alphac4.export.submission import SHARE_OF_TIME, Board, Rollouts
-from alphac4.export.submission import Player as PlayerOnAnyBoard
+from alphac4.export.submission import SHARE_OF_TIME, Board, Rollouts, SubmissionPlayer
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.mcts.search import Budget
 
@@ -160,7 +159,7 @@ class _AnyBoardPlayer:
 
     def __init__(self, board: Board, rng: random.Random) -> None:
         self._board = board
-        self._player = PlayerOnAnyBoard(board, Rollouts(board, rng))
+        self._player = SubmissionPlayer(board, Rollouts(board, rng))
 
     def choose(self, board: list[int], mark: int, seconds: float) -> int:
         """The column to play on Kaggle's board."""
