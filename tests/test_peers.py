@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from alphac4.commands.peers import PEERS, Comparison, missing_packages, openspiel_rate, pgx_mctx_rate
+from alphac4.benchmarks.jax_peer import pgx_mctx_rate
+from alphac4.benchmarks.peers import PEERS, Comparison, missing_packages, openspiel_rate
 
 
 def test_a_ratio_is_ours_over_theirs() -> None:

@@ -1,6 +1,5 @@
-"""`alphac4 benchmark --device cuda`: self-play and learning where all of it is on a GPU."""
+"""Self-play and learning where all of it is on a GPU."""
 
-import importlib.util
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,7 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
-from alphac4.commands.peers import pgx_mctx_rate
+from alphac4.benchmarks.figures import BenchmarkSettings, Figure
+from alphac4.benchmarks.jax_peer import pgx_mctx_rate
+from alphac4.benchmarks.peers import missing_packages
 from alphac4.cuda.actor import DeviceActor
 from alphac4.cuda.device import synchronise, the_device
 from alphac4.cuda.network import DeviceNetwork, captured
@@ -22,8 +23,6 @@ from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.learner import TensorBatch
 from alphac4.training.schedule import Schedule
 
-Add = Callable[[str, float, str], None]  # name, value, unit
-
 PEER_SIMULATIONS = 32  # mctx searches every move alike
 
 
@@ -35,42 +34,52 @@ def flops(config: NetworkConfig) -> float:
     return 2.0 * (cells * convolutions + dense)
 
 
-def measure_device(
-    add: Add, *, channels: int, blocks: int, games: tuple[int, ...], streams: tuple[int, ...], seconds: float
-) -> None:
-    """All figures of one network size.
+def measure_device(settings: BenchmarkSettings, games: tuple[int, ...], streams: tuple[int, ...]) -> Iterator[Figure]:
+    """All figures of one network size; a measurement takes about ten times the usual seconds.
 
     Raises:
         RuntimeError: in one line, if there is no GPU.
     """
     device = the_device()
-    network = PolicyValueNetwork(NetworkConfig(channels=channels, blocks=blocks, ownership=True)).eval()
+    seconds = 10 * settings.seconds
+    network = PolicyValueNetwork(
+        NetworkConfig(channels=settings.channels, blocks=settings.blocks, ownership=True)
+    ).eval()
     size = 8192 if device.type == "cuda" else 256
     peak = matrix_peak(device, size)
-    add("matrix product alone", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
+    yield Figure("matrix product alone", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
     best = 0.0
     for count in games:
         evaluate, step = step_seconds(network, count, device, seconds)
         share = flops(network.config) * count / evaluate / peak
-        add(f"{count:,} games: network alone", count / evaluate, f"evaluations/s, {share:.1%} of the matrix peak")
-        add(f"{count:,} games: network's share of a step", 100 * evaluate / step, "%, the rest is the trees")
+        yield Figure(
+            f"{count:,} games: network alone", count / evaluate, f"evaluations/s, {share:.1%} of the matrix peak"
+        )
+        yield Figure(f"{count:,} games: network's share of a step", 100 * evaluate / step, "%, the rest is the trees")
         for parts in streams:
             simulations, finished = selfplay_rate(network, count, parts, seconds)
             best = max(best, simulations)
-            add(f"{count:,} games in {parts}: self-play", simulations, "simulations/s")
-            add(f"{count:,} games in {parts}: self-play", finished, "games/s")
+            yield Figure(f"{count:,} games in {parts}: self-play", simulations, "simulations/s")
+            yield Figure(f"{count:,} games in {parts}: self-play", finished, "games/s")
     for batch in (512, 4096):
-        add(f"learning, batch {batch:,}", learning_rate(network.config, batch, device, seconds), "positions/s")
-    if any(importlib.util.find_spec(name) is None for name in ("jax", "mctx", "pgx")):
-        add("pgx + mctx: not installed, see alphac4[peers]", float("nan"), "")
+        rate = learning_speed(network.config, batch, device, seconds)
+        yield Figure(f"learning, batch {batch:,}", rate, "positions/s")
+    if missing_packages("pgx + mctx"):
+        yield Figure("pgx + mctx: not installed, see alphac4[peers]", float("nan"), "")
         return
     theirs, alone = max(
-        pgx_mctx_rate(channels=channels, blocks=blocks, games=count, simulations=PEER_SIMULATIONS, seconds=seconds)
+        pgx_mctx_rate(
+            channels=settings.channels,
+            blocks=settings.blocks,
+            games=count,
+            simulations=PEER_SIMULATIONS,
+            seconds=seconds,
+        )
         for count in games
     )
-    add("pgx + mctx: self-play, the best of these numbers of games", theirs, "simulations/s")
-    add("pgx + mctx: network alone", alone, "evaluations/s")
-    add("self-play against pgx + mctx", best / theirs, "times as many simulations/s")
+    yield Figure("pgx + mctx: self-play, the best of these numbers of games", theirs, "simulations/s")
+    yield Figure("pgx + mctx: network alone", alone, "evaluations/s")
+    yield Figure("self-play against pgx + mctx", best / theirs, "times as many simulations/s")
 
 
 def matrix_peak(device: torch.device, size: int) -> float:
@@ -127,7 +136,7 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
     return work.simulations / spent, finished / spent
 
 
-def learning_rate(config: NetworkConfig, batch: int, device: torch.device, seconds: float) -> float:
+def learning_speed(config: NetworkConfig, batch: int, device: torch.device, seconds: float) -> float:
     """Positions/s of gradient steps on a batch that is on the device."""
     learning = LearningConfig(batch_size=batch)
     learner = DeviceLearner(config, learning, STANDARD, device, seed=0)

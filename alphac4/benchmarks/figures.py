@@ -1,0 +1,70 @@
+"""Figures of a benchmark: how they are taken, and how they are shown."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.ranges import check_ranges
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkSettings:
+    """What all measurements have in common."""
+
+    seconds: float = 1.0
+    """Rough length of each measurement."""
+    repeats: int = 3
+    """Runs of each; the median counts."""
+    channels: int = 64
+    """Channels of the network."""
+    blocks: int = 4
+    """Residual blocks of the network."""
+    batches: tuple[int, ...] = (1, 32, 128, 256)
+    """Batch sizes for inference."""
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            seconds=(1e-6, 3600),
+            repeats=(1, 1000),
+            channels=(1, 4096),
+            blocks=(0, 256),
+            batches=(1, 65_536),
+        )
+
+    def network(self) -> PolicyValueNetwork:
+        """An untrained network of that size."""
+        return PolicyValueNetwork(NetworkConfig(channels=self.channels, blocks=self.blocks)).eval()
+
+
+class Figure(NamedTuple):
+    """What was measured."""
+
+    name: str
+    value: float
+    unit: str
+
+
+def median_rate(work: Callable[[], float], settings: BenchmarkSettings) -> float:
+    """Units a second, the median of the repeats; ``work`` returns the units that it did. It runs once to warm up."""
+    work()
+    rates = []
+    for _ in range(settings.repeats):
+        started, units = time.perf_counter(), 0.0
+        while time.perf_counter() - started < settings.seconds / settings.repeats:
+            units += work()
+        rates.append(units / (time.perf_counter() - started))
+    return float(np.median(rates))
+
+
+def format_figures(figures: Sequence[Figure]) -> str:
+    """A line for each figure; small ones with three digits."""
+    width = max(len(figure.name) for figure in figures)
+    return "\n".join(
+        f"{name:<{width}}  {format(value, ',.3g' if value < 10 else ',.0f'):>14}  {unit}"
+        for name, value, unit in figures
+    )
