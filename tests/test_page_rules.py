@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from alphac4.game import Geometry, Position, make_geometry
+from alphac4.mcts.results import describe_proof
 from alphac4.play.levels import LEVELS
 from alphac4.play.web import static_page
 from alphac4.play.web.page_setup import page_setup
@@ -93,3 +94,20 @@ def test_the_server_and_the_export_tell_the_page_the_same() -> None:
     assert set(exported) - set(served) == {"search"}
     assert served["diagonals"] is False
     assert served["column_names"] == "123456789a"
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_the_page_tells_proofs_in_our_words(tmp_path: Path) -> None:
+    """Of every proof that a tree can hold; distances are moves of the winner, its last included."""
+    for name in ("search.js", "bitboard.js"):
+        shutil.copy(static_page.WEB / "local" / name, tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    proofs = list(range(-128, 128))
+    script = f'import {{ describeProof }} from "./search.js"; console.log(JSON.stringify({proofs}.map(describeProof)));'
+    (tmp_path / "script.js").write_text(script)
+    ran = subprocess.run([str(NODE), "script.js"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    told = dict(zip(proofs, json.loads(ran.stdout), strict=True))
+    assert told == {proof: describe_proof(proof) for proof in proofs}
+    assert [told[proof] for proof in (99, 97, -98, -96, 0, 127)] == [
+        "wins in 1 move", "wins in 2 moves", "loses in 1 move", "loses in 2 moves", "draws", ""
+    ]  # fmt: skip

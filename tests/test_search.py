@@ -39,7 +39,7 @@ def test_takes_a_win_in_one(rng: np.random.Generator) -> None:
         result = search.search([Position.from_moves("414141")], Budget(simulations=10))
         assert result.moves[0] == 3
         assert result.value[0] == 1.0
-        assert result.describe_proof(0, 3) == "wins in 1"
+        assert result.describe_proof(0, 3) == "wins in 1 move"
 
 
 def test_blocks_an_open_three_in_a_column(rng: np.random.Generator) -> None:
@@ -47,7 +47,7 @@ def test_blocks_an_open_three_in_a_column(rng: np.random.Generator) -> None:
     for search in searches(rng):
         result = search.search([Position.from_moves("12121")], Budget(simulations=50))
         assert result.moves[0] == 0
-        assert [result.describe_proof(0, c) for c in range(1, 7)] == ["loses in 2"] * 6
+        assert [result.describe_proof(0, c) for c in range(1, 7)] == ["loses in 1 move"] * 6
 
 
 def test_finds_a_win_in_three_and_proves_it(rng: np.random.Generator) -> None:
@@ -55,7 +55,7 @@ def test_finds_a_win_in_three_and_proves_it(rng: np.random.Generator) -> None:
     for search in searches(rng):
         result = search.search([Position.from_moves("4455")], Budget(simulations=500))
         assert result.moves[0] in (2, 5)
-        assert result.describe_proof(0, int(result.moves[0])) == "wins in 3"
+        assert result.describe_proof(0, int(result.moves[0])) == "wins in 2 moves"
         assert result.value[0] == 1.0
 
 

@@ -68,7 +68,7 @@ def test_the_report_names_the_move_and_its_proof() -> None:
     text = describe_search(search.search([Position.from_moves("4455")], Budget(simulations=400)))
     best = next(line for line in text.splitlines() if "*" in line)
     assert best.split()[0] in ("3", "6")
-    assert "wins in 3" in best
+    assert "wins in 2 moves" in best
     assert "win 100 %" in text
 
 

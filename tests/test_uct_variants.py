@@ -8,7 +8,7 @@ from alphac4.arena.options import UctOptions, describe_options, parse_options
 from alphac4.arena.specifications import parse_player
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, Geometry, make_geometry
-from alphac4.mcts.heuristics import CHAINS, chains_value
+from alphac4.mcts.heuristics import CHAINS, chains_value, lines_value
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.rollouts import Rollout, draw_cell, rollout, styled_rollout
 from alphac4.mcts.search import Budget
@@ -129,7 +129,9 @@ def test_scores_are_ucb1_by_hand() -> None:
     np.testing.assert_allclose(result.scores[0], expected, rtol=1e-5)
     biased = search(replace(config, evaluation="lines", weight=0.5), "44", 500)
     visits = biased.visits[0]
-    expected = biased.values[0] + 0.9 * np.sqrt(math.log(visits.sum()) / visits) + 0.5 * biased.priors[0] / (1 + visits)
+    after = [Position.from_moves(f"44{column}") for column in range(1, 8)]
+    lines = np.array([lines_value(STANDARD, position.opponent, position.own) for position in after])
+    expected = biased.values[0] + 0.9 * np.sqrt(math.log(visits.sum()) / visits) + 0.5 * lines / (1 + visits)
     np.testing.assert_allclose(biased.scores[0], expected, rtol=1e-5)
 
 
@@ -244,7 +246,7 @@ def test_a_proof_in_one_of_several_trees_counts() -> None:
     search = UctSearch(rng=np.random.default_rng(0), roots=3)
     result = search.search([Position.from_moves("4455")], Budget(simulations=600))
     assert result.moves[0] in (2, 5)
-    assert result.describe_proof(0, int(result.moves[0])) == "wins in 3"
+    assert result.describe_proof(0, int(result.moves[0])) == "wins in 2 moves"
 
 
 def test_options_come_back_from_their_names() -> None:

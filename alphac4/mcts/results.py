@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game import Position
+from alphac4.game.wording import describe_end
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, best_action, node_proof
 
 
@@ -40,7 +41,7 @@ class SearchResult:
         return SearchResult(seconds=self.seconds, **{name: part[index : index + 1] for name, part in parts.items()})
 
     def describe_proof(self, index: int, column: int) -> str:
-        """What is proven of a move, such as "wins in 3", "draws" or "loses in 4"; empty where nothing is."""
+        """What is proven of a move, such as "wins in 3 moves", "draws" or "loses in 1 move"; or nothing."""
         return describe_proof(int(self.proofs[index, column]))
 
 
@@ -72,12 +73,12 @@ def join_results(results: Sequence[SearchResult]) -> SearchResult:
 
 
 def describe_proof(proof: int) -> str:
-    """A proven outcome in words, such as "wins in 3" plies; empty for none."""
+    """A proven outcome in words, such as "wins in 3 moves"; empty for none."""
     if proof in (ILLEGAL, UNPROVEN):
         return ""
     if proof == PROVEN_DRAW:
         return "draws"
-    return f"wins in {PROVEN_WIN - proof}" if proof > 0 else f"loses in {PROVEN_WIN + proof}"
+    return describe_end(proof, (PROVEN_WIN - abs(proof) + 1) // 2)  # the winner moves first or second
 
 
 def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

@@ -31,7 +31,7 @@ class ColumnAnalysis:
     prior: float
     value: float | None  # mean in [-1, 1]; None where unvisited
     score: float | None  # what the search ranks by; None where it is not finite
-    proof: str  # "wins in 3", "draws", "loses in 4" plies, or nothing
+    proof: str  # "wins in 3 moves", "draws", "loses in 2 moves", or nothing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from alphac4.game import Position
+from alphac4.game.wording import describe_end
 from alphac4.solver.solver import best_columns, moves_to_end, shared_solver
 
 
@@ -21,7 +22,7 @@ class ExactColumn:
         """Such as "wins in 5 moves" or "draw"."""
         if self.score == 0:
             return "draw"
-        return f"{'wins' if self.score > 0 else 'loses'} in {self.moves} move{'s' if self.moves != 1 else ''}"
+        return describe_end(self.score, self.moves)
 
 
 def exact(position: Position, on_pause: Callable[[], None] | None = None) -> list[ExactColumn]:

@@ -12,7 +12,8 @@ const onePlyEarlier = (proof) => (proof === DRAW ? DRAW : proof > 0 ? 1 - proof 
 export function describeProof(proof) {
   if (proof === ILLEGAL || proof === UNPROVEN) return "";
   if (proof === DRAW) return "draws";
-  return proof > 0 ? `wins in ${WIN - proof}` : `loses in ${WIN + proof}`;
+  const moves = Math.floor((WIN - Math.abs(proof) + 1) / 2); // those of the winner
+  return `${proof > 0 ? "wins" : "loses"} in ${moves} move${moves === 1 ? "" : "s"}`;
 }
 
 class Node {
