@@ -41,8 +41,8 @@ def test_batch_writes_moves_and_score(monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_batch_writes_a_score_per_column(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Full columns are written as a dot."""
     moves = "2252576253462244111563365343671351441"
-    assert answer(monkeypatch, f"{moves}\n", columns=True) == 0
-    assert answer(monkeypatch, f"{moves}\n", columns=True, weak=True) == 0
+    assert answer(monkeypatch, f"{moves}\n", column_scores=True) == 0
+    assert answer(monkeypatch, f"{moves}\n", column_scores=True, weak=True) == 0
     assert capsys.readouterr().out == f"{moves} . . . . . -1 -2\n{moves} . . . . . -1 -1\n"
 
 

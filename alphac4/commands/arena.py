@@ -6,7 +6,7 @@ import logging
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,8 +24,8 @@ from alphac4.arena.specifications import (
 )
 from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate_players, short_names
 from alphac4.commands.arguments import read_arguments
+from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.compute import Compute, choose
-from alphac4.game.rules import make_geometry
 from alphac4.machine import cores
 from alphac4.outputs import check_output
 from alphac4.ranges import MOST_SEED, check_ranges
@@ -50,14 +50,8 @@ class ArenaOptions:
     """Processes that play; by default one a core, or a single one where the trees are on a GPU."""
     sprt: tuple[float, float] | None = None
     """ELO0 ELO1: end each pairing once a sequential test tells whether the first is ELO1 or only ELO0 stronger."""
-    rows: int = 6
-    """Rows of the board; checkpoints decide the board themselves."""
-    columns: int = 7
-    """Columns of the board."""
-    run_length: int = 4
-    """Stones in a row that win."""
-    diagonals: bool = True
-    """Whether diagonal rows win."""
+    board: Board = field(default_factory=BoardOptions)
+    """The board."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run."""
     backend: str = "auto"
@@ -92,8 +86,7 @@ def run(options: ArenaOptions) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     _check(options)
     check_output(options.output)
-    board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
-    geometry = common_geometry(options.players, board)
+    geometry = common_geometry(options.players, options.board.geometry())
     compute, backend, processes = _compute(options)
     settings: dict[str, Any] = {
         "players": options.players,

@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from alphac4.arena.networks import find_network
 from alphac4.arena.specifications import MOST_SIMULATIONS, network_budget, parse_searching_player
 from alphac4.commands.arguments import read_arguments
-from alphac4.game.rules import make_geometry
+from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.play.engine import COMMANDS, DEFAULT_NODES, Engine, EngineOptions
 from alphac4.ranges import check_ranges
 
@@ -22,14 +22,8 @@ class EngineCommandOptions:
     """Who searches: best, fast, a checkpoint's file, or uct with its options."""
     nodes: int = DEFAULT_NODES
     """Simulations where "go" names no limit."""
-    rows: int = 6
-    """Rows of the board; networks only play the one they were trained for."""
-    columns: int = 7
-    """Columns of the board."""
-    run_length: int = 4
-    """Stones in a row that win."""
-    diagonals: bool = True
-    """Whether diagonal rows win."""
+    board: Board = field(default_factory=BoardOptions)
+    """The board."""
 
     def __post_init__(self) -> None:
         check_ranges(self, nodes=(1, MOST_SIMULATIONS))
@@ -51,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(options: EngineCommandOptions) -> int:
     """Answer until "quit" or the end of the input."""
-    geometry = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
+    geometry = options.board.geometry()
     network = find_network(options.player)
     if network is not None:  # a bad player is told now, though it is loaded at the first need
         network_budget(network, options.player)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +12,7 @@ from alphac4.arena.networks import find_network
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import MOST_SIMULATIONS, SPECIFICATIONS, common_geometry, parse_player
 from alphac4.commands.arguments import read_arguments
+from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.game.rules import make_geometry
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, find_level, level_player
@@ -58,14 +59,8 @@ class PlayOptions:
     """With --web: further names under which the server is reached, such as that of a proxy before it."""
     open: bool = False
     """With --web: open the page in the browser."""
-    rows: int = 6
-    """Rows of the board; a checkpoint decides the board itself."""
-    columns: int = 7
-    """Columns of the board."""
-    run_length: int = 4
-    """Stones in a row that win."""
-    diagonals: bool = True
-    """Whether diagonal rows win."""
+    board: Board = field(default_factory=BoardOptions)
+    """The board."""
 
     def __post_init__(self) -> None:
         check_ranges(self, simulations=(1, MOST_SIMULATIONS), seed=(0, MOST_SEED), port=(0, MOST_PORT))
@@ -101,7 +96,7 @@ def run(options: PlayOptions) -> int:
             open_browser=options.open,
         )
         return 0
-    board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
+    board = options.board.geometry()
     named = tuple(name for name in (options.first, options.second) if name not in ("", HUMAN))
     standard = board == make_geometry()
     geometry = common_geometry((*named, *((options.network,) if standard else ())), board)

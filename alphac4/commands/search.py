@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +11,10 @@ import tyro
 
 from alphac4.arena.specifications import common_geometry, parse_searching_player
 from alphac4.commands.arguments import read_arguments
+from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.files import write_atomically
 from alphac4.game import Position
-from alphac4.game.rules import make_geometry
+from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.report import describe_search
 from alphac4.outputs import check_output
@@ -29,27 +30,22 @@ class SearchOptions:
 
     moves: Annotated[str, tyro.conf.Positional] = ""
     """The position as 1-based columns from the empty board, such as 4455."""
-    player: str = "uct:10000"
-    """Who searches: a checkpoint such as FILE.safetensors@600, or uct with its options."""
+    player: str = ""
+    """Who searches: a network such as best@600 or FILE.safetensors@600, or uct with its options; by default best@600,
+    and uct:10000 on a board that no network comes with the package for."""
     svg: Path | None = None
     """Draw the tree to this file."""
     depth: int = 2
     """Plies of the tree to draw."""
-    width: int = 3
+    branches: Annotated[int, tyro.conf.arg(aliases=["--width"])] = 3
     """Moves of each node to draw, the most visited ones."""
     seed: int = 0
     """Fixes the search."""
-    rows: int = 6
-    """Rows of the board; a checkpoint decides the board itself."""
-    columns: int = 7
-    """Columns of the board."""
-    run_length: int = 4
-    """Stones in a row that win."""
-    diagonals: bool = True
-    """Whether diagonal rows win."""
+    board: Board = field(default_factory=BoardOptions)
+    """The board."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, depth=(0, 64), width=(1, 64), seed=(0, MOST_SEED))
+        check_ranges(self, depth=(0, 64), branches=(1, 64), seed=(0, MOST_SEED))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,15 +55,16 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(options: SearchOptions) -> int:
     """Search, print, draw."""
-    board = make_geometry(options.rows, options.columns, options.run_length, options.diagonals)
-    geometry = common_geometry((options.player,), board)
+    board = options.board.geometry()
+    specification = options.player or ("best@600" if board == STANDARD else "uct:10000")
+    geometry = common_geometry((specification,), board)
     check_output(options.svg)
     position = Position.from_moves(options.moves, geometry)
-    player = parse_searching_player(options.player, rng=np.random.default_rng(options.seed), geometry=geometry)
+    player = parse_searching_player(specification, rng=np.random.default_rng(options.seed), geometry=geometry)
     result = player.search([position])
     print(f"{position}\n\n{'x' if position.first_to_move else 'o'} to move, {player.name}\n")
     print(describe_search(result))
     if options.svg is not None:
-        write_atomically(options.svg, draw_tree(player, depth=options.depth, width=options.width).encode())
+        write_atomically(options.svg, draw_tree(player, depth=options.depth, width=options.branches).encode())
         print(f"\ntree drawn to {options.svg}", file=sys.stderr)
     return 0

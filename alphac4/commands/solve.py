@@ -3,15 +3,17 @@
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from alphac4.commands.arguments import read_arguments
+from alphac4.commands.board_options import BoardOptions
 from alphac4.game.position import IllegalMove, Position, column_name
-from alphac4.game.rules import Geometry, make_geometry
+from alphac4.game.rules import Geometry
+from alphac4.game.wording import describe_end
 from alphac4.outputs import check_output
 from alphac4.ranges import check_ranges
 from alphac4.solver.book import book_name
@@ -22,6 +24,14 @@ from alphac4.solver.solver import DEFAULT_TABLE_BITS, Solver, best_columns, move
 BAD_INPUT = 2  # exit code
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverBoardOptions(BoardOptions):
+    """`BoardOptions` with an earlier name of the columns."""
+
+    columns: Annotated[int, tyro.conf.arg(aliases=["--width"])] = 7
+    """Columns of the board."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +46,7 @@ class SolveOptions:
     """The position as 1-based columns from the empty board, such as 4455."""
     batch: bool = False
     """Read a move string from each line of the standard input; write it with its score."""
-    columns: bool = False
+    column_scores: bool = False
     """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
     weak: bool = False
     """Tell only win (1), draw (0) and loss (-1), which is faster."""
@@ -50,14 +60,8 @@ class SolveOptions:
     """Whether to use the opening book of the package."""
     table_bits: int = DEFAULT_TABLE_BITS
     """Memory for proven bounds: 8 bytes times 2 to this power."""
-    rows: int = 6
-    """Rows of the board."""
-    width: int = 7
-    """Columns of the board."""
-    run_length: int = 4
-    """Stones in a row that win."""
-    diagonals: bool = True
-    """Whether diagonal rows win."""
+    board: Annotated[SolverBoardOptions, tyro.conf.arg(name="")] = field(default_factory=SolverBoardOptions)
+    """The board."""
 
     def __post_init__(self) -> None:
         check_ranges(self, table_bits=(10, 34), book_plies=(0, 12))
@@ -65,13 +69,22 @@ class SolveOptions:
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(read_arguments(SolveOptions, arguments, "solve"))
+    return run(read_arguments(SolveOptions, _with_new_names(arguments), "solve"))
+
+
+def _with_new_names(arguments: Sequence[str]) -> list[str]:
+    """The arguments with --column-scores for a --columns without a number, which is what it was called earlier."""
+    following = [*arguments[1:], ""]
+    return [
+        "--column-scores" if name == "--columns" and not after.isdecimal() else name
+        for name, after in zip(arguments, following, strict=True)
+    ]
 
 
 def run(options: SolveOptions) -> int:
     """Score one position, many, or build a book; 2 if a line of the input could not be read."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    geometry = make_geometry(options.rows, options.width, options.run_length, options.diagonals)
+    geometry = options.board.geometry()
     if options.build_book:
         return _build(options, geometry)
     book = None if options.book else no_known_scores()
@@ -106,11 +119,9 @@ def report(solver: Solver, position: Position, *, weak: bool) -> str:
 def _meaning(position: Position, score: int, *, weak: bool) -> str:
     if score == 0:
         return "draw"
-    verb = "wins" if score > 0 else "loses"
     if weak:
-        return verb
-    moves = moves_to_end(position.geometry, position.plies, score)
-    return f"{verb} in {moves} move{'s' if moves > 1 else ''}"
+        return "wins" if score > 0 else "loses"
+    return describe_end(score, moves_to_end(position.geometry, position.plies, score))
 
 
 def _solve_lines(options: SolveOptions, solver: Solver) -> int:
@@ -126,7 +137,7 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
             print(f"line {number}: {error}", file=sys.stderr)
             code = BAD_INPUT
             continue
-        if options.columns:
+        if options.column_scores:
             scores = solver.analyze_outcome(position) if options.weak else solver.analyze(position)
             answer = " ".join("." if score is None else str(score) for score in scores)
         else:
