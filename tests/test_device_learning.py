@@ -45,7 +45,6 @@ def some_samples(count: int, seed: int = 0) -> Samples:
         returns=rng.dirichlet(np.ones(3), count).astype(np.float16),
         final_own=own,
         final_occupied=occupied | STANDARD.bottom,
-        plies_left=rng.integers(1, 20, count).astype(np.uint8),
     )
 
 

@@ -21,13 +21,12 @@ def samples_of(moves: list[str]) -> Samples:
         occupied=occupied,
         policy=policy,
         full=np.ones(count, np.bool_),
-        outcome=np.ones(count, np.int8),
+        outcome=(np.arange(count) % 3 - 1).astype(np.int8),
         value=np.linspace(0, 1, count, dtype=np.float32),
         draw=np.zeros(count, np.float32),
         returns=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
         final_own=own,
         final_occupied=occupied,
-        plies_left=np.arange(count, dtype=np.uint8),
     )
 
 
@@ -39,7 +38,7 @@ def test_mirror_images_become_one_sample_with_mirrored_policies_averaged() -> No
     alone, both = merged.policy.astype(float)
     assert sorted(alone) == [0, 0, 0, 0, 0, 0, 1]
     assert both[0] == both[6] == 0.5
-    assert merged.plies_left.tolist() == [1, 2], "in the order of the last records, with what those say"
+    assert merged.outcome.tolist() == [0, 1], "in the order of the last records, with what those say"
     assert merged.final_own.tolist() == merged.own.tolist(), "final stones are turned as the position is"
 
 
@@ -59,4 +58,4 @@ def test_distinct_positions_stay_as_they_are() -> None:
     recorded = samples_of(["1", "12", "123", "1234"])
     merged = merge_duplicates(recorded, STANDARD)
     assert merged.value == pytest.approx(recorded.value)
-    assert merged.plies_left.tolist() == [0, 1, 2, 3]
+    assert merged.outcome.tolist() == recorded.outcome.tolist()

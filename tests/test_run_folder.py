@@ -126,7 +126,8 @@ def test_every_changed_bit_of_a_shard_is_noticed(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="000001-000-00000"):
             load_shard(path)
     samples = some_samples(20)
-    path.write_bytes(safetensors.numpy.save(samples.arrays(), {"format": "alphac4-replay-3", "iteration": "1"}))
+    earlier = samples.arrays() | {"plies_left": np.ones(20, np.uint8)}  # which was written once, and never read
+    path.write_bytes(safetensors.numpy.save(earlier, {"format": "alphac4-replay-3", "iteration": "1"}))
     np.testing.assert_array_equal(load_shard(path).policy, samples.policy)
     samples.returns[3, 0] = np.nan
     path.write_bytes(safetensors.numpy.save(samples.arrays(), {"format": "alphac4-replay-3", "iteration": "1"}))

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
@@ -36,6 +37,12 @@ def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actor
     return blocks
 
 
+def stones_to_come(samples: Samples) -> npt.NDArray[np.int64]:
+    """The moves from each position to the end of its game."""
+    boards = zip(samples.occupied, samples.final_occupied, strict=True)
+    return np.array([int(final ^ now).bit_count() for now, final in boards])
+
+
 CONFIGS = [
     SMALL,
     SelfPlayConfig(games=8, full_simulations=16, full_share=1.0, gumbel_actions=7),
@@ -47,7 +54,7 @@ CONFIGS = [
 def test_recorded_positions_are_those_of_the_games(config: SelfPlayConfig) -> None:
     """Every game is replayed by the rules; positions, outcomes and moves left must agree."""
     for block in play_blocks(config)[0]:
-        row = 0
+        row, to_come = 0, stones_to_come(block.samples)
         for game in range(len(block.games.plies)):
             moves = move_string(block.games, game)
             position, positions = Position(), []
@@ -64,7 +71,7 @@ def test_recorded_positions_are_those_of_the_games(config: SelfPlayConfig) -> No
                 assert block.samples.own[row] == positions[ply].own
                 assert block.samples.occupied[row] == positions[ply].occupied
                 assert block.samples.outcome[row] == first_player * (1 if ply % 2 == 0 else -1)
-                assert block.samples.plies_left[row] == len(moves) - ply
+                assert to_come[row] == len(moves) - ply
                 row += 1
         assert row == len(block.samples)
 
@@ -88,7 +95,7 @@ def test_proven_values_are_the_truth_near_the_end() -> None:
     for config in (SMALL, CONFIGS[2]):
         for block in play_blocks(config)[0]:
             samples = block.samples
-            won = (samples.plies_left == 1) & (samples.outcome == 1)
+            won = (stones_to_come(samples) == 1) & (samples.outcome == 1)
             assert won.any()
             assert (samples.value[won] == 1.0).all()
             learned = np.flatnonzero(won & samples.full)
@@ -148,7 +155,7 @@ def test_openings_are_varied_and_the_empty_board_is_among_them() -> None:
 
 
 def some_samples(count: int, start: int = 0) -> Samples:
-    """Distinguishable samples: real positions, plies_left as a running number."""
+    """Distinguishable samples: real positions, whose values are a running number in hundredths."""
     position = Position.from_moves("4455")
     return Samples(
         own=np.full(count, position.own, np.uint64),
@@ -156,13 +163,17 @@ def some_samples(count: int, start: int = 0) -> Samples:
         policy=np.tile(np.array([0.7, 0.3, 0, 0, 0, 0, 0], np.float16), (count, 1)),
         full=np.ones(count, bool),
         outcome=np.ones(count, np.int8),
-        value=np.full(count, 0.5, np.float32),
+        value=np.arange(start, start + count).astype(np.float32) / 100,
         draw=np.full(count, 0.2, np.float32),
         returns=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
         final_own=np.full(count, position.own, np.uint64),
         final_occupied=np.full(count, position.occupied, np.uint64),
-        plies_left=np.arange(start, start + count).astype(np.uint8),
     )
+
+
+def numbers(samples: Samples) -> list[int]:
+    """The running numbers of `some_samples`."""
+    return [round(100 * float(value)) for value in samples.value]
 
 
 def test_shards_come_back_and_damaged_ones_are_told(tmp_path: Path) -> None:
@@ -177,7 +188,7 @@ def test_shards_come_back_and_damaged_ones_are_told(tmp_path: Path) -> None:
     again = Replay(tmp_path)
     again.load(0)
     assert again.begin(1) == {0: Recorded(samples=0, next_number=1), 1: Recorded(samples=10, next_number=2)}
-    assert again.window(100).plies_left.tolist() == list(range(10, 20))
+    assert numbers(again.window(100)) == list(range(10, 20))
 
 
 def test_the_window_is_the_latest_samples_and_old_shards_go(tmp_path: Path) -> None:
@@ -185,7 +196,7 @@ def test_the_window_is_the_latest_samples_and_old_shards_go(tmp_path: Path) -> N
     replay = Replay(tmp_path)
     for number in range(5):
         replay.add(some_samples(10, 10 * number), 1, 0, number)
-    assert replay.window(15).plies_left.tolist() == list(range(35, 50))
+    assert numbers(replay.window(15)) == list(range(35, 50))
     replay.drop_old(15)
     assert len(list(tmp_path.glob("*.safetensors"))) == 2
     assert replay.total == 50
@@ -202,7 +213,7 @@ def test_the_window_grows_by_the_published_formula() -> None:
 
 def test_value_targets_mix_the_return_and_the_root_value() -> None:
     """By hand: root value 0.5 with a draw chance of 0.2 is 0.65 / 0.2 / 0.15; the return is a sure win."""
-    targets = value_targets(some_samples(1), return_share=0.5)
+    targets = value_targets(some_samples(1, start=50), return_share=0.5)
     np.testing.assert_allclose(targets, [[0.5 + 0.325, 0.1, 0.075]], atol=1e-6)
 
 
@@ -375,7 +386,7 @@ def test_a_share_of_the_proven_positions_is_recorded() -> None:
     all_proven = (np.abs(everything.value) >= 1) | (everything.draw >= 1)
     assert (~proven).sum() == (~all_proven).sum() > 500
     assert proven.sum() == pytest.approx(0.25 * all_proven.sum(), rel=0.1)
-    assert {1, 2, 3} <= set(samples.plies_left[proven].tolist())
+    assert {1, 2, 3} <= set(stones_to_come(samples)[proven].tolist())
 
 
 def test_proofs_of_fast_searches_are_learned_where_wanted() -> None:

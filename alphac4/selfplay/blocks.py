@@ -86,6 +86,5 @@ def make_block(
         returns=returns[mask].astype(np.float16),
         final_own=final_own[mask],
         final_occupied=final_occupied[mask],
-        plies_left=(games.plies[:, None] - ply)[mask].astype(np.uint8),
     )
     return Block(samples=samples, games=games, work=work, under_way=under_way)

@@ -12,10 +12,10 @@ def merge_duplicates(samples: Samples, geometry: Geometry) -> Samples:
     """Each distinct position once, in the order of its last record, with the means of its targets.
 
     A position and its mirror image are one; what remains is in the canonical orientation. The policy is the mean over
-    full searches if there was one. How a game ended cannot be averaged as stones: outcome, final stones and moves left
-    are those of the last record. A repertoire that repeats itself then weighs no more than the positions beside it,
-    and a value target that many games disagree on carries less noise (Neumann and Gros 2024, arXiv 2412.11979, on
-    what the frequency of positions does to learning).
+    full searches if there was one. How a game ended cannot be averaged as stones: outcome and final stones are those
+    of the last record. A repertoire that repeats itself then weighs no more than the positions beside it, and a value
+    target that many games disagree on carries less noise (Neumann and Gros 2024, arXiv 2412.11979, on what the
+    frequency of positions does to learning).
     """
     keys = np.empty(len(samples), np.uint64)
     mirrored = canonical_orientation(geometry, samples.own, samples.occupied, keys)
@@ -45,6 +45,5 @@ def merge_duplicates(samples: Samples, geometry: Geometry) -> Samples:
         returns=mean(samples.returns, everything).astype(np.float16),
         final_own=mirror_where(geometry, samples.final_own, mirrored)[last],
         final_occupied=mirror_where(geometry, samples.final_occupied, mirrored)[last],
-        plies_left=samples.plies_left[last],
     )
     return merged.take(np.argsort(last, kind="stable"))

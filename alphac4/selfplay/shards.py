@@ -31,7 +31,6 @@ class Samples:
     returns: npt.NDArray[np.float16]  # [S, 3] win/draw/loss as the rest of the game corrects the search's value
     final_own: npt.NDArray[np.uint64]  # [S] own stones when the game was over
     final_occupied: npt.NDArray[np.uint64]  # [S] all stones then
-    plies_left: npt.NDArray[np.uint8]  # [S] moves to the end of the game
 
     def __len__(self) -> int:
         return len(self.own)
@@ -56,7 +55,6 @@ _TYPES = {  # of each field: type and number of dimensions
     "returns": (np.float16, 2),
     "final_own": (np.uint64, 1),
     "final_occupied": (np.uint64, 1),
-    "plies_left": (np.uint8, 1),
 }
 
 
@@ -92,7 +90,7 @@ def save_shard(path: Path, samples: Samples, iteration: int) -> None:
 
 
 def load_shard(path: Path) -> Samples:
-    """Read a shard back.
+    """Read a shard back; fields that earlier versions wrote as well are left alone.
 
     Raises:
         ValueError: in one line, if it is truncated, altered or not a shard.

@@ -261,7 +261,6 @@ def _samples() -> Samples:
         returns=rng.dirichlet(np.ones(3), count).astype(np.float16),
         final_own=np.full(count, position.own, np.uint64),
         final_occupied=np.full(count, position.occupied, np.uint64),
-        plies_left=np.arange(count, dtype=np.uint8),
     )
 
 
