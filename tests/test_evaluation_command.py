@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +234,14 @@ def test_a_budget_report_keeps_the_sets_apart() -> None:
     for part, columns, error in zip(sets, answers.columns, errors, strict=True):
         assert judge_moves([part], [columns]).error.value == error
     assert report.sets["all"].moves.error.value == pytest.approx(np.mean(errors))
+
+
+def test_a_name_with_dollars_is_drawn_as_it_is(checkpoint: str, tmp_path: Path) -> None:
+    """What stands between dollars is no formula: neither of a network's file nor of a set's."""
+    network, positions = tmp_path / "my $\\frac$ net.safetensors", tmp_path / "set $_$.columns"
+    shutil.copy(checkpoint, network)
+    positions.write_text("2252576253462244111563365343671351441 . . . . . -1 -2\n")
+    picture = tmp_path / "report$^$.svg"
+    arguments = [str(network), "--simulations", "0", "--positions", str(positions)]
+    assert cli.main(["evaluate", *arguments, "--backend", "torch-fp32", "--picture", str(picture)]) == 0
+    assert picture.stat().st_size > 1000

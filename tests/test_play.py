@@ -2,6 +2,7 @@ import io
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from alphac4.checkpoint import SHIPPED
 from alphac4.cli import main
 from alphac4.game import IllegalMove, Position
 from alphac4.mcts.search import Budget
+from alphac4.play import terminal
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, find_level, level_player
 from alphac4.play.session import Session
@@ -102,6 +104,14 @@ def test_the_solver_is_asked_for_the_truth() -> None:
     """Late positions are quick; the verdict is the solver's."""
     _, text = run_game(["exact"], people(), "112233")
     assert "4  wins in 1 move  *" in text
+
+
+def test_ctrl_c_stops_the_solver_and_the_game_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person who has waited long enough for "exact" plays on."""
+    monkeypatch.setattr(terminal, "exact", lambda _position: signal.raise_signal(signal.SIGINT))
+    game, text = run_game(["exact", "4"], people(), "71717")
+    assert "The solver was stopped" in text
+    assert game.session.moves == "717174"
 
 
 def test_levels_can_be_changed_in_the_game() -> None:

@@ -1,7 +1,11 @@
 import io
+import signal
+import threading
+import time
 
 import pytest
 
+from alphac4 import cli
 from alphac4.commands.solve import SolveOptions, main, run
 
 
@@ -58,6 +62,19 @@ def test_bad_lines_are_reported_and_skipped(
     assert "'8'" in first
     assert second.startswith("line 3:")
     assert "full" in second
+
+
+def test_ctrl_c_ends_a_long_solve(capsys: pytest.CaptureFixture[str]) -> None:
+    """The empty board takes minutes without the book; exit code 130 within seconds, and no traceback."""
+    run(SolveOptions(moves="112233"))  # whatever there is to load is loaded
+    capsys.readouterr()
+    timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+    started = time.monotonic()
+    timer.start()
+    assert cli.main(["solve", "--no-book"]) == 130
+    assert 0.4 < time.monotonic() - started < 10
+    timer.join()
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_bad_position_is_an_error() -> None:
