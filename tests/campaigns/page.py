@@ -113,21 +113,21 @@ async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
         writer.transport.abort()
 
 
-async def ask(port: int, data: bytes) -> Answer:
+async def ask(port: int, data: bytes, patience: float = PATIENCE) -> Answer:
     """Send a request, read the whole answer."""
     async with connected(port) as (reader, writer):
         writer.write(data)
-        return await read_answer(reader)
+        return await read_answer(reader, patience)
 
 
-async def read_answer(reader: asyncio.StreamReader) -> Answer:
+async def read_answer(reader: asyncio.StreamReader, patience: float = PATIENCE) -> Answer:
     """The answer up to the end of the connection.
 
     Raises:
         Broken: if there is none in time.
     """
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             answer = await reader.read(-1)
     except TimeoutError as error:
         raise Broken("no answer") from error
@@ -316,7 +316,7 @@ def run(requests: int, parallel: int, seed: int) -> Counter[str]:
         server = start_server(Path(folder))
         try:
             friendly = request("/api/move", b'{"moves": "112233", "level": "strong"}')
-            asyncio.run(ask(server.port, friendly))
+            asyncio.run(ask(server.port, friendly, 10 * PATIENCE))  # the very first use compiles
             time.sleep(1.5)  # the server looks every second who has gone
             idle = server.descriptors
             seen = asyncio.run(attack(server.port, requests, parallel, seed))
