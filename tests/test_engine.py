@@ -94,6 +94,7 @@ def test_whatever_is_not_understood_is_one_error_line(line: str) -> None:
     answer = talk.say(line)
     assert len(answer) == 1
     assert answer[0].startswith("error ")
+    assert "Exceeds the limit" not in answer[0]  # Python's words, of numbers with thousands of digits
     assert talk.engine.position == Position.from_moves("4")
 
 

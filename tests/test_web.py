@@ -10,6 +10,7 @@ pytest.importorskip("httpx")
 from starlette.testclient import TestClient
 
 from alphac4.game import Position
+from alphac4.machine import cores
 from alphac4.play.levels import LEVELS
 from alphac4.play.web import app, search_service
 from alphac4.play.web.access import AccessRules
@@ -176,15 +177,18 @@ def test_the_solver_has_a_time_limit_and_gives_its_place_back(
     assert client.post("/api/exact", json={"moves": "112233"}).status_code == 200
 
 
-def test_nobodys_search_waits_for_the_solver(client: TestClient) -> None:
-    """Every place of the solver is taken by positions that take minutes; a level still moves at once."""
-    early = [threading.Thread(target=lambda: client.post("/api/exact", json={"moves": "71717"})) for _ in range(2)]
+def test_nobodys_search_waits_for_the_solver(application: WebApplication, client: TestClient) -> None:
+    """More positions than there are cores wait for the solver, each for its whole time; a level moves at once."""
+    count = cores() + 2
+    early = [threading.Thread(target=lambda: client.post("/api/exact", json={"moves": "71717"})) for _ in range(count)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "EXACT_SECONDS", 2.0)
+        patch.setattr(app, "EXACT_SECONDS", 1.5)
         for thread in early:
             thread.start()
-        assert client.post("/api/move", json={"moves": "112233", "level": "strong"}).json()["column"] == 3
-        assert all(thread.is_alive() for thread in early)
+        while len(application._exact_searches._stops) < count:
+            assert all(thread.is_alive() for thread in early)
+        assert client.post("/api/move", json={"moves": "112233", "level": "club"}).json()["column"] in range(7)
+        assert sum(thread.is_alive() for thread in early) >= count - 1
         for thread in early:
             thread.join(60)
 

@@ -40,7 +40,8 @@ class Conversation:
         """Send some lines, then a known position and a search in it, and check all that comes back."""
         moves = self.moves()
         lines = [self.line() for _ in range(size)]
-        lines += [b"stop", f"position {moves}".encode(), b"go nodes 20", b"stop", b"isready"]
+        end = f"end-of-batch-{self.said['lines']}"
+        lines += [b"stop", f"position {moves}".encode(), b"go nodes 20", b"stop", b"isready", end.encode()]
         assert self.engine.stdin is not None
         assert self.engine.stdout is not None
         self.engine.stdin.write(b"".join(line + b"\n" for line in lines))
@@ -51,10 +52,13 @@ class Conversation:
             assert answer, f"the engine has gone after {lines}"
             answers.append(answer.rstrip("\n"))
             assert answers[-1].split()[0] in ANSWERS, answers[-1]
-            if answers[-1] == "readyok" and any(line.startswith("bestmove") for line in answers[-2:-1]):
+            if answers[-1].startswith(f"error unknown command '{end}'"):
                 break
-        move = COLUMN_NAMES.index(answers[-2].split()[1])
-        assert move in Position.from_moves(moves).legal_columns(), f"{answers[-2]} after {moves}"
+        best, ready = answers[-3:-1]
+        assert best.startswith("bestmove ")
+        assert ready == "readyok"
+        move = COLUMN_NAMES.index(best.split()[1])
+        assert move in Position.from_moves(moves).legal_columns(), f"{best} after {moves}"
         searches = sum(line.split()[:1] == [b"go"] for line in lines)
         assert sum(answer.startswith("bestmove") for answer in answers) <= searches
         self.said["lines"] += len(lines)

@@ -319,7 +319,12 @@ def run(requests: int, parallel: int, seed: int) -> Counter[str]:
             asyncio.run(ask(server.port, friendly, 10 * PATIENCE))  # the very first use compiles
             time.sleep(1.5)  # the server looks every second who has gone
             idle = server.descriptors
-            seen = asyncio.run(attack(server.port, requests, parallel, seed))
+            try:
+                seen = asyncio.run(attack(server.port, requests, parallel, seed))
+            except* Broken as findings:
+                time.sleep(1)
+                state = f"exit code {server.process.poll()}, standard error: {server.complaints.read_text()[-2000:]!r}"
+                raise Broken(f"{findings.exceptions[0]}; the server: {state}") from None
             time.sleep(1.5)
             started = time.perf_counter()
             answer = asyncio.run(ask(server.port, friendly))
