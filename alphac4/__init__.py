@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alphac4.arena.match import MatchResult
     from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
     from alphac4.game import IllegalMove, Position, make_geometry
-    from alphac4.mcts import Budget, PuctConfig
+    from alphac4.mcts import Budget, PuctConfig, scores_actions
 
 __all__ = [
     "Agent",
@@ -45,6 +45,7 @@ __all__ = [
     "load",
     "make_geometry",
     "play_match",
+    "scores_actions",
     "solve",
     "train",
 ]
@@ -56,7 +57,7 @@ _HOMES = {
     "alphac4.arena.match": ("MatchResult",),
     "alphac4.arena.players": ("NetworkPlayer", "Player", "PlayerError", "SearchingPlayer"),
     "alphac4.game": ("IllegalMove", "Position", "make_geometry"),
-    "alphac4.mcts": ("Budget", "PuctConfig"),
+    "alphac4.mcts": ("Budget", "PuctConfig", "scores_actions"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

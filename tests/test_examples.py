@@ -11,6 +11,7 @@ EXPECTED = {
     "ten_lines": "the exact score of the position is 18",
     "own_player": "cautious against random: 4 won",
     "own_evaluator": "lines, 100 simulations, against random: 2 won",
+    "own_puct": "fast@10,AlphaGoZero against the usual rule: ",
     "own_policy_target": "Trained 1 iterations in",
 }
 

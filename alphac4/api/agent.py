@@ -17,7 +17,7 @@ from alphac4.mcts.drawing import Searched, draw_tree
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.report import describe_search
 from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import Budget
+from alphac4.mcts.search import Budget, NetworkParameters
 from alphac4.nn.function_evaluator import FunctionEvaluator
 from alphac4.play.analysis import ColumnAnalysis, describe
 
@@ -165,7 +165,7 @@ def load(
     backend: str = "auto",
     threads: int | None = None,
     batch_size: int = 1,
-    puct: PuctConfig | None = None,
+    puct: PuctConfig | NetworkParameters | None = None,
 ) -> Agent:
     """Make an agent.
 
@@ -179,7 +179,8 @@ def load(
         backend: of inference; "auto" measures all and takes the fastest.
         threads: cores to use, by default all.
         batch_size: how many positions a network will usually be asked about at once; other numbers work, more slowly.
-        puct: how a network is searched with, in place of what the specification says.
+        puct: how a network is searched, in place of what the specification says: a `PuctConfig`, or the parameters of
+            a rule of one's own (see `scores_actions`).
 
     Raises:
         ValueError: in one line, for an unknown player, or a file that cannot be used.

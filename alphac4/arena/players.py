@@ -16,7 +16,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import Searched
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import NodeView, SearchResult, join_results, root_wdl
-from alphac4.mcts.search import Budget, Evaluate, NetworkSearch, Reuse, TreeSearch
+from alphac4.mcts.search import Budget, Evaluate, NetworkParameters, NetworkSearch, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN
 from alphac4.mcts.uct_search import UctSearch
 
@@ -170,7 +170,7 @@ class NetworkPlayer(TreePlayer):
         budget: Budget,
         rng: np.random.Generator,
         geometry: Geometry = STANDARD,
-        config: PuctConfig | None = None,
+        config: PuctConfig | NetworkParameters | None = None,
         *,
         temperature: float = 0.0,
         reuse: Reuse = "proofs",

@@ -26,7 +26,7 @@ from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Budget, Evaluate, Reuse, TreeSearch
+from alphac4.mcts.search import Budget, Evaluate, NetworkParameters, Reuse, TreeSearch
 
 DEFAULT_SIMULATIONS = "100"
 MOST_SIMULATIONS = 10_000_000  # of about 130 bytes each
@@ -62,7 +62,7 @@ def parse_player(
     compute: Compute | None = None,
     batch_size: int = 64,
     reuse: Reuse | None = None,
-    puct: PuctConfig | None = None,
+    puct: PuctConfig | NetworkParameters | None = None,
 ) -> Player:
     """Make a player from a short specification such as "uct:1000"; see `SPECIFICATIONS`.
 
@@ -80,7 +80,10 @@ def parse_player(
         if network.geometry != geometry:
             raise PlayerError(f"{network.path}: plays on {describe(network.geometry)}, not on {describe(geometry)}")
         budget, options = network_budget(network, specification), network.options
-        options = options if puct is None else dataclasses.replace(options, config=puct)
+        if isinstance(puct, PuctConfig):
+            options, puct = dataclasses.replace(options, config=puct), None
+        label = describe_options(options) + ("" if puct is None else f",{type(puct).__name__}")
+        rule = puct or options.config
         reuse = reuse or "proofs"
         evaluator: Evaluate
         search: TreeSearch | None = None
@@ -90,14 +93,17 @@ def parse_player(
             compute = compute or choose(threads=threads)
             size = batch_size if budget.seconds is None else 1
             loaded = compute.evaluator(network.load().network, batch_size=size)
-            evaluator, search = loaded, compute.search(loaded, options.config, geometry=geometry, rng=rng, reuse=reuse)
+            evaluator, search = (
+                loaded,
+                compute.search(loaded, rule, geometry=geometry, rng=rng, reuse=reuse),
+            )
         return NetworkPlayer(
-            f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{describe_options(options)}",
+            f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}",
             evaluator,
             budget,
             rng,
             geometry,
-            options.config,
+            rule,
             temperature=options.temperature,
             reuse=reuse,
             search=search,

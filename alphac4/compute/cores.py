@@ -10,7 +10,7 @@ from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import NetworkSearch, Reuse
+from alphac4.mcts.search import NetworkParameters, NetworkSearch, Reuse
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
@@ -55,7 +55,7 @@ class Cores(Compute):
     def search(
         self,
         evaluator: NetworkEvaluator,
-        puct: PuctConfig | None = None,
+        puct: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,

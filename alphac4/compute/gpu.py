@@ -11,7 +11,7 @@ from alphac4.cuda.search import DeviceSearch
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import NetworkSearch, Reuse, TreeSearch
+from alphac4.mcts.search import NetworkParameters, NetworkSearch, Reuse, TreeSearch
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
@@ -52,7 +52,7 @@ class Gpu(Compute):
     def search(
         self,
         evaluator: NetworkEvaluator,
-        puct: PuctConfig | None = None,
+        puct: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,

@@ -13,7 +13,7 @@ import torch
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Evaluate, Reuse, TreeSearch
+from alphac4.mcts.search import Evaluate, NetworkParameters, Reuse, TreeSearch
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import SelfPlayer, play_together
 from alphac4.selfplay.blocks import Block
@@ -156,7 +156,7 @@ class Compute(ABC):
     def search(
         self,
         evaluator: NetworkEvaluator,
-        puct: PuctConfig | None = None,
+        puct: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
