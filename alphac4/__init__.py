@@ -16,7 +16,7 @@ side to move; what is wrong with an argument is told by one `ValueError` in one 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from alphac4.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from alphac4.api.agent import Agent, SearchedPosition, load

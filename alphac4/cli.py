@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from alphac4 import __version__
+from alphac4.version import __version__
 
 BAD_INPUT = 2  # exit code
 INTERRUPTED = 130

@@ -4,13 +4,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from alphac4 import __version__
 from alphac4.game import Geometry, Position
 from alphac4.game.position import column_name
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.solver.verdict import exact
+from alphac4.version import __version__
 
 DEFAULT_NODES = 600
 ENDLESS = 10_000_000  # simulations of "go infinite", and the most that may be asked for: memory holds no more
