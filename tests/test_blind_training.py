@@ -113,8 +113,8 @@ def test_only_the_report_is_told_the_verdict() -> None:
             for name in [*call.args, *(keyword.value for keyword in call.keywords)]
         )
     ]
-    assert shown == ["IterationReport", "find_warnings"]
-    assert sum(isinstance(node, ast.Name) and node.id == "verdict" for node in ast.walk(report)) == 2
+    assert shown == ["IterationReport", "find_warnings", "find_stalls"]
+    assert sum(isinstance(node, ast.Name) and node.id == "verdict" for node in ast.walk(report)) == 3
 
 
 def test_no_module_goes_through_the_packages_own_names() -> None:
