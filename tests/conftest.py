@@ -1,5 +1,6 @@
 """Fixtures shared by the tests, and the rule that continuous integration skips none of them."""
 
+import signal
 from collections.abc import Generator
 
 import numpy as np
@@ -13,6 +14,12 @@ from alphac4.nn import NetworkConfig, PolicyValueNetwork
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--no-skips``."""
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails, unless it is marked gpu")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the tests of it: a shell that starts pytest in the background lets it be ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
