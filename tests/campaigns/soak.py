@@ -68,7 +68,9 @@ def soak(folder: Path, iterations: int) -> Findings:
     prepare(folder)
     run = folder / "run"
     config = tiny_run(
-        iterations=iterations, samples=30, learning={"batch_size": 16, "passes": 1.0, "window_minimum": 300}
+        iterations=iterations,
+        samples=30,
+        learning={"batch_size": 16, "passes": 1.0, "window_minimum": 300, "window_slope": 0.0},
     )
     memory, sizes, ends = [], [], []
     with TrainingLoop.open(run, config) as loop:
