@@ -6,6 +6,7 @@ import pytest
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES
+from alphac4.game.rules import make_geometry
 from alphac4.play.engine import Engine, EngineOptions
 
 
@@ -119,11 +120,12 @@ def test_exact_scores_match_the_known_end() -> None:
 def test_the_solver_is_stopped_like_a_search() -> None:
     """A position that takes minutes; the engine hears "stop" meanwhile, and the next question is answered."""
     talk = Conversation()
-    talk.say("position 71717")
-    talk.engine.handle("exact")
-    assert talk.say("go")[-1] == "error a search is under way; stop it first"
-    assert talk.say("stop") == ["error the solver was stopped"]
-    assert talk.say("position 112233", "exact")[0].split()[4] == "18"
+    talk.engine = Engine(talk.lines.append, EngineOptions(player="uct:100"), make_geometry(7, 8))
+    talk.engine.handle("exact")  # the empty board, for which there is no book
+    talk.engine.handle("go")
+    talk.engine.handle("stop")
+    assert talk.lines == ["error a search is under way; stop it first", "error the solver was stopped"]
+    assert talk.say("position 112233", "exact")[0].split()[4] == "25"  # of 28 stones three are played
 
 
 def test_bytes_that_are_no_text_are_an_error_line() -> None:

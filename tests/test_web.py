@@ -17,8 +17,10 @@ from alphac4.play.web.access import AccessRules
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.search_service import SearchService
 from alphac4.play.web.work_queue import Stop
+from alphac4.solver import shared_solver
 
 SESSION = "a-session-of-tests"
+HARD = "22661"  # takes the solver a quarter of a minute
 JSON = {"content-type": "application/json"}
 
 
@@ -170,7 +172,8 @@ def test_the_solver_has_a_time_limit_and_gives_its_place_back(
 ) -> None:
     """A position that takes minutes is given up with status 504; the next question is answered."""
     monkeypatch.setattr(app, "EXACT_SECONDS", 0.2)
-    answer = client.post("/api/exact", json={"moves": "7172737"[:5]})
+    shared_solver().forget()
+    answer = client.post("/api/exact", json={"moves": HARD})
     assert answer.status_code == 504
     assert "0.2 seconds" in answer.json()["error"]
     assert not application._exact_searches._stops
@@ -179,8 +182,9 @@ def test_the_solver_has_a_time_limit_and_gives_its_place_back(
 
 def test_nobodys_search_waits_for_the_solver(application: WebApplication, client: TestClient) -> None:
     """More positions than there are cores wait for the solver, each for its whole time; a level moves at once."""
+    shared_solver().forget()
     count = cores() + 2
-    early = [threading.Thread(target=lambda: client.post("/api/exact", json={"moves": "71717"})) for _ in range(count)]
+    early = [threading.Thread(target=lambda: client.post("/api/exact", json={"moves": HARD})) for _ in range(count)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "EXACT_SECONDS", 1.5)
         for thread in early:

@@ -26,6 +26,9 @@ from alphac4.play.web.app import WebApplication
 from alphac4.play.web.http_server import HttpServer
 from alphac4.play.web.search_service import SearchService
 from alphac4.play.web.server import _listen
+from alphac4.solver import shared_solver
+
+HARD = "22661"  # takes the solver a quarter of a minute
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +79,11 @@ def test_the_solver_stops_when_its_visitor_leaves(application: WebApplication) -
 
     async def leave(port: int) -> None:
         async with connected(port) as (_, writer):
-            writer.write(post("exact", moves="71717"))
+            writer.write(post("exact", moves=HARD))
             await asyncio.sleep(0.5)
             assert application._exact_searches._stops
 
+    shared_solver().forget()
     with serving(application) as port:
         asyncio.run(leave(port))
         deadline = time.monotonic() + 5
@@ -151,7 +155,7 @@ def test_ctrl_c_ends_the_server_while_it_solves_and_searches(tmp_path: Path) -> 
     answers: list[page.Answer] = []
 
     async def visit() -> None:
-        long = [post("exact", moves="71717"), post("move", moves="71717", level="perfect")]
+        long = [post("exact", moves=HARD), post("move", moves=HARD, level="perfect")]
         long.append(post("analyze", moves="", simulations=20_000, session="somebody"))
         answers.extend(await asyncio.gather(*(ask(server.port, data) for data in long)))
 
