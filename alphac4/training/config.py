@@ -1,6 +1,7 @@
 """Everything that defines a run: presets, files, overrides."""
 
 import dataclasses
+import difflib
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -265,7 +266,8 @@ def _merge(base: Any, data: Any, path: str) -> Any:
     for key, value in data.items():
         name = f"{path}{key}"
         if key not in known:
-            raise ValueError(f"unknown setting {name!r:.80}; known here: {', '.join(known)}")
+            near = difflib.get_close_matches(str(key), known, n=3) or sorted(known)[:8] + ["..."] * (len(known) > 8)
+            raise ValueError(f"unknown setting {name!r:.80}; known here: {', '.join(near)}")
         current = getattr(base, key)
         if dataclasses.is_dataclass(current):
             changes[key] = _merge(current, value, f"{name}.")
