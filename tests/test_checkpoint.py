@@ -1,4 +1,6 @@
 import resource
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -212,3 +214,11 @@ def test_networks_of_impossible_size_are_refused(size: dict[str, int]) -> None:
     """At once, and by name."""
     with pytest.raises(ValueError, match=r"blocks|too large|value_hidden"):
         NetworkConfig(**size)
+
+
+def test_loading_a_network_does_not_load_pytorchs_compiler() -> None:
+    """It takes seconds, which every command would pay at its start."""
+    code = "import sys; from pathlib import Path; from alphac4.checkpoint import load_checkpoint; "
+    code += "load_checkpoint(Path('fast')); print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -110,7 +110,8 @@ class PolicyValueNetwork(nn.Module):
         self.value = nn.Linear(config.value_hidden, 3)
         self.ownership = nn.Conv2d(config.channels, 3, 1) if config.ownership else None
         for output in (self.policy, self.value):  # near-uniform opinions before any training
-            nn.init.normal_(output.weight, std=0.01)
+            if not output.weight.is_meta:  # where there are only shapes, PyTorch would import its compiler for seconds
+                nn.init.normal_(output.weight, std=0.01)
             nn.init.zeros_(output.bias)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:

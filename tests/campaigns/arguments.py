@@ -23,7 +23,7 @@ from types import FrameType
 from alphac4.cli import COMMANDS, main
 from alphac4.commands.arguments import metavars, written_by
 
-PATIENCE = 30  # seconds in which a bad line must be refused
+PATIENCE = 60  # seconds in which a bad line must be refused; the first ones import PyTorch
 NO_NUMBERS = ("x", "", "1.5.2", "--", "0x10", "½", "1,5", "٣x", "\x00", "a" * 3000, "\ud800", "$(reboot)", "%s%n")
 NO_WHOLE_NUMBERS = (*NO_NUMBERS, "1.5", "nan", "inf", "1e3")
 TOO_LARGE = ("9" * 30, "-" + "9" * 30, "1" + "0" * 400, "9" * 5000)
