@@ -18,6 +18,7 @@ const state = {
   ply: 0, // how many of them are on the board
   hint: null,
   values: new Map(), // move string -> value for red
+  searched: null, // the position whose analysis has finished, and whose tree can be shown
   path: [], // in the search tree, from the position shown
   thinking: null, // AbortController of the opponent's move
   analysing: null,
@@ -97,6 +98,7 @@ async function answer() {
 
 async function analyse() {
   state.analysing?.abort();
+  state.searched = null;
   drawMoves();
   if (!$("analyse").checked || rules.result(now())) return drawAnalysis(null);
   const asked = rules.write(now()), controller = (state.analysing = new AbortController());
@@ -106,6 +108,7 @@ async function analyse() {
       state.values.set(asked, asked.length % 2 ? -analysis.value : analysis.value);
       drawAnalysis(analysis);
       drawMoves();
+      if (analysis.finished) state.searched = asked;
       if (analysis.finished && $("tree").open) showTree([]);
     }
   } catch (error) {
@@ -276,7 +279,11 @@ async function share() {
 const actions = { resume: () => update(), undo: () => step(-1), redo: () => step(1), hint, swap, new: begin, share, exact: askSolver };
 for (const [id, action] of Object.entries(actions)) $(id).addEventListener("click", action);
 $("analyse").addEventListener("change", analyse);
-$("tree").addEventListener("toggle", () => $("tree").open && showTree([]));
+$("tree").addEventListener("toggle", () => {
+  if (!$("tree").open) return;
+  if (state.searched === rules.write(now())) showTree([]);
+  else $("nodes").textContent = "The tree is shown when the analysis has finished.";  // showTree is called then
+});
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || ["SELECT", "INPUT"].includes(event.target.tagName)) return;
   const column = "123456789".indexOf(event.key);
