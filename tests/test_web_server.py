@@ -80,8 +80,10 @@ def test_the_solver_stops_when_its_visitor_leaves(application: WebApplication) -
     async def leave(port: int) -> None:
         async with connected(port) as (_, writer):
             writer.write(post("exact", moves=HARD))
-            await asyncio.sleep(0.5)
-            assert application._exact_searches._stops
+            deadline = time.monotonic() + 30
+            while not application._exact_searches._stops:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.05)
 
     shared_solver().forget()
     with serving(application) as port:
