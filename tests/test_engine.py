@@ -125,7 +125,7 @@ def test_the_solver_is_stopped_like_a_search() -> None:
     talk.engine.handle("go")
     talk.engine.handle("stop")
     assert talk.lines == ["error a search is under way; stop it first", "error the solver was stopped"]
-    assert talk.say("position 112233", "exact")[0].split()[4] == "25"  # of 28 stones three are played
+    assert talk.say("position 112233", "go nodes 50")[-1] == "bestmove 4"
 
 
 def test_bytes_that_are_no_text_are_an_error_line() -> None:
