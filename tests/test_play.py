@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from alphac4 import cli
 from alphac4.arena.players import RandomPlayer
 from alphac4.arena.specifications import parse_player
 from alphac4.checkpoint import SHIPPED
@@ -271,3 +272,9 @@ def test_bad_options_end_with_one_line(arguments: list[str], told: str, capsys: 
     error = capsys.readouterr().err
     assert told in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_moves_too_long_for_a_files_name_are_moves(capsys: pytest.CaptureFixture[str]) -> None:
+    """``--moves`` may name a file as well; what the system refuses as a name is read as moves, and told in one line."""
+    assert cli.main(["play", "--moves", "4" * 5000]) == 2
+    assert capsys.readouterr().err == "alphac4 play: illegal move column 4 after '444444': the column is full\n"
