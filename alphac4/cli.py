@@ -12,6 +12,7 @@ from alphac4.version import __version__
 
 BAD_INPUT = 2  # exit code
 INTERRUPTED = 130
+MOST_CHARACTERS = 1200  # of a complaint
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,11 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def _refuse(name: str, message: str) -> int:
-    """Say in one line what is wrong."""
-    print(f"{name}: {' '.join(message.split())}", file=sys.stderr)
+    """Say in one line what is wrong; of what was given at great length only the ends are repeated."""
+    line = " ".join(message.split())
+    if len(line) > MOST_CHARACTERS:
+        line = f"{line[: MOST_CHARACTERS // 2]} ... {line[-MOST_CHARACTERS // 2 :]}"
+    print(f"{name}: {line}", file=sys.stderr)
     return BAD_INPUT
 
 

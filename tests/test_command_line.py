@@ -54,6 +54,12 @@ def test_what_is_wrong_is_told_in_one_line(line: str, told: str, capsys: pytest.
     assert refused(capsys, *line.split()).startswith(told)
 
 
+def test_what_is_given_at_great_length_is_not_repeated_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither as a file's name nor as a value."""
+    assert len(refused(capsys, "play", "--moves", "4" * 5000)) < 1300
+    assert len(refused(capsys, "solve", "--rows", "x" * 5000)) < 200
+
+
 def test_nothing_is_begun_by_a_command_line_that_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
