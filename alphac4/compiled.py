@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import numba
+from numba.core import event
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -31,3 +32,28 @@ def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     not read its own index again in a program that does not know the types.
     """
     return numba.njit(nogil=True, error_model="numpy")(function.py_func)  # type: ignore[attr-defined, no-any-return]
+
+
+class _Announcement(event.Listener):
+    """Calls ``announce`` before the first compilation of this process."""
+
+    def __init__(self) -> None:
+        self.announce: Callable[[], None] | None = None
+
+    def on_start(self, event: event.Event) -> None:  # noqa: ARG002
+        """Numba compiles a function that it did not find on disk."""
+        announce, self.announce = self.announce, None
+        if announce is not None:
+            announce()
+
+    def on_end(self, event: event.Event) -> None:
+        """Nothing: the next function may follow."""
+
+
+_announcement = _Announcement()
+event.register("numba:compile", _announcement)  # type: ignore[no-untyped-call]
+
+
+def announce_compilation(announce: Callable[[], None]) -> None:
+    """Call ``announce`` once, before anything is compiled; never if all is found on disk."""
+    _announcement.announce = announce

@@ -6,6 +6,7 @@ import re
 import secrets
 import socket
 import stat
+import sys
 import time
 from pathlib import Path
 
@@ -14,14 +15,15 @@ from alphac4.machine import process_runs
 # The name tells whose temporary file it is, so that nobody else's is ever taken for one of ours.
 _TEMPORARY = re.compile(r"\..+\.(?P<host>[\w-]*)\+(?P<pid>\d+)\+[0-9a-f]{8}\.alphac4-tmp")
 _ABANDONED_SECONDS = 24 * 3600.0  # a temporary file of another machine, whose processes cannot be asked after
+_STREAM = re.compile(r"/dev/std(?P<name>in|out|err)|/(?:dev|proc/self)/fd/(?P<number>\d{1,6})|/proc/.*")
 _NO_FOLDER_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write to a temporary name in the same folder, flush, rename over ``path``, flush the folder.
 
-    A symbolic link stays, and the file that it names is written. A device, a pipe, and what lies in ``/dev`` (such as
-    ``/dev/stdout``) is written through, as there is nothing to be replaced.
+    A symbolic link stays, and the file that it names is written. Devices, pipes and streams that are open already (such
+    as ``/dev/stdout``, also where that is a file) are written through, as there is nothing to be replaced.
 
     Raises:
         OSError: if it cannot be written; the old file, if any, is untouched and nothing is left behind.
@@ -29,7 +31,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     try:
         target = _target(path)
         if target is None:
-            path.write_bytes(content)
+            _write_through(path, content)
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = _temporary(target)
@@ -63,10 +65,16 @@ def link_atomically(source: Path, path: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append one line in one write; a line cut short by an earlier kill is ended first."""
+    """Append one line in one write; a line cut short by an earlier kill is ended first.
+
+    What is no file is written through, as by `write_atomically`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     is_new = not path.exists()
     try:
+        if _target(path) is None:
+            _write_through(path, line.encode() + b"\n")
+            return
         with path.open("ab+") as file:
             start = b""
             if file.tell() > 0:
@@ -83,7 +91,12 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file, none if there is no file; bytes that are not UTF-8 become replacement characters."""
+    """The lines of a text file, none if there is no file; bytes that are not UTF-8 become replacement characters.
+
+    Of what `append_line` writes through there are none: reading a pipe of one's own would wait for ever.
+    """
+    if not is_file_to_be(path):
+        return []
     try:
         return path.read_bytes().decode("utf-8", errors="replace").split("\n")
     except FileNotFoundError:
@@ -124,6 +137,36 @@ def flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def is_file_to_be(path: Path) -> bool:
+    """Whether writing to ``path`` makes or changes a file, rather than going through a device or a pipe."""
+    return path.is_dir() or _target(path) is not None
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    found = _stream(path)
+    if found is None or not (found["name"] or found["number"]):
+        path.write_bytes(content)
+        return
+    # Opened anew, a file in the place of the standard output would lose what is in it, or be written over later.
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    number = int(found["number"] or ("in", "out", "err").index(found["name"]))
+    with open(os.dup(number), "wb") as file:  # noqa: PTH123 - a descriptor has no path
+        file.write(content)
+
+
+def _stream(path: Path) -> re.Match[str] | None:
+    """The name of an open stream that a path is, or a link to it; None for other paths."""
+    path = path.absolute()
+    for _ in range(40):  # links that name one another are told by whoever opens them
+        found = _STREAM.fullmatch(str(path))
+        if found is not None or not path.is_symlink():
+            return found
+        path = path.parent / path.readlink()
+    return None
+
+
 def _target(path: Path) -> Path | None:
     """The file to be replaced for ``path``; None if it must be written through."""
     try:
@@ -132,7 +175,7 @@ def _target(path: Path) -> Path | None:
         return path.resolve()  # new, or a link to what is not there yet
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
-    if not stat.S_ISREG(mode) or path.absolute().is_relative_to("/dev") or path.absolute().is_relative_to("/proc"):
+    if not stat.S_ISREG(mode) or _stream(path):
         return None
     return path.resolve()
 

@@ -1,4 +1,4 @@
-"""Locks on folders, so that two processes do not write to the same run.
+"""Locks, so that two processes do not write to the same run or record.
 
 On one machine the operating system's file lock decides; it ends with its process, so that one left behind by a kill
 blocks nobody. On a disk shared between machines that lock may not reach the others. Therefore the lock file also
@@ -49,17 +49,21 @@ class Holder:
 class FileLock:
     """A lock held by this process until `release`, or until it ends; several holders in one process share it.
 
+    Args:
+        path: the lock's file, which is there as long as it is held, and after a kill.
+        of: what it keeps others from writing to, for the error; by default the file's folder.
+
     Raises:
         LockedError: if another process holds it.
         OSError: if the file cannot be made.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, of: Path | None = None) -> None:
         self.path = path.resolve()
         with _guard:
             held = _held.get(self.path)
             if held is None:
-                held = _held[self.path] = _Held(self.path)
+                held = _held[self.path] = _Held(self.path, of or self.path.parent)
             held.count += 1
         self._finalizer = weakref.finalize(self, _release, self.path)
 
@@ -82,15 +86,19 @@ def _release(path: Path) -> None:
 class _Held:
     """A lock file that this process holds."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, of: Path) -> None:
         self.path = path
         self.count = 0
-        self.file: IO[bytes] = path.open("a+b")
+        self.file, locked = _open_locked(path)
         try:
-            locked = _lock(self.file)
             holder = _read_holder(self.file)
+            for _ in range(20):  # its holder locks it first, and then says who that is
+                if holder is not None or locked is not False:
+                    break
+                time.sleep(0.05)
+                holder = _read_holder(self.file)
             if locked is False or (holder is not None and _still_held(holder, path, locked)):
-                raise LockedError(_describe(path, holder, seen=locked is not False))
+                raise LockedError(_describe(of, holder, seen=locked is not False))
             self.file.truncate(0)
             self.file.write(json.dumps(asdict(Holder())).encode())
             self.file.flush()
@@ -101,10 +109,11 @@ class _Held:
         threading.Thread(target=self._touch, name="lock", daemon=True).start()
 
     def end(self) -> None:
-        """Leave an empty file: removing it would let two others lock two files of the same name."""
+        """Remove the file, where an open one can be removed; or else it stays, empty."""
         self._ended.set()
         with contextlib.suppress(OSError):
             self.file.truncate(0)
+            self.path.unlink()
         self.file.close()  # and with it the operating system's lock
 
     def _touch(self) -> None:
@@ -128,6 +137,27 @@ def _forget_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _open_locked(path: Path) -> tuple[IO[bytes], bool | None]:
+    """A lock's file, and what `_lock` says of it."""
+    while True:
+        file = path.open("a+b")
+        try:
+            locked = _lock(file)
+            if not locked or _is_at(file, path):
+                return file, locked
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # its holder has removed it meanwhile, and another may have made the next one
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _lock(file: IO[bytes]) -> bool | None:
@@ -171,7 +201,7 @@ def _age(path: Path) -> float:
         return os.fstat(probe.fileno()).st_mtime - path.stat().st_mtime
 
 
-def _describe(path: Path, holder: Holder | None, *, seen: bool) -> str:
+def _describe(of: Path, holder: Holder | None, *, seen: bool) -> str:
     who = f"process {holder.pid} on {holder.host}, since {holder.since}" if holder else "another process"
     stale = f"; if that was killed, wait {STALE_SECONDS / 60:.0f} minutes" if seen and holder else ""
-    return f"{path.parent} is in use by {who}{stale}"
+    return f"{of} is in use by {who}{stale}"

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import platform
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,14 @@ from typing import Any
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor_name() -> str:
+    """The processor's name, such as "AMD EPYC 7B13"; its kind, such as "x86_64", where the system does not say."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", errors="replace") as lines:  # noqa: PTH123 - a kernel file
+        if found := re.search(r"^model name\s*:\s*(.+)$", lines.read(), re.MULTILINE):
+            return found[1].strip()
+    return platform.processor() or platform.machine()
 
 
 def resident_memory_mb() -> float:

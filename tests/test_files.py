@@ -4,12 +4,16 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
+import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from alphac4.files import append_line, link_atomically, remove_leftovers, write_atomically
+from alphac4 import locks
+from alphac4.files import append_line, link_atomically, read_lines, remove_leftovers, write_atomically
 from alphac4.json_files import parse_json, read_record, read_signed_line, sign_line
 from alphac4.locks import STALE_SECONDS, FileLock, Holder, LockedError
 from alphac4.owned_folders import MARKER, foreign_file, put_in_place, seal
@@ -42,6 +46,35 @@ def test_devices_and_pipes_are_written_through(tmp_path: Path) -> None:
         assert (done.stdout or (tmp_path / "file").read_bytes()) == b"out"
 
 
+def test_files_of_a_file_system_below_dev_are_files(tmp_path: Path) -> None:
+    """Shared memory is a folder like others: its files are replaced as a whole, and read back."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else tmp_path) as folder:
+        path = Path(folder) / "file"
+        write_atomically(path, b"1\n")
+        with path.open("rb") as before:
+            write_atomically(path, b"2\n")
+            assert before.read() == b"1\n"
+        append_line(path, "3")
+        assert read_lines(path) == ["2", "3", ""]
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_standard_output_that_is_a_file_is_gone_on_with(linked: bool, tmp_path: Path) -> None:
+    """What was printed before stays, and what is printed afterwards follows."""
+    place = tmp_path / "link" if linked else Path("/dev/stdout")
+    if linked:
+        place.symlink_to("/dev/stdout")
+    script = (
+        "from pathlib import Path; from alphac4.files import append_line, write_atomically; print('first'); "
+        f"write_atomically(Path({str(place)!r}), b'second\\n'); append_line(Path({str(place)!r}), 'third'); "
+        "print('fourth')"
+    )
+    with (tmp_path / "output").open("wb") as output:
+        subprocess.run([sys.executable, "-c", script], stdout=output, check=True, timeout=600)
+    assert (tmp_path / "output").read_text() == "first\nsecond\nthird\nfourth\n"
+
+
 def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
     """The error names it."""
     with pytest.raises(IsADirectoryError) as caught:
@@ -64,6 +97,10 @@ def test_the_folder_is_flushed_after_a_rename(tmp_path: Path, monkeypatch: pytes
     flushed.clear()
     link_atomically(tmp_path / "file", tmp_path / "second")
     assert flushed == [True]
+    for expected in ([False, True], [False]):  # a new name, and one that is there already
+        flushed.clear()
+        append_line(tmp_path / "lines", "x")
+        assert flushed == expected
 
 
 def test_a_second_name_replaces_the_old_file_and_leaves_nothing(tmp_path: Path) -> None:
@@ -177,7 +214,46 @@ def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path: Path) -> 
     again.release()
     assert path.stat().st_size > 0
     lock.release()
-    assert path.stat().st_size == 0
+    assert not path.exists()
+
+
+def test_a_holder_that_has_not_yet_said_its_name_is_waited_for(tmp_path: Path) -> None:
+    """Between taking the operating system's lock and writing down whose it is, some time passes."""
+    fcntl = pytest.importorskip("fcntl")
+    lock = tmp_path / "lock"
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        naming = threading.Timer(0.2, lambda: lock.write_text(json.dumps(asdict(Holder(pid=4711)))))
+        naming.start()
+        with pytest.raises(LockedError, match="in use by process 4711 on"):
+            FileLock(lock)
+        naming.join()
+        lock.write_text("")
+        with pytest.raises(LockedError, match="in use by another process"):
+            FileLock(lock)
+
+
+def test_a_lock_removed_while_another_waits_for_it_is_not_taken_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or else the second would hold a file without a name, and a third the next one of the same name."""
+    path = tmp_path / "lock"
+    real, calls = locks._lock, []
+
+    def slow(file: IO[bytes]) -> bool | None:
+        calls.append(1)
+        if len(calls) == 1:
+            path.unlink()  # by the one that held it until now
+        return real(file)
+
+    monkeypatch.setattr(locks, "_lock", slow)
+    lock = FileLock(path)
+    assert len(calls) == 2
+    monkeypatch.undo()
+    with path.open("a+b") as other:
+        assert locks._lock(other) is False
+    lock.release()
+    assert not path.exists()
 
 
 def test_a_lock_of_another_machine_holds_while_it_is_touched(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def test_bad_lines_are_reported_and_skipped(
     assert "full" in second
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_long_solve(capsys: pytest.CaptureFixture[str]) -> None:
     """The empty board takes minutes without the book; exit code 130 within seconds, and no traceback."""
     run(SolveOptions(moves="112233"))  # whatever there is to load is loaded

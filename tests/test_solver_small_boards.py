@@ -95,6 +95,7 @@ def test_scores_equal_plain_minimax(
         assert solver.solve_outcome(position) == np.sign(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table_bits", [14, 22])
 def test_boards_of_64_bits_are_solved(table_bits: int) -> None:
     """Where a key takes all 64 bits, tag and bounds still fit an entry; a smaller table is refused."""

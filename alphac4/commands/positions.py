@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from tqdm import tqdm
 from alphac4.commands.arguments import read_arguments
 from alphac4.evaluation.generation import random_positions, sampled_positions, write_set
 from alphac4.evaluation.positions import PUBLIC_NAMES, SETS, SUFFIX
-from alphac4.outputs import check_folder
+from alphac4.outputs import own_folder
 from alphac4.ranges import MOST, MOST_SEED, check_ranges
 from alphac4.solver import Solver
 
@@ -38,7 +38,7 @@ class PositionsOptions:
     """Files whose lines begin with move strings, from which to draw instead of random play; each is named after its
     set, or like the public ones (Test_L1_R1)."""
     seed: int = 0
-    """Fixes the positions."""
+    """Seed of the positions."""
 
     def __post_init__(self) -> None:
         check_ranges(self, count=(1, MOST), seed=(0, MOST_SEED))
@@ -59,7 +59,12 @@ def run(options: PositionsOptions) -> int:
     missing = [name for name in options.sets if sources and name not in sources]
     if missing:
         raise ValueError(f"--sample has no file for {', '.join(missing)}: name those wanted by --sets")
-    check_folder(options.folder)
+    with own_folder(options.folder):
+        _write(options, sources)
+    return 0
+
+
+def _write(options: PositionsOptions, sources: Mapping[str, Path]) -> None:
     solver = Solver()
     for name in sorted(options.sets, key=SETS.index, reverse=True):
         rng = np.random.default_rng([options.seed, SETS.index(name)])
@@ -68,4 +73,3 @@ def run(options: PositionsOptions) -> int:
             write_set(
                 options.folder / f"{name}{SUFFIX}", name, options.count, candidates, solver, on_position=bar.update
             )
-    return 0

@@ -14,7 +14,8 @@ from alphac4.commands.board_options import BoardOptions
 from alphac4.game.position import IllegalMove, Position, column_name
 from alphac4.game.rules import Geometry
 from alphac4.game.wording import describe_end
-from alphac4.outputs import check_output
+from alphac4.outputs import own_file
+from alphac4.play.solving_progress import SolvingProgress
 from alphac4.ranges import check_ranges
 from alphac4.solver.book import book_name
 from alphac4.solver.book_builder import build_book
@@ -49,7 +50,7 @@ class SolveOptions:
     column_scores: bool = False
     """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
     weak: bool = False
-    """Tell only win (1), draw (0) and loss (-1), which is faster."""
+    """Give only win (1), draw (0) and loss (-1), which is faster."""
     build_book: bool = False
     """Compute an opening book instead; if interrupted, the same command goes on."""
     book_plies: int = 4
@@ -103,7 +104,9 @@ def run(options: SolveOptions) -> int:
 def report(solver: Solver, position: Position, *, weak: bool) -> str:
     """The board of an unfinished game, who is to move, and each column's score with its meaning."""
     lines = [str(position), ""]
-    scores = solver.analyze_outcome(position) if weak else solver.analyze(position)
+    with SolvingProgress(solver) as progress:
+        analyze = solver.analyze_outcome if weak else solver.analyze
+        scores = analyze(position, progress)
     best = best_columns(scores)
     lines += [f"{'x' if position.first_to_move else 'o'} to move", "", "column  score  with best play"]
     for column, score in enumerate(scores):
@@ -148,7 +151,7 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
 
 def _build(options: SolveOptions, geometry: Geometry) -> int:
     path = options.output or Path(book_name(geometry))
-    check_output(path)
-    book = build_book(geometry, options.book_plies, path, table_bits=options.table_bits)
+    with own_file(path):
+        book = build_book(geometry, options.book_plies, path, table_bits=options.table_bits)
     _log.info("%s: %d positions with up to %d stones", path, len(book.keys), book.plies)
     return 0

@@ -9,16 +9,8 @@ from alphac4.compiled import compiled
 from alphac4.game import rules
 from alphac4.game.rules import Geometry
 from alphac4.solver.bits import count_bits
-from alphac4.solver.search import (
-    PAUSED,
-    UNPAUSED,
-    Layout,
-    Stack,
-    exceeds,
-    layout_with_pointer,
-    make_stack,
-    position_key,
-)
+from alphac4.solver.search import PAUSED, Layout, exceeds, layout_with_pointer, position_key
+from alphac4.solver.stack import UNPAUSED, Stack, make_stack
 from alphac4.solver.table import Table, with_pointer
 from alphac4.solver.threats import non_losing
 

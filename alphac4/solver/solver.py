@@ -10,7 +10,8 @@ from alphac4.game.position import Outcome, Position
 from alphac4.game.rules import STANDARD, Geometry
 from alphac4.solver.book import packaged_book
 from alphac4.solver.exact import FULL_COLUMN, KnownScores, score_batch, score_columns_batch
-from alphac4.solver.search import LIMIT, NODES, Integers, Words, make_layout, make_memory
+from alphac4.solver.search import make_layout
+from alphac4.solver.stack import LIMIT, NODES, Integers, Words, make_memory
 from alphac4.solver.table import make_table
 
 DEFAULT_TABLE_BITS = 22
@@ -62,9 +63,9 @@ class Solver:
         """Empty the table, so that a measurement does not profit from earlier calls."""
         self._table.entries.fill(0)
 
-    def solve(self, position: Position) -> int:
-        """The exact score."""
-        return int(self.solve_batch(*self._stones(position))[0])
+    def solve(self, position: Position, on_pause: OnPause | None = None) -> int:
+        """The exact score; ``on_pause`` as in `analyze`."""
+        return int(self._score(*self._stones(position), weak=False, on_pause=on_pause)[0])
 
     def solve_outcome(self, position: Position) -> Outcome:
         """Win, draw or loss with best play, which takes less search than the score."""
@@ -78,9 +79,9 @@ class Solver:
         own, occupied = self._stones(position)
         return _by_column(self._score_columns(own, occupied, weak=False, on_pause=on_pause)[0])
 
-    def analyze_outcome(self, position: Position) -> list[int | None]:
+    def analyze_outcome(self, position: Position, on_pause: OnPause | None = None) -> list[int | None]:
         """Like `analyze`, with 1, 0, -1 for win, draw and loss, which takes less search."""
-        return _by_column(self.analyze_outcome_batch(*self._stones(position))[0])
+        return _by_column(self._outcomes_by_column(*self._stones(position), on_pause)[0])
 
     def solve_batch(self, own: Stones, occupied: Stones) -> Scores:
         """Scores, int8 [B], of positions given as bitboards, uint64 [B] each."""
@@ -96,10 +97,13 @@ class Solver:
 
     def analyze_outcome_batch(self, own: Stones, occupied: Stones) -> Scores:
         """Outcomes by column, int8 [B, A]: 1 win, 0 draw, -1 loss for the side to move, or `FULL_COLUMN`."""
-        scores = self._score_columns(own, occupied, weak=True)
+        return self._outcomes_by_column(own, occupied)
+
+    def _outcomes_by_column(self, own: Stones, occupied: Stones, on_pause: OnPause | None = None) -> Scores:
+        scores = self._score_columns(own, occupied, weak=True, on_pause=on_pause)
         return np.where(scores == FULL_COLUMN, scores, np.sign(scores))
 
-    def _score(self, own: Stones, occupied: Stones, *, weak: bool) -> Scores:
+    def _score(self, own: Stones, occupied: Stones, *, weak: bool, on_pause: OnPause | None = None) -> Scores:
         own, occupied = _checked(own, occupied)
         scores = np.empty(len(own), np.int8)
         self._search(
@@ -107,6 +111,7 @@ class Solver:
                 self.geometry, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores, start
             ),
             scores.size,
+            on_pause,
         )
         return scores
 
@@ -125,15 +130,14 @@ class Solver:
     def _search(self, go_on: Callable[[Words, Integers, int], int], size: int, on_pause: OnPause | None = None) -> None:
         """Let ``go_on`` find all ``size`` scores, with a pause after each slice, where Python sees signals."""
         words, integers = make_memory(self.geometry)
-        done = 0
-        try:
-            while done < size:
-                integers[LIMIT] = integers[NODES] + SLICE_NODES
-                done = go_on(words, integers, done)
-                if on_pause is not None:
-                    on_pause()
-        finally:
-            self.nodes += int(integers[NODES])
+        done = counted = 0
+        while done < size:
+            integers[LIMIT] = integers[NODES] + SLICE_NODES
+            done = go_on(words, integers, done)
+            self.nodes += int(integers[NODES]) - counted
+            counted = int(integers[NODES])
+            if on_pause is not None:
+                on_pause()
 
     def _stones(self, position: Position) -> tuple[Stones, Stones]:
         if position.geometry != self.geometry:
