@@ -98,9 +98,19 @@ def on_the_device(config: SelfPlayConfig = CONFIG) -> DeviceActor:
 
 
 def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
-    """Whether the device, which may have gone on longer, has played the same games; on a GPU all but near ties."""
-    found = (ours & theirs).total()
-    return found == ours.total() if simulated() else found >= 0.8 * ours.total()
+    """Whether the device, which may have gone on longer, has played the same games.
+
+    On a GPU but for one, or one in fifty: rounding may decide between moves that are as good as tied, although noise
+    of two parts in ten million on a network's answers has changed none of these games on a core.
+    """
+    missing = ours.total() - (ours & theirs).total()
+    return missing == 0 if simulated() else missing <= max(1, ours.total() // 50)
+
+
+@pytest.fixture(autouse=True)
+def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole single precision on a GPU, whose convolutions would otherwise keep ten bits."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 @pytest.mark.gpu
@@ -279,6 +289,7 @@ def test_without_a_gpu_commands_say_so(
         assert len(message.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where numba-cuda and its compiler are installed, with or without a GPU: to machine-independent code."""
     pytest.importorskip("numba_cuda", reason="needs pip install 'alphac4[cuda]'")

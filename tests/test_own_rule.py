@@ -21,7 +21,7 @@ class Opinionated:
     """Other logits for every column, and an even value."""
 
     def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """See `alphac4.mcts.search.Evaluate`."""
+        """See `alphac4.mcts.network_search.Evaluate`."""
         count = len(planes)
         return np.tile(np.arange(7, dtype=np.float32) / 3, (count, 1)), np.full((count, 3), 1 / 3, np.float32)
 
@@ -58,6 +58,7 @@ def again(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, para
     return value + weight * math.sqrt(totals.visits + 1.0) * trees.prior[t, node, action] / (1.0 + visits)
 
 
+@pytest.mark.slow
 def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
     """Visits follow the priors to within one, and the scores shown are those of the rule."""
     search = NetworkSearch(Opinionated(), FollowsPrior(), rng=np.random.default_rng(0))
@@ -66,6 +67,7 @@ def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
     np.testing.assert_allclose(result.scores[0], 301 * result.priors[0] - result.visits[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_puct_written_down_again_makes_the_same_visits() -> None:
     """The hook costs a rule nothing of what the package's own can do."""
     for kind in (PuctConfig(), PuctAgain()):
@@ -109,6 +111,7 @@ print(search.search([Position()], Budget(simulations=20)).moves[0])
 """
 
 
+@pytest.mark.slow
 def test_an_edited_rule_is_compiled_anew(tmp_path: Path) -> None:
     """What Numba keeps on disk is neither used for a program's own rule nor spoilt by it for other programs."""
     script = tmp_path / "own.py"

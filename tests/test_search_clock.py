@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from alphac4.game import STANDARD, Position
-from alphac4.mcts import Budget, NetworkSearch, UctConfig, UctSearch, search, uct_search
+from alphac4.mcts import Budget, NetworkSearch, UctConfig, UctSearch, network_search, search, uct_search
 from alphac4.mcts.search import TreeSearch
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP
 from alphac4.nn import UniformEvaluator
@@ -28,7 +28,7 @@ class Sure:
         self.column = column
 
     def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """See `alphac4.mcts.search.Evaluate`."""
+        """See `alphac4.mcts.network_search.Evaluate`."""
         logits = np.zeros((len(planes), 7), np.float32)
         logits[:, self.column] = 40.0
         return logits, np.tile(np.array([1, 0, 0], np.float32), (len(planes), 1))
@@ -43,7 +43,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         times.append(float(len(times)))
         return times[-1]
 
-    for module in (search, uct_search):
+    for module in (search, network_search, uct_search):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=perf_counter))
     return times
 
@@ -68,8 +68,8 @@ def test_a_search_whose_simulations_end_in_draws_looks_at_the_clock(
     positions: list[Position], looks: list[float]
 ) -> None:
     """Every few hundred simulations, and not only when the network is asked; so for each position of a batch."""
-    network_search = NetworkSearch(Sure(1), rng=np.random.default_rng(0))
-    result = network_search.search(positions, Budget(simulations=ENOUGH, seconds=400))
+    guided = NetworkSearch(Sure(1), rng=np.random.default_rng(0))
+    result = guided.search(positions, Budget(simulations=ENOUGH, seconds=400))
     for position, simulations in zip(positions, result.simulations, strict=True):
         if position is DRAWN:
             assert 20_000 < simulations <= 402 * SIMULATIONS_A_STEP
@@ -78,10 +78,10 @@ def test_a_search_whose_simulations_end_in_draws_looks_at_the_clock(
 
 def test_a_kept_tree_is_searched_no_longer_than_a_new_one(looks: list[float]) -> None:
     """Also when it knows already that all of its simulations end in draws."""
-    network_search = NetworkSearch(Sure(1), rng=np.random.default_rng(0), reuse="trees")
+    guided = NetworkSearch(Sure(1), rng=np.random.default_rng(0), reuse="trees")
     for _ in range(3):
         before = len(looks)
-        result = network_search.search([DRAWN], Budget(simulations=ENOUGH, seconds=400))
+        result = guided.search([DRAWN], Budget(simulations=ENOUGH, seconds=400))
         assert 20_000 < result.simulations[0] <= 402 * SIMULATIONS_A_STEP
         assert len(looks) - before <= 404
 

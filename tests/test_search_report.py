@@ -7,8 +7,9 @@ import pytest
 from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.mcts.drawing import draw_tree
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.report import describe_search
-from alphac4.mcts.search import Budget, NetworkSearch
+from alphac4.mcts.search import Budget
 from alphac4.mcts.uct_search import UctSearch
 from alphac4.nn import UniformEvaluator
 
@@ -51,7 +52,7 @@ def test_a_node_is_what_its_parent_says_of_it() -> None:
     assert abs(edge_total + below) <= 1 + 1e-6  # they differ by that one rollout
 
 
-def test_paths_beyond_the_tree_are_told() -> None:
+def test_paths_beyond_the_tree_are_reported() -> None:
     """In notation, one line."""
     search, _ = searched("44", 10)
     with pytest.raises(ValueError, match="not looked beyond 1 1"):

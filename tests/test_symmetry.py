@@ -5,7 +5,8 @@ from alphac4.game import Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, Geometry, make_geometry
 from alphac4.game.symmetry import canonical_orientation, mirror_where
-from alphac4.mcts.search import Budget, NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 

@@ -274,7 +274,7 @@ def test_options_come_back_from_their_names() -> None:
         ("tree=keep,roots=2", "roots=1"),
     ],
 )
-def test_bad_options_are_told_in_one_line(written: str, told: str) -> None:
+def test_bad_options_are_reported_in_one_line(written: str, told: str) -> None:
     """Naming what is wrong and what there is."""
     with pytest.raises(ValueError, match=told) as caught:
         parse_player(f"uct:100,{written}", rng=np.random.default_rng(0), threads=1)

@@ -6,8 +6,8 @@ from numba import cuda as numba_cuda
 
 from alphac4.cuda.network import Exchange
 from alphac4.game.rules import Geometry
+from alphac4.mcts.network_search import walk_to_leaf
 from alphac4.mcts.puct import PuctParameters, expand, write_leaf
-from alphac4.mcts.search import walk_to_leaf
 from alphac4.mcts.tree import NO_NODE, Trees
 from alphac4.selfplay.game_arrays import GAME_OVER, Finished, Games, SelfPlayParameters
 from alphac4.selfplay.games import hand_over, restart_search, walk
@@ -73,7 +73,10 @@ def search_step(
     exchange: Exchange,
     going_on: Any,
 ) -> None:
-    """`alphac4.mcts.search.step`, with a row of the batch for every tree; ``going_on`` [T] says which trees go on."""
+    """`alphac4.mcts.network_search.step`, with a row of the batch for every tree.
+
+    ``going_on`` [T] says which trees go on.
+    """
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return

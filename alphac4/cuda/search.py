@@ -14,8 +14,10 @@ from alphac4.cuda.device import launch, the_device
 from alphac4.cuda.network import DeviceNetwork, captured
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.network_search import NetworkParameters, network_parameters
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import NetworkParameters, Reuse, TreeSearch, network_parameters
+from alphac4.mcts.search import TreeSearch
 from alphac4.mcts.tree import Trees, make_trees
 from alphac4.nn.network import PolicyValueNetwork
 

@@ -182,9 +182,11 @@ def count_stones(stones: np.uint64) -> int:
 @compiled
 def mirror(geometry: Geometry, stones: np.uint64) -> np.uint64:
     """The stones with the columns in reverse order."""
-    mirrored = U64_0
     one_column = (U64_1 << geometry.height) - U64_1
-    for _ in range(geometry.columns):
-        mirrored = (mirrored << geometry.height) | (stones & one_column)
-        stones >>= geometry.height
+    left, right = U64_0, np.uint64(geometry.columns - 1) * geometry.height
+    mirrored = stones & (one_column << (right >> U64_1)) if geometry.columns % 2 else U64_0  # the middle stays
+    for _ in range(geometry.columns // 2):
+        mirrored |= (((stones >> left) & one_column) << right) | (((stones >> right) & one_column) << left)
+        left += geometry.height
+        right -= geometry.height
     return mirrored

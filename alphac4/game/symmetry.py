@@ -13,7 +13,8 @@ Words = npt.NDArray[np.uint64]
 def position_key(own: np.uint64, occupied: np.uint64) -> np.uint64:
     """A number that determines a position: in each column the own stones on top of as many bits as there are stones.
 
-    Columns of different height take different ranges of numbers, and the sum never leaves the column's bits (Tromp).
+    Columns of different height take different ranges of numbers, and the sum never leaves the column's bits (Tromp);
+    so the key of a mirror image is the `mirror` of the key.
     """
     return own + occupied
 
@@ -21,14 +22,15 @@ def position_key(own: np.uint64, occupied: np.uint64) -> np.uint64:
 @inlined
 def is_mirrored(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> bool:
     """Whether the position's mirror image is the canonical one of the two."""
-    other = position_key(mirror(geometry, own), mirror(geometry, occupied))
-    return bool(other < position_key(own, occupied))
+    key = position_key(own, occupied)
+    return bool(mirror(geometry, key) < key)
 
 
 @inlined
 def canonical_key(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> np.uint64:
     """The key of a position and of its mirror image: the lesser of the two."""
-    return min(position_key(own, occupied), position_key(mirror(geometry, own), mirror(geometry, occupied)))
+    key = position_key(own, occupied)
+    return min(key, mirror(geometry, key))
 
 
 @compiled
@@ -42,6 +44,12 @@ def canonical_orientation(geometry: Geometry, own: Words, occupied: Words, keys:
         mirrored[i] = is_mirrored(geometry, own[i], occupied[i])
         keys[i] = canonical_key(geometry, own[i], occupied[i])
     return mirrored
+
+
+def oriented(geometry: Geometry, own: Words, occupied: Words) -> tuple[Words, Words, npt.NDArray[np.bool_]]:
+    """B positions [B] in their canonical orientation, and which of them were mirrored [B]."""
+    mirrored = canonical_orientation(geometry, own, occupied, np.empty(len(own), np.uint64))
+    return mirror_where(geometry, own, mirrored), mirror_where(geometry, occupied, mirrored), mirrored
 
 
 @compiled

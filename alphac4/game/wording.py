@@ -1,4 +1,4 @@
-"""How the end of a game is told to people, in one unit: the winner's own moves."""
+"""How the end of a game is described to people, in one unit: the winner's own moves."""
 
 
 def describe_end(sign: int, moves: int) -> str:

@@ -17,6 +17,9 @@ class EvaluationCache(NamedTuple):
 
     It holds the answers of one network's weights: forget them all when the weights change. Entries are keyed on the
     canonical orientation (see `alphac4.game.symmetry`), which is the one that the network is asked about.
+
+    The parts of an entry lie side by side, so that a look-up waits for memory once: on the standard board an entry is
+    one cache line.
     """
 
     keys: npt.NDArray[np.uint64]  # [N] the position's key plus one; 0 where there is nothing
@@ -26,14 +29,22 @@ class EvaluationCache(NamedTuple):
     shift: np.uint64  # 64 - log2(N)
 
 
-def make_cache(entries: int, geometry: Geometry) -> EvaluationCache:
+def make_cache(entries: int, geometry: Geometry) -> EvaluationCache | None:
     """An empty cache with room for ``entries`` evaluations, rounded down to a power of two from 2 on; none with 0."""
+    if entries == 0:
+        return None
     bits = max(entries.bit_length() - 1, 1)  # a shift by 64 bits would be undefined
-    size = 2**bits if entries else 0
+    line = 64  # bytes
+    actions = geometry.columns
+    width = -(-(8 + 4 * actions + 4 * 3) // line) * line
+    memory = np.zeros(2**bits * width + line, np.uint8)
+    start = -memory.ctypes.data % line
+    rows = memory[start : start + 2**bits * width].reshape(-1, width)
+    numbers = rows.view(np.float32)[:, 2:]
     return EvaluationCache(
-        keys=np.zeros(size, np.uint64),
-        logits=np.zeros((size, geometry.columns), np.float32),
-        wdl=np.zeros((size, 3), np.float32),
+        keys=rows.view(np.uint64)[:, 0],
+        logits=numbers[:, :actions],
+        wdl=numbers[:, actions : actions + 3],
         counts=np.zeros(2, np.int64),
         shift=np.uint64(64 - bits),
     )
@@ -46,7 +57,7 @@ def forget(cache: EvaluationCache) -> None:
 
 @inlined
 def slot_of(cache: EvaluationCache, key: np.uint64) -> int:
-    """Where a position's evaluation would be. The cache must have room."""
+    """Where a position's evaluation would be."""
     return np.int64((key * _SPREAD) >> cache.shift)  # type: ignore[return-value]
 
 
@@ -55,8 +66,6 @@ def remember(
     cache: EvaluationCache, key: np.uint64, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
 ) -> None:
     """Keep an evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key."""
-    if len(cache.keys) == 0:
-        return
     slot = slot_of(cache, key)
     cache.keys[slot] = key + U64_1
     for a in range(len(logits)):
@@ -68,8 +77,6 @@ def remember(
 @inlined
 def find(cache: EvaluationCache, key: np.uint64) -> int:
     """The row of the evaluation of the position with this key; -1 if it is not there."""
-    if len(cache.keys) == 0:
-        return -1
     cache.counts[LOOK_UPS] += 1
     slot = slot_of(cache, key)
     if cache.keys[slot] != key + U64_1:

@@ -50,14 +50,15 @@ class KeptTrees:
 
     def _sources(self, positions: Sequence[Position], reuse: Reuse) -> list[int | None]:
         """The tree of the last call from whose position each follows; one tree for one position, None without."""
-        rows: dict[str, list[int]] = {}
+        rows: dict[str | tuple[int, int], list[int]] = {}
         for row, position in enumerate(self.positions):
-            if position.moves is not None and (reuse == "trees" or self._is_proven(row)):
-                rows.setdefault(position.moves, []).append(row)
+            if reuse == "trees" or self._is_proven(row):
+                rows.setdefault(_name(position), []).append(row)
         sources = []
         for position in positions:
             moves = position.moves
-            starts = () if moves is None else (moves[:ply] for ply in range(len(moves), -1, -1))
+            # Without its moves nobody knows what a position follows from; the very same one is found.
+            starts = [_name(position)] if moves is None else [moves[:ply] for ply in range(len(moves), -1, -1)]
             found = next((rows[start] for start in starts if rows.get(start)), [])
             sources.append(found.pop(0) if found else None)
         return sources
@@ -76,6 +77,11 @@ class KeptTrees:
                     part = tuple(slice(0, min(n, m)) for n, m in zip(source.shape, target.shape, strict=True))
                     target[part] = source[part]
         return new
+
+
+def _name(position: Position) -> str | tuple[int, int]:
+    """A position's moves, or its stones where they are not known."""
+    return (int(position.own), int(position.occupied)) if position.moves is None else position.moves
 
 
 def _gather(trees: Trees, sources: Sequence[int | None], nodes: int) -> None:

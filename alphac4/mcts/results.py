@@ -35,6 +35,13 @@ class SearchResult:
         proofs = np.take_along_axis(self.proofs, self.moves[:, None], axis=1)[:, 0]
         return (proofs > PROVEN_DRAW) & (proofs < UNPROVEN)
 
+    def root_proof(self, index: int) -> int:
+        """What is proven for the side to move in one position, or UNPROVEN; see `alphac4.mcts.tree.node_proof`."""
+        proofs = self.proofs[index]
+        closed = proofs[proofs != UNPROVEN]
+        best = int(closed.max(initial=ILLEGAL))
+        return UNPROVEN if len(closed) < len(proofs) and best <= PROVEN_DRAW else best
+
     def take(self, index: int) -> "SearchResult":
         """What the search of one position saw, as a batch of one; the time stays that of the whole batch."""
         parts = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name != "seconds"}

@@ -1,24 +1,22 @@
-"""Search a batch of positions to a budget of simulations or time, by either kind of tree search."""
+"""Search a batch of positions to a budget of simulations or time: what both kinds of tree search share."""
 
 import copy
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled, inlined, recompiled
+from alphac4.compiled import recompiled
 from alphac4.game import Geometry, Position
-from alphac4.game.rules import STANDARD
-from alphac4.mcts.kept_trees import KeptTrees
-from alphac4.mcts.kept_trees import Reuse as Reuse
-from alphac4.mcts.puct import PuctConfig, PuctParameters, expand, write_leaf
+from alphac4.mcts.kept_trees import KeptTrees, Reuse
+from alphac4.mcts.proof_tree import winning_moves
+from alphac4.mcts.puct import PuctParameters
 from alphac4.mcts.results import NodeView, SearchResult, principal_variation, root_wdl
-from alphac4.mcts.selection import action_scores, has_rule
-from alphac4.mcts.simulation import SIMULATIONS_A_STEP, simulate
+from alphac4.mcts.selection import action_scores
 from alphac4.mcts.tree import (
     NO_NODE,
     PROVEN_DRAW,
@@ -33,24 +31,8 @@ from alphac4.mcts.tree import (
 )
 from alphac4.mcts.ucb1 import UctParameters
 
-Planes = npt.NDArray[np.float32]
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-class Evaluate(Protocol):
-    """What a network-guided search asks of a network."""
-
-    def evaluate(self, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """``planes`` [B, 2, R, C] to policy logits [B, C] and win/draw/loss probabilities [B, 3]."""
-
-
-class NetworkParameters(Protocol):
-    """What a rule's parameters must have for a network-guided search: a NamedTuple of numbers, this one among them."""
-
-    @property
-    def prior_temperature(self) -> float:
-        """Divides the policy logits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,56 +50,6 @@ class Budget:
             raise ValueError("a search needs a budget: simulations, seconds or both")
         if (self.simulations is not None and self.simulations < 0) or (self.seconds is not None and self.seconds <= 0):
             raise ValueError("a search's budget must be positive")
-
-
-@inlined
-def walk_to_leaf(geometry: Geometry, trees: Trees, t: int, target: int, parameters: Any, most: int) -> bool:
-    """Simulate until a leaf waits for its evaluation; False if the search is over.
-
-    Simulations that end in a proven outcome need no evaluation, and there may be any number of them. So that a search
-    limited by time can look at the clock, this returns after ``most`` simulations, even without a leaf.
-    """
-    for _ in range(most):
-        if (
-            trees.leaf[t] != NO_NODE
-            or root_visits(trees, t) >= target
-            or trees.size[t] >= trees.parent.shape[1]
-            or node_proof(trees, t, ROOT) != UNPROVEN
-        ):
-            return bool(trees.leaf[t] != NO_NODE)
-        simulate(geometry, trees, t, parameters, True, True, NO_NODE)
-    return True
-
-
-@compiled
-def step(
-    geometry: Geometry,
-    trees: Trees,
-    count: int,
-    targets: npt.NDArray[np.int64],
-    parameters: Any,
-    logits: npt.NDArray[np.float32],
-    wdl: npt.NDArray[np.float32],
-    rows: npt.NDArray[np.int32],
-    evaluated: int,
-    planes: Planes,
-) -> tuple[int, int]:
-    """Give the last step's leaves their evaluations, then walk each tree to its next leaf.
-
-    ``targets`` [T] are the root visits to reach. ``rows`` [T] holds the tree of each row of the batch: of the
-    ``evaluated`` rows coming in, of the rows going out in ``planes``. Returns how many go out, and how many trees go
-    on, with a leaf or without.
-    """
-    for row in range(evaluated):
-        expand(geometry, trees, rows[row], logits[row], wdl[row], parameters.prior_temperature)
-    waiting, going_on = 0, 0
-    for t in range(count):
-        going_on += walk_to_leaf(geometry, trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
-        if trees.leaf[t] != NO_NODE:
-            rows[waiting] = t
-            write_leaf(geometry, trees, t, planes[waiting], np.float32(1))
-            waiting += 1
-    return waiting, going_on
 
 
 class TreeSearch(ABC):
@@ -168,13 +100,17 @@ class TreeSearch(ABC):
             for first in range(0, count, self.roots):
                 turn = np.zeros_like(targets)
                 turn[first : first + self.roots] = targets[first : first + self.roots]
-                begun = time.perf_counter() if first else started
-                self._run(trees, count, turn, begun + budget.seconds)
+                turn_started = time.perf_counter() if first else started
+                self._run(trees, count, turn, turn_started + budget.seconds)
         return self._result(trees, count, before, time.perf_counter() - started)
+
+    def drop_trees(self) -> None:
+        """Let no tree be kept for the positions that follow; the memory stays."""
+        self._kept.positions = []
 
     def forget(self) -> None:
         """Keep nothing of the searches so far, as for a network with other weights; the memory stays."""
-        self._kept.positions = []
+        self.drop_trees()
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """The node that the 0-based columns ``path`` lead to in the tree of the ``index``-th position searched last.
@@ -193,6 +129,13 @@ class TreeSearch(ABC):
                 raise ValueError(f"the search has not looked beyond {line}")
             node, position = child, position.play(column)
         return self._view(trees, index, node, position)
+
+    def winning_moves(self, index: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
+        """The winner's moves in the proof found for the ``index``-th position; see `alphac4.mcts.proof_tree`."""
+        trees = self._kept.trees
+        if trees is None or not 0 <= index < len(self._kept.positions):
+            raise ValueError(f"there is no tree {index}")
+        return winning_moves(self.geometry, trees, index)
 
     def detach(self) -> Self:
         """The trees searched last, in a search of their own; this one begins anew with the next positions."""
@@ -220,7 +163,7 @@ class TreeSearch(ABC):
 
     def _scores(self, trees: Trees, t: int, node: int) -> npt.NDArray[np.float64]:
         scores = np.empty(self.geometry.columns)
-        _for(self.parameters, action_scores)(trees, t, node, self.parameters, scores)
+        compiled_for(self.parameters, action_scores)(trees, t, node, self.parameters, scores)
         return scores
 
     @abstractmethod
@@ -251,57 +194,6 @@ class TreeSearch(ABC):
         )
 
 
-class NetworkSearch(TreeSearch):
-    """PUCT guided by a network: one evaluator call a step for the whole batch.
-
-    For another rule than PUCT give the parameters of one's own in place of ``config``; see
-    `alphac4.mcts.selection.scores_actions`.
-    """
-
-    def __init__(
-        self,
-        evaluator: Evaluate,
-        config: PuctConfig | NetworkParameters | None = None,
-        *,
-        geometry: Geometry = STANDARD,
-        rng: np.random.Generator,
-        reuse: Reuse = "nothing",
-    ) -> None:
-        super().__init__(geometry, rng, reuse, network_parameters(config))
-        self.evaluator = evaluator
-
-    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        geometry = self.geometry
-        planes = np.zeros((count, 2, geometry.rows, geometry.columns), np.float32)
-        rows = np.zeros(count, np.int32)
-        logits, wdl = np.zeros((count, geometry.columns), np.float32), np.zeros((count, 3), np.float32)
-        take_step = _for(self.parameters, step)
-        waiting = 0
-        while True:
-            waiting, going_on = take_step(
-                geometry, trees, count, targets, self.parameters, logits, wdl, rows, waiting, planes
-            )
-            if going_on == 0:
-                return
-            if waiting > 0:
-                logits, wdl = self.evaluator.evaluate(planes[:waiting])
-            if deadline is not None and time.perf_counter() > deadline:
-                targets = np.zeros_like(targets)  # take in this last evaluation, then stop
-
-
-def network_parameters(config: PuctConfig | NetworkParameters | None) -> NetworkParameters:
-    """The numbers for compiled code: those of PUCT, with its defaults where none are given, or of another rule.
-
-    Raises:
-        ValueError: for parameters without a rule.
-    """
-    config = config or PuctConfig()
-    parameters = config.parameters() if isinstance(config, PuctConfig) else config
-    if not has_rule(parameters):
-        raise ValueError(f"no rule of selection is registered for {type(parameters).__name__}: see scores_actions")
-    return parameters
-
-
-def _for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R]:
+def compiled_for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R]:
     """The compiled function for these parameters; only the package's own rules are kept on disk."""
     return function if isinstance(parameters, PuctParameters | UctParameters) else recompiled(function)

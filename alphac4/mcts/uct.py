@@ -41,7 +41,7 @@ class UctConfig:
     count: Literal["parent", "root"] = "parent"
     """Whose visits stand under UCB1's logarithm: the parent's (UCT), or the root's in the whole tree."""
     expansion: Literal["one", "all"] = "one"
-    """A leaf is tried by one rollout, or by one of each of its moves at once."""
+    """A leaf gets one rollout, or at once one for each of its moves."""
     reward: Literal["1/0/-1", "1/0.5/0", "2/1/0"] = "1/0/-1"
     """What a win, a draw and a loss are worth in UCB1's score; 2/1/0 only shifts 1/0/-1, and plays the same."""
     final: Literal["visits", "rate", "ucb"] = "visits"
