@@ -13,31 +13,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
 
+from alphac4.checkpoint_header import (
+    FORMAT,
+    SCHEMA_VERSION,
+    check_format,
+    opened,
+    read_geometry,
+    read_header,
+)
+from alphac4.checkpoint_header import (
+    SHIPPED as SHIPPED,
+)
+from alphac4.checkpoint_header import (
+    CheckpointError as CheckpointError,
+)
+from alphac4.checkpoint_header import (
+    shipped_checkpoint as shipped_checkpoint,
+)
 from alphac4.files import write_atomically
-from alphac4.game.rules import STANDARD, Geometry, make_geometry
-from alphac4.json_files import parse_json, read_record, read_value
+from alphac4.game.rules import STANDARD, Geometry
+from alphac4.json_files import read_record
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-
-SCHEMA_VERSION = 1
-FORMAT = "alphac4-checkpoint"
-
-# The networks that come with the project: two by what they are for, and every file by its own name.
-SHIPPED = {
-    "best": "grown.safetensors",
-    "fast": "quick.safetensors",
-    "grown": "grown.safetensors",
-    "standard": "standard.safetensors",
-    "quick": "quick.safetensors",
-}
-
-
-class CheckpointError(ValueError):
-    """A file that cannot be used as a checkpoint, and why, in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         path = shipped_checkpoint(str(path))
     header, tensors = unpack_tensors(path, FORMAT, SCHEMA_VERSION)
     try:
-        geometry = make_geometry(**_checked_board(header["geometry"]))
+        geometry = read_geometry(header)
         config = read_record(NetworkConfig, header["architecture"], "architecture")
         if (config.rows, config.columns) != (geometry.rows, geometry.columns):
             raise CheckpointError(f"{path}: the network is for another board than the header says")
@@ -93,12 +93,6 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if not all(torch.isfinite(tensor).all() for tensor in tensors.values() if tensor.is_floating_point()):
         raise CheckpointError(f"{path}: the weights are not finite numbers")
     return Checkpoint(network=network.eval(), geometry=geometry, provenance=provenance, strength=strength)
-
-
-def _checked_board(data: Any) -> dict[str, Any]:
-    hints = {"rows": int, "columns": int, "run_length": int, "diagonals": bool}
-    board = read_value(dict[str, Any], data, "geometry")
-    return {name: read_value(hints.get(name, Any), value, name) for name, value in board.items()}
 
 
 def _check_shapes(config: NetworkConfig, tensors: Mapping[str, Tensor]) -> None:
@@ -127,26 +121,10 @@ def unpack_tensors(path: Path, expected_format: str, schema_version: int) -> tup
     Raises:
         CheckpointError: in one line that names the file and what is wrong with it.
     """
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        header = read_value(dict[str, Any], parse_json(metadata["header"]), "the header")
-        found_format = header["format"]
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{path}: no such file") from error
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from error
-    except (safetensors.SafetensorError, ValueError) as error:
-        raise CheckpointError(f"{path}: truncated, or no safetensors file: {str(error).splitlines()[0]}") from error
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{path}: a safetensors file, but not one of alphac4") from error
-    if found_format != expected_format:
-        raise CheckpointError(f"{path}: holds {found_format!r}, expected {expected_format!r}")
-    if header.get("schema_version") != schema_version:
-        raise CheckpointError(
-            f"{path}: schema version {header.get('schema_version')!r}, this program reads {schema_version}"
-        )
+    with opened(path, "pt") as file:
+        header, metadata = read_header(file), file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    check_format(path, header, expected_format, schema_version)
     if metadata.get("sha256") != _digest(tensors, metadata["header"]):
         raise CheckpointError(f"{path}: the digest does not match: the file was damaged or altered")
     return header, tensors
@@ -159,22 +137,3 @@ def _digest(tensors: Mapping[str, Tensor], header: str) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(np.asarray(tensor.reshape(-1).view(torch.uint8)).tobytes())
     return digest.hexdigest()
-
-
-def shipped_checkpoint(name: str = "best") -> Path:
-    """The file of a network that comes with the project, by one of the names in `SHIPPED`.
-
-    A wheel carries the networks inside the package; a checkout keeps them in its own `checkpoints` folder, where an
-    editable installation finds them too.
-
-    Raises:
-        CheckpointError: for another name, or if the package was copied without its networks.
-    """
-    if name not in SHIPPED:
-        raise CheckpointError(f"no network {name!r} is shipped; there are {', '.join(SHIPPED)}")
-    package = Path(__file__).resolve().parent
-    places = [folder / "checkpoints" / SHIPPED[name] for folder in (package, package.parent)]
-    for path in places:
-        if path.exists():
-            return path
-    raise CheckpointError(f"the shipped network {name!r} is not here ({places[-1]}); name a checkpoint file")

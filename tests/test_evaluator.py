@@ -128,6 +128,7 @@ def test_the_uniform_evaluator_has_no_opinion() -> None:
     np.testing.assert_allclose(wdl, 1 / 3)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("openvino-int8" not in available_backends("cpu", 8, 1, 1), reason="needs openvino")
 def test_eight_bits_are_taken_only_where_they_are_allowed(network: PolicyValueNetwork) -> None:
     """Strength is measured without rounding; self-play may choose the faster one."""
@@ -184,6 +185,7 @@ def test_input_ranges_are_the_largest_inputs(network: PolicyValueNetwork, rng: n
     assert ranges["tower.0.first"] == pytest.approx(float(stem.max()))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("openvino-int8" not in available_backends("cpu", 8, 1, 1), reason="needs openvino")
 def test_ctrl_c_survives_openvino() -> None:
     """In a process of its own, several times: its plugin's signal stack was too small for Python's handler."""

@@ -147,7 +147,7 @@ def test_what_is_not_understood_is_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_no_file_and_no_network_are_told_in_one_line(tmp_path: Path) -> None:
+def test_no_file_and_no_network_are_reported_in_one_line(tmp_path: Path) -> None:
     """A missing file, and one that holds something else."""
     with pytest.raises(OnnxError, match="no such file"):
         OnnxEvaluator(tmp_path / "missing.onnx")

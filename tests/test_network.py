@@ -77,13 +77,13 @@ def test_updating_loads_the_other_weights(network: PolicyValueNetwork) -> None:
     np.testing.assert_allclose(evaluator.evaluate(planes)[0], reference(network, planes)[0], atol=1e-4)
 
 
-def test_an_unknown_backend_is_told_with_those_available(network: PolicyValueNetwork) -> None:
+def test_an_unknown_backend_is_reported_with_those_available(network: PolicyValueNetwork) -> None:
     """One line that names what there is."""
     with pytest.raises(ValueError, match="torch-fp32"):
         Evaluator(network, backend="abacus")
 
 
-def test_asking_for_cuda_without_one_is_told(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asking_for_cuda_without_one_is_reported(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not a crash in the depths of a library."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RuntimeError, match="no CUDA device"):

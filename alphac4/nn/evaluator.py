@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from alphac4.machine import cores
+from alphac4.nn.backend_memory import measurement_key, recall, remember
 from alphac4.nn.backends import INT8, Array, Backend, available_backends
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 
@@ -33,6 +34,8 @@ class Evaluator:
         int8: let "auto" consider 8-bit inference, whose probabilities are off by some thousandths: right for
             self-play, where speed counts for more, and wrong where strength is measured.
         threads: cores to use in all; by default those this process may use.
+        remembers: take up, instead of measuring, what "auto" found for the same network at an earlier start, and keep
+            what it finds now.
 
     Raises:
         RuntimeError: for CUDA without a device.
@@ -49,6 +52,7 @@ class Evaluator:
         backend: str = "auto",
         int8: bool = False,
         threads: int | None = None,
+        remembers: bool = False,
     ) -> None:
         for name, number in (("batch_size", batch_size), ("streams", streams), ("threads", threads)):
             if number is not None and number < 1:
@@ -59,14 +63,25 @@ class Evaluator:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         self.batch_size = batch_size
         self.streams = streams
-        self._available = available_backends(device, batch_size, streams, threads or cores())
+        threads = threads or cores()
+        self._available = available_backends(device, batch_size, streams, threads)
         self.rates: dict[str, float] = {}  # evaluations/s by backend, where measured
         if backend == "auto":
             candidates = {name: make for name, make in self._available.items() if int8 or name != INT8}
-            self.rates = measure_backends(network, candidates, batch_size, streams)
-            backend = max(self.rates, key=lambda name: self.rates[name])
-            shown = ", ".join(f"{name} {rate:,.0f}" for name, rate in sorted(self.rates.items(), key=lambda r: -r[1]))
-            logger.info("inference by %s; measured evaluations/s: %s", backend, shown)
+            called = {"device": device, "batch": batch_size, "streams": streams, "threads": threads}
+            key = measurement_key(network, backends=list(candidates), **called) if remembers else ""
+            known = recall(key) if remembers else None
+            if known in candidates:
+                backend = str(known)
+                logger.info("inference by %s, which was the fastest when it was last measured", backend)
+            else:
+                self.rates = measure_backends(network, candidates, batch_size, streams)
+                backend = max(self.rates, key=lambda name: self.rates[name])
+                rates = sorted(self.rates.items(), key=lambda item: -item[1])
+                shown = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates)
+                logger.info("inference by %s; measured evaluations/s: %s", backend, shown)
+                if remembers:
+                    remember(key, backend)
         elif backend not in self._available:
             raise ValueError(f"no backend {backend!r} here; available: {', '.join(self._available)}")
         self.backend = backend

@@ -121,7 +121,7 @@ def _open(path: Path, threads: int | None) -> Any:
     if not path.is_file():
         raise OnnxError(f"{path}: no such file")
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what is wrong is told by an exception
+    options.log_severity_level = 4  # errors are raised, so they need not be logged too
     options.intra_op_num_threads = threads or 0
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
