@@ -53,7 +53,7 @@ def test_a_run_that_gets_better_is_left_alone() -> None:
         ("error", [0.1] * 36, "by heart"),
     ],
 )
-def test_each_sign_of_stalling_is_told_once(name: str, figures: list[float], words: str) -> None:
+def test_each_sign_of_stalling_is_reported_once(name: str, figures: list[float], words: str) -> None:
     """With the other figures as they should be, exactly one line in the whole run."""
     lines = [line for lines in told(iterations(**HEALTHY | {name: figures})) for line in lines]  # type: ignore[arg-type]
     assert len(lines) == 1

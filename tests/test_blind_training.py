@@ -13,6 +13,7 @@ import pytest
 
 import alphac4
 from alphac4.training.loop import TrainingLoop
+from alphac4.training.reporting import describe_iteration
 
 PACKAGE = Path(alphac4.__file__).parent
 CONTRACT = "The solver judges and never teaches"
@@ -78,8 +79,8 @@ def test_another_module_is_no_way_around(copy: Path) -> None:
     assert "Only the loop asks the judge BROKEN" in result.stdout
 
 
-def test_only_the_report_is_told_the_verdict() -> None:
-    """In the loop the judge is asked once, after the gate, and what it says goes to `_report` and nowhere else."""
+def test_only_the_report_gets_the_verdict() -> None:
+    """In the loop the judge is asked once, after the gate, and only `describe_iteration` is given what it says."""
     source = ast.parse(textwrap.dedent(inspect.getsource(TrainingLoop)))
     asked = [
         node
@@ -100,10 +101,10 @@ def test_only_the_report_is_told_the_verdict() -> None:
         if isinstance(call, ast.Call)
         and any(isinstance(name, ast.Name) and name.id == "verdict" for name in [*call.args])
     ]
-    assert [ast.unparse(call.func) for call in uses] == ["self._report"]
+    assert [ast.unparse(call.func) for call in uses] == ["describe_iteration"]
     names = [node for node in ast.walk(iterate) if isinstance(node, ast.Name) and node.id == "verdict"]
     assert len(names) == 2  # where it is given, and where the report takes it
-    report = next(node for node in ast.walk(source) if isinstance(node, ast.FunctionDef) and node.name == "_report")
+    report = ast.parse(inspect.getsource(describe_iteration))
     shown = [
         ast.unparse(call.func)
         for call in ast.walk(report)

@@ -1,15 +1,22 @@
-from collections.abc import Callable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from test_run_folder import some_batches
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from alphac4.game import STANDARD
 from alphac4.game.planes import make_planes
-from alphac4.game.rules import U64_0, play
+from alphac4.game.rules import U64_0, mirror, play
+from alphac4.game.symmetry import mirror_where
 from alphac4.nn.network import NetworkConfig
+from alphac4.selfplay.merging import orient
 from alphac4.selfplay.replay import Batch, Replay, batches, value_targets
 from alphac4.selfplay.shards import Samples
 from alphac4.training.config import LearningConfig
@@ -85,6 +92,49 @@ def test_the_window_is_the_latest_samples_in_whole_passes() -> None:
             assert sorted(torch.cat([batch.wdl[:, 0] for batch in half]).tolist()) == expected
 
 
+def test_canonical_batches_are_the_same_for_either_orientation_on_the_device_and_off_it() -> None:
+    """As the search's own rule orients positions; with half of a batch mirrored they would differ."""
+    samples = some_samples(60)
+    mirrored = np.ones(60, np.bool_)
+    other = dataclasses.replace(
+        samples,
+        policy=samples.policy[:, ::-1],
+        **{
+            name: mirror_where(STANDARD, getattr(samples, name), mirrored)
+            for name in ("own", "occupied", "final_own", "final_occupied")
+        },
+    )
+    made = []
+    for given in (samples, other):
+        window = DeviceWindow(STANDARD, CPU, 1.0, canonical=True)
+        made.append(next(iter(window.batches([(Path("a"), given)], 60, 60, 1, seed=3))))
+        rng = np.random.default_rng(0)
+        made.append(next(iter(batches(orient(given, STANDARD), STANDARD, 60, 1, 1.0, rng, flip_half=False))))
+    keys = canonical_keys(samples)
+    for batch in made:
+        planes = np.asarray(batch.planes)
+        found = sorted(plane.tobytes() for plane in planes.astype(np.float32))
+        assert found == keys
+    for ours, theirs in ((made[0], made[2]), (made[1], made[3])):
+        planes = np.asarray(ours.planes)
+        one_sided = (planes != planes[..., ::-1]).any(axis=(1, 2, 3))  # what is its own mirror image is never turned
+        assert one_sided.sum() > 40
+        for name in ("policy", "final"):
+            found, expected = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
+            np.testing.assert_array_equal(found[one_sided], expected[one_sided])
+
+
+def canonical_keys(samples: Samples) -> list[bytes]:
+    """The planes of each position or of its mirror image, whichever has the lesser key, worked out in Python."""
+    planes = []
+    for own, occupied in zip(samples.own.tolist(), samples.occupied.tolist(), strict=True):
+        images = [int(mirror(STANDARD, np.uint64(word))) for word in (own, occupied)]
+        if sum(images) < own + occupied:
+            own, occupied = images
+        planes.append(make_planes(STANDARD, np.array([own], np.uint64), np.array([occupied], np.uint64))[0].tobytes())
+    return sorted(planes)
+
+
 def test_both_learners_learn_the_same() -> None:
     """From the same batches: figures, weights and averaged weights; AdamW's fused form rounds a little otherwise."""
     samples = some_samples(200)
@@ -143,3 +193,79 @@ def test_a_learner_follows_its_plan(tmp_path: Path, make: Callable[..., Learner]
     plan = LearningPlan(steps=5, schedule=SCHEDULE, window=100, rng=np.random.default_rng(0), on_step=end)
     with pytest.raises(InterruptedError):
         make(NETWORK, CONFIG, STANDARD, seed=3).learn(replay, plan)
+
+
+class Recorded(TorchDispatchMode):
+    """Records what is done to tensors, and does the same again to the same memory, as a CUDA graph does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[tuple[Any, tuple[Any, ...], Mapping[str, Any], Any]] = []
+
+    def __torch_dispatch__(
+        self, function: Any, _types: Any, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] | None = None
+    ) -> Any:
+        """See `TorchDispatchMode`."""
+        assert function is not torch.ops.aten._local_scalar_dense.default, "a captured step cannot ask for a number"
+        result = function(*arguments, **(named or {}))
+        self.done.append((function, arguments, named or {}, result))
+        return result
+
+    def replay(self) -> None:
+        """See `torch.cuda.CUDAGraph`."""
+        with torch.no_grad():
+            for function, arguments, named, result in self.done:
+                again = function(*arguments, **named)
+                for before, now in zip(tree_leaves(result), tree_leaves(again), strict=True):
+                    if isinstance(before, torch.Tensor) and before.data_ptr() != now.data_ptr():
+                        before.copy_(now)
+
+
+def replay_from_the_second_step(learner: DeviceLearner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a learner on the CPU do what it does on a GPU: its first step makes the optimiser's memory."""
+    launch, launched = learner._launch, []
+
+    def record() -> None:
+        launched.append(1)
+        if len(launched) == 1:
+            launch()
+            return
+        with Recorded() as graph:
+            launch()
+        learner._graph = graph  # type: ignore[assignment]
+
+    monkeypatch.setattr(learner, "_launch", record)
+
+
+@pytest.mark.parametrize("replayed", [False, True], ids=["launched", "replayed"])
+@pytest.mark.parametrize("bad", [0, 1, 2, 4])
+def test_a_step_that_is_not_finite_is_skipped_on_a_device(
+    replayed: bool, bad: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is learned is what the other batches teach, bit for bit: weights, their average, the optimiser's moments.
+
+    So too where the step is replayed from a graph, in which the host decides nothing.
+    """
+    stream = [*some_batches(bad=bad), *some_batches(bad=bad - 3)]
+    batches = [TensorBatch(*map(torch.from_numpy, batch)) for batch in stream]
+    plan = Schedule(start_rate=1e-3, end_step=100)
+    ours, others = (DeviceLearner(NetworkConfig(channels=4, blocks=1), CONFIG, STANDARD, CPU, seed=0) for _ in range(2))
+    if replayed:
+        replay_from_the_second_step(ours, monkeypatch)
+    report = ours.learn_from(iter(batches), plan, 48)
+    figures = []
+    for index, batch in enumerate(batches):
+        if index == bad:
+            others.steps += 1
+        else:
+            figures.append(others.learn_from([batch], plan, 48).value_loss)
+    assert (ours._graph is not None) is replayed
+    assert (report.steps, report.skipped_steps) == (6, 1)
+    assert report.value_loss == pytest.approx(np.mean(figures))
+    assert ours.is_finite()
+    parameters = {kind: dict(getattr(ours, kind).named_parameters()) for kind in ("network", "average")}
+    expected = others.state()
+    for name, value in ours.state().items():
+        kind, _, inner = name.partition(".")
+        if kind == "optimizer" or inner in parameters.get(kind, ()):  # batch norm's means have seen the bad batch too
+            assert torch.equal(value, expected[name]), name

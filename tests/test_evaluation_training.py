@@ -66,6 +66,7 @@ def test_reports_say_what_the_command_says(folder: Path, capsys: pytest.CaptureF
             assert error == budget["sets"][name]["moves"]["error"]["value"]
 
 
+@pytest.mark.slow
 def test_the_judge_changes_nothing_that_is_learned(folder: Path, tmp_path: Path) -> None:
     """A run that is never judged ends with the same weights, bit for bit, and the same promotions."""
     TrainingLoop.open(tmp_path, tiny(every=0)).run()

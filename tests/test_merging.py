@@ -6,7 +6,7 @@ import pytest
 from alphac4.game import Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import STANDARD
-from alphac4.selfplay.merging import merge_duplicates
+from alphac4.selfplay.merging import merge_duplicates, orient
 from alphac4.selfplay.shards import Samples
 
 
@@ -59,3 +59,14 @@ def test_distinct_positions_stay_as_they_are() -> None:
     merged = merge_duplicates(recorded, STANDARD)
     assert merged.value == pytest.approx(recorded.value)
     assert merged.outcome.tolist() == recorded.outcome.tolist()
+
+
+def test_oriented_samples_of_mirror_images_are_the_same() -> None:
+    """Stones, final stones and policies are turned together, and nothing else changes."""
+    recorded = samples_of(["112", "1", "445"])
+    mirrored = samples_of(["776", "7", "443"])
+    left = orient(replace(recorded, policy=np.eye(7, dtype=np.float16)[[0, 3, 4]]), STANDARD)
+    right = orient(replace(mirrored, policy=np.eye(7, dtype=np.float16)[[6, 3, 2]]), STANDARD)
+    for name in ("own", "occupied", "final_own", "final_occupied", "policy", "value", "returns"):
+        np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
+    assert left.value.tolist() == recorded.value.tolist()

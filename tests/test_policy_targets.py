@@ -16,6 +16,7 @@ def leftmost(samples: Samples) -> npt.NDArray[np.float32]:
     return np.eye(7, dtype=np.float32)[np.argmin(full, axis=1)]
 
 
+@pytest.mark.slow
 def test_a_run_records_what_the_target_makes_of_its_searches(tmp_path: Path) -> None:
     """Every recorded policy is the target's; positions and outcomes are as they were."""
     settings = {

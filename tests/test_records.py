@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,9 @@ import pytest
 from alphac4.arena.match import MatchResult
 from alphac4.arena.record import TournamentError, TournamentRecord, read_settings
 from alphac4.evaluation.proof import CONTINUES, DRAWS, MoveRecord
-from alphac4.game import Position
+from alphac4.game import STANDARD, Position
+from alphac4.solver.book import load_book
+from alphac4.training.config import load_config
 
 SETTINGS = {"players": ["a", "b"], "seed": 1}
 RESULT = MatchResult(wins=1, draws=1, losses=0, pair_scores=(1.5,), games=("1234", "4321"))
@@ -36,7 +39,7 @@ def test_no_changed_character_of_a_tournament_is_believed(tmp_path: Path) -> Non
 
 
 def test_a_tournament_without_checksums_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As earlier versions wrote it; what does not add up in it is told and left out."""
+    """As earlier versions wrote it; what does not add up in it is reported and left out."""
     path = tmp_path / "old.jsonl"
     line = {"players": ["a", "b"], "wins": 1, "draws": 1, "losses": 0, "pair_scores": [1.5], "games": ["12", "21"]}
     lines = [
@@ -61,6 +64,25 @@ def test_a_deeply_nested_tournament_is_refused_in_one_line(tmp_path: Path) -> No
     path.write_text("[" * 200_000)
     with pytest.raises(TournamentError, match=r"deep\.jsonl") as caught:
         read_settings(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        load_config,
+        lambda path: MoveRecord(path, dict(WALK)),
+        lambda path: TournamentRecord(path, SETTINGS),
+        lambda path: load_book(path, STANDARD),
+    ],
+    ids=["settings", "walk", "tournament", "book"],
+)
+def test_every_reader_names_the_file_that_is_nested_too_deeply(read: Callable[[Path], object], tmp_path: Path) -> None:
+    """In one line; a message of Python's own tells nobody what to mend."""
+    path = tmp_path / "deep"
+    path.write_text("[" * 200_000 + "\n")
+    with pytest.raises(ValueError, match=r"/deep\b") as caught:
+        read(path)
     assert "\n" not in str(caught.value)
 
 
@@ -89,7 +111,7 @@ def test_no_changed_character_of_a_walk_is_believed(tmp_path: Path) -> None:
 
 
 def test_a_walk_without_checksums_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As earlier versions wrote it; an impossible move is told and left out."""
+    """As earlier versions wrote it; an impossible move is reported and left out."""
     path = tmp_path / "old"
     path.write_text(f"{json.dumps(WALK)}\n- 4 goes on\n44 9 goes on\n4x4 1 goes on\n4 4 go")
     record = MoveRecord(path, WALK)

@@ -1,15 +1,17 @@
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import safetensors.numpy
 import torch
-from campaigns.tiny_run import outcome, tiny_run
+from campaigns.tiny_run import EXPLORING, outcome, tiny_run
 from test_files import HOLD
 from test_selfplay import some_samples
 
@@ -21,12 +23,13 @@ from alphac4.selfplay.replay import Batch, Replay
 from alphac4.selfplay.shards import load_shard, save_shard
 from alphac4.selfplay.statistics import move_string
 from alphac4.training.config import LearningConfig
+from alphac4.training.costs import SECONDS_BETWEEN_ENTRIES, CostJournal, Costs
 from alphac4.training.host_learner import HostLearner
 from alphac4.training.loop import Stopped, TrainingLoop
 from alphac4.training.monitor import Monitor
 from alphac4.training.reports import IterationReport
-from alphac4.training.run_folder import PREVIOUS_STATE_FILE, STATE_FILE, RunError, RunFolder
-from alphac4.training.run_state import load_state, save_state
+from alphac4.training.run_folder import RunFolder
+from alphac4.training.run_state import PREVIOUS_STATE_FILE, STATE_FILE, RunError, load_state, save_state
 from alphac4.training.schedule import Schedule
 
 
@@ -84,7 +87,7 @@ def test_a_damaged_state_costs_an_iteration_and_not_the_run(run: Path, caplog: p
     assert outcome(run) == expected
 
 
-def test_two_damaged_states_are_told_in_one_line(run: Path) -> None:
+def test_two_damaged_states_are_reported_in_one_line(run: Path) -> None:
     """Both files are named, and nothing is begun anew."""
     for name in (STATE_FILE, PREVIOUS_STATE_FILE):
         flip(run / name)
@@ -161,6 +164,7 @@ def test_a_step_that_is_not_finite_is_skipped() -> None:
     assert "1 of 3 gradient steps were skipped" in report.warnings[0]
 
 
+@pytest.mark.slow
 def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last good ones, with a warning in the report; the next iteration learns again."""
     with TrainingLoop.open(run, tiny_run(iterations=4)) as loop:
@@ -183,6 +187,7 @@ def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: py
     assert all(torch.equal(third[f"average.{name}"], value) for name, value in before.items())
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_in_one_line(run: Path) -> None:
     """With the name of the folder and of who has it; afterwards the run goes on."""
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(run / "lock")], stdout=subprocess.PIPE, text=True)
@@ -199,7 +204,8 @@ def test_a_second_process_is_refused_in_one_line(run: Path) -> None:
     assert len(train(run, iterations=3)) == 3
 
 
-def test_strays_are_told_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.slow
+def test_strays_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Copies with other names end nothing, and nobody's files are removed."""
     shard = next((run / "replay").iterdir())
     strays = [
@@ -218,7 +224,7 @@ def test_strays_are_told_and_left_out(run: Path, caplog: pytest.LogCaptureFixtur
     assert "000003-copy.safetensors" in caplog.text
 
 
-def test_damaged_lines_of_reports_are_told_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_lines_of_reports_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Bytes that are no text, deep nesting, wrong types, and a figure that was changed."""
     path = run / "reports.jsonl"
     first, second = path.read_bytes().splitlines()
@@ -267,6 +273,7 @@ def interrupt(loop: TrainingLoop, blocks: int) -> list[Block]:
     return seen
 
 
+@pytest.mark.slow
 def test_interrupted_attempts_count_in_the_costs(tmp_path: Path) -> None:
     """Evaluations and games of both sessions, seconds as well."""
     first = interrupt(TrainingLoop.open(tmp_path, tiny_run(iterations=1)), 1)
@@ -279,6 +286,55 @@ def test_interrupted_attempts_count_in_the_costs(tmp_path: Path) -> None:
     assert network.provenance["evaluations"] == history[0].evaluations_total
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, EXPLORING], ids=["plain", "exploring"])
+def test_an_interrupted_run_comes_to_the_same_end(
+    settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, also with forks of games, learned proofs, the best move's value and a cache that overflows."""
+    monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
+    train(tmp_path / "straight", iterations=3, **settings)
+    for blocks in (1, 2, 1, 1):  # in the middle of iterations, or at their first block
+        interrupt(TrainingLoop.open(tmp_path / "halting", tiny_run(iterations=3, **settings)), blocks)
+    train(tmp_path / "halting", iterations=3, **settings)
+    assert outcome(tmp_path / "halting") == outcome(tmp_path / "straight")
+
+
+def test_what_is_damaged_in_an_interrupted_iteration_is_recorded_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A shard, the games under way, and the costs: each is told in one line, and the run comes to its end."""
+    interrupt(TrainingLoop.open(tmp_path, tiny_run(iterations=1)), 1)
+    shard = next((tmp_path / "replay").iterdir())
+    damaged = [shard, tmp_path / "under_way" / shard.name, tmp_path / "costs.json"]
+    for path in damaged:
+        flip(path)
+    content = shard.read_bytes()
+    history = train(tmp_path, iterations=1)
+    assert history[0].samples_total >= 50
+    for path in damaged:
+        assert sum(str(path) in line for line in caplog.text.splitlines()) == 1
+    assert shard.read_bytes() == content  # it may be mended one day, and its name is never given again
+    assert len(load_shard(next(path for path in (tmp_path / "replay").iterdir() if path != shard))) > 0
+
+
+def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long an iteration goes on; what was played is written with its games."""
+    now = [100.0]
+    monkeypatch.setattr("alphac4.training.costs.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    journal = CostJournal(tmp_path / "costs.json", Costs(seconds=50.0))
+    for tick in range(200):
+        now[0] += 0.5
+        journal.tick()
+        left = CostJournal(tmp_path / "costs.json", Costs(seconds=50.0)).now()
+        assert journal.now().seconds == 50.0 + 0.5 * (tick + 1)
+        assert 0 <= journal.now().seconds - left.seconds <= SECONDS_BETWEEN_ENTRIES + 0.5
+    journal.add(games=3, evaluations=40)
+    left = CostJournal(tmp_path / "costs.json", Costs()).now()
+    assert left == journal.now()
+
+
+@pytest.mark.slow
 def test_an_interrupted_iteration_goes_on_with_its_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All games under way come to their end and are recorded: dropping them would favour short games."""
     monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", 0.0)
@@ -313,6 +369,7 @@ def test_an_interrupted_iteration_goes_on_with_its_games(tmp_path: Path, monkeyp
     assert not set(before) & set(ended) or max(map(len, set(before) & set(ended))) < 12  # none is played twice
 
 
+@pytest.mark.slow
 def test_a_finished_run_made_longer_keeps_its_final_learning_rate(run: Path) -> None:
     """And the change is in the provenance of the networks made afterwards."""
     history = train(run, iterations=4)
@@ -326,7 +383,8 @@ def test_a_finished_run_made_longer_keeps_its_final_learning_rate(run: Path) -> 
     assert changes == [{"after_iteration": 2, "setting": "iterations", "from": 2, "to": 4}]
 
 
-def test_the_costs_of_the_network_a_run_begins_with_are_told(run: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_costs_of_the_network_a_run_begins_with_are_reported(run: Path, tmp_path: Path) -> None:
     """Added up over a chain of runs, also once the first network's file is gone."""
     start = run / "checkpoints" / "000002.safetensors"
     given = load_checkpoint(start).provenance["evaluations"]
@@ -342,6 +400,7 @@ def test_the_costs_of_the_network_a_run_begins_with_are_told(run: Path, tmp_path
         assert provenance["started_from"]["iteration"] in (1, 2)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
     """Ctrl-C in the middle of an iteration leaves nothing that blocks the next start."""
     stop = threading.Event()
@@ -359,7 +418,7 @@ def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
     assert len(train(tmp_path, iterations=1, samples=400)) == 1
 
 
-def test_curves_on_a_full_disk_are_told_in_one_line(
+def test_curves_on_a_full_disk_are_reported_in_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """TensorBoard writes from a thread of its own, which must print no traceback."""
@@ -370,7 +429,8 @@ def test_curves_on_a_full_disk_are_told_in_one_line(
             raise OSError(28, "No space left on device")
 
         queue._writer.write = full
-        monitor._writer.add_text("settings", "x", 0)
+        with contextlib.suppress(OSError):  # where the thread has failed already, at what it was still writing
+            monitor._writer.add_text("settings", "x", 0)
         queue._worker.join(60)
     assert "No space left" in caplog.text or queue._worker.exception is not None
     assert "Traceback" not in capfd.readouterr().err

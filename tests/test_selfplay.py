@@ -176,7 +176,7 @@ def numbers(samples: Samples) -> list[int]:
     return [round(100 * float(value)) for value in samples.value]
 
 
-def test_shards_come_back_and_damaged_ones_are_told(tmp_path: Path) -> None:
+def test_shards_come_back_and_damaged_ones_are_reported(tmp_path: Path) -> None:
     """A truncated shard is one clear line, and a replay goes on without it."""
     replay = Replay(tmp_path)
     replay.add(some_samples(10), 1, 0, 0)

@@ -32,7 +32,7 @@ from alphac4.training.learner import ownership_loss, policy_loss, value_loss
 from alphac4.training.loop import Stopped, TrainingLoop
 from alphac4.training.monitor import scalars
 from alphac4.training.reports import IterationReport
-from alphac4.training.run_folder import RunError
+from alphac4.training.run_state import RunError
 from alphac4.training.schedule import Schedule
 
 TINY = {
@@ -133,7 +133,7 @@ def test_a_restored_learner_goes_on_as_if_nothing_had_happened() -> None:
 
 
 def test_settings_are_read_back_and_unknown_ones_named() -> None:
-    """Every preset survives JSON; a typing error is told with its place."""
+    """Every preset survives JSON; a typing error is reported with its place."""
     for preset in PRESETS.values():
         assert from_dict(json.loads(json.dumps(to_dict(preset)))) == preset
     with pytest.raises(ValueError, match=r"learning\.batch_sise"):
@@ -146,7 +146,7 @@ def test_settings_are_read_back_and_unknown_ones_named() -> None:
         from_dict({"selfplay": {"full_share": 1.5}})
 
 
-def test_a_settings_file_that_cannot_be_used_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_settings_file_that_cannot_be_used_is_reported_in_one_line(tmp_path: Path) -> None:
     """Missing, or not JSON."""
     with pytest.raises(ValueError, match="cannot be read"):
         load_config(tmp_path / "none.json")
@@ -161,11 +161,12 @@ def weights(folder: Path, iteration: int) -> dict[str, torch.Tensor]:
 
 
 EXPLORING = {
-    "selfplay": {**TINY["selfplay"], "fork_share": 0.5, "learn_proofs": True},  # type: ignore[dict-item]
+    "selfplay": {**TINY["selfplay"], "fork_share": 0.5, "learn_proofs": True, "root_value": "best"},  # type: ignore[dict-item]
     "learning": {**TINY["learning"], "merge_duplicates": True},  # type: ignore[dict-item]
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, EXPLORING], ids=["plain", "forks, proofs and merging"])
 def test_two_iterations_and_two_more_equal_four(tmp_path: Path, settings: dict[str, object]) -> None:
     """A run stopped after its second iteration and taken up again ends with the same weights, bit for bit."""
@@ -191,6 +192,7 @@ def test_two_iterations_and_two_more_equal_four(tmp_path: Path, settings: dict[s
     assert all(torch.equal(straight[name], resumed[name]) for name in straight)
 
 
+@pytest.mark.slow
 def test_a_run_reports_what_it_did(tmp_path: Path) -> None:
     """Reports add up, the gate plays varied games, checkpoints say where they come from, curves show the reports."""
     loop = TrainingLoop.open(tmp_path, tiny(iterations=2))
@@ -218,6 +220,7 @@ def test_a_run_reports_what_it_did(tmp_path: Path) -> None:
     assert any(tag.startswith("sample games/") for tag in images)
 
 
+@pytest.mark.slow
 def test_other_settings_in_the_same_folder_are_refused(tmp_path: Path) -> None:
     """By name; more iterations are fine."""
     TrainingLoop.open(tmp_path, tiny(iterations=1)).run()
@@ -226,6 +229,7 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path: Path) -> None:
     assert len(TrainingLoop.open(tmp_path, tiny(iterations=2)).run()) == 2
 
 
+@pytest.mark.slow
 def test_a_run_begins_with_a_given_network_and_lets_it_grow(tmp_path: Path) -> None:
     """Its first network is the given one; one that does not fit is refused before anything is written."""
     TrainingLoop.open(tmp_path / "small", tiny(iterations=1)).run()
@@ -246,6 +250,7 @@ def test_a_run_begins_with_a_given_network_and_lets_it_grow(tmp_path: Path) -> N
     assert not (tmp_path / "wider").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_run_and_leaves_it_intact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -330,7 +335,7 @@ def test_ctrl_c_stops_at_once_and_the_run_goes_on(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, timeout=120, check=False).returncode == 0
 
 
-def test_an_unwritable_folder_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_folder_is_reported_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Here a file lies where the folder should be."""
     (tmp_path / "file").write_text("")
     assert main(["train", "--preset", "quick", "--run", str(tmp_path / "file" / "run")]) == 2
@@ -415,6 +420,7 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
     assert (resumed.state.backend, resumed.state.evaluating_backend) == (INT8, "torch-bf16")
 
 
+@pytest.mark.slow
 def test_an_older_run_goes_on_with_the_search_that_it_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that recorded no search of the gate, and one that recorded today's, keep theirs if the default changes."""
     TrainingLoop.open(tmp_path / "new", tiny(iterations=1)).run()
@@ -443,6 +449,7 @@ def test_an_older_run_goes_on_with_the_search_that_it_used(tmp_path: Path, monke
     assert resumed.config.gate.puct == used
 
 
+@pytest.mark.slow
 def test_the_gates_search_is_the_configured_one(tmp_path: Path) -> None:
     """Another one plays other games, from the same openings."""
     games = []

@@ -18,7 +18,7 @@ from alphac4.compute import choose
 from alphac4.files import append_line
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.outputs import check_folder
+from alphac4.outputs import own_folder
 from alphac4.ranges import MOST, MOST_SEED, check_ranges
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
@@ -38,7 +38,7 @@ class SelfPlayOptions:
     samples: int = 20_000
     """Positions to record."""
     seed: int = 0
-    """Fixes the games on one machine."""
+    """Seed; it fixes the games on one machine."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the network runs."""
     backend: str = "auto"
@@ -58,7 +58,11 @@ def main(arguments: Sequence[str]) -> int:
 def run(options: SelfPlayOptions) -> int:
     """Play, record, print the figures."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    check_folder(options.output)
+    with own_folder(options.output):
+        return _play(options)
+
+
+def _play(options: SelfPlayOptions) -> int:
     if options.checkpoint is not None:
         checkpoint = load_checkpoint(options.checkpoint)
         network, geometry = checkpoint.network, checkpoint.geometry

@@ -30,9 +30,12 @@ class TrainOptions:
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings if no others are named."""
     preset: Literal["quick", "standard", "strong"] = "standard"
-    """quick: about 10 minutes on two cores; standard: about 2 hours; strong: for a large machine."""
+    """quick: about 10 minutes on two cores; standard: about an hour; strong: for a large machine."""
     settings: Path | None = None
     """A JSON file of settings over the preset, such as another run's config.json or a part of it."""
+    cluster: str | None = None
+    """Let self-play run on the cores of a Ray cluster: HOST:PORT of its head, or auto for the one that this machine or
+    job belongs to (docs/cluster.md). A run may change from one machine to a cluster and back."""
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(default_factory=TrainConfig)
     """The run's settings."""
 
@@ -66,7 +69,7 @@ def run(options: TrainOptions) -> int:
 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        trained = train(options.run, options.config, stop)
+        trained = train(options.run, options.config, stop, cluster=options.cluster)
     except Stopped:
         print(f"\nStopped. Everything recorded is in {options.run}; the same command goes on from there.")
         return 130

@@ -63,9 +63,9 @@ class SelfPlayConfig:
     """Where forks leave: at any ply alike, or the more likely the further the search's value was from the outcome of
     the game, where there is something to learn (regret-guided search control, arXiv 2602.20809)."""
     fork_plies: int = 24
-    """Forks leave within so many plies of the start: later errors, search finds by itself."""
+    """Forks leave within this many plies of the start; search finds later errors by itself."""
     temperature: float = 1.0
-    """Exponent's inverse on visits for choosing the move at the start (AlphaZero: 1.0)."""
+    """Temperature T at the start: a move is drawn in proportion to its visits to the power of 1/T (AlphaZero: 1.0)."""
     temperature_end: float = 0.25
     """The same late in the game (AlphaZero: 0)."""
     temperature_halflife: float = 10.0

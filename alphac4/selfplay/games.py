@@ -235,7 +235,7 @@ def advance(
     logits: npt.NDArray[np.float32],
     wdl: npt.NDArray[np.float32],
     planes: npt.NDArray[np.float32],
-    cache: EvaluationCache,
+    cache: EvaluationCache | None,
 ) -> None:
     """Take in the evaluation of every slot's leaf ([T, A] and [T, 3]) and walk on to its next one ([T, 2, R, C]).
 
@@ -243,7 +243,8 @@ def advance(
     """
     for t in range(trees.size.shape[0]):
         if trees.leaf[t] != NO_NODE:
-            remember(cache, canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t]), logits[t], wdl[t])
+            if cache is not None:
+                remember(cache, canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t]), logits[t], wdl[t])
             expand(geometry, trees, t, logits[t], wdl[t], puct.prior_temperature)
         left = SIMULATIONS_A_STEP
         while True:
@@ -254,8 +255,8 @@ def advance(
                 finished.rows[0] += 1
                 hand_over(games, finished, t, finished.rows[0] - 1)
                 continue
-            if trees.leaf[t] == NO_NODE:
-                break  # no evaluation was needed for so long that the other slots come first
+            if cache is None or trees.leaf[t] == NO_NODE:
+                break  # for the network; or no evaluation was needed for so long that the other slots come first
             row = find(cache, canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t]))
             if row < 0:
                 break

@@ -1,11 +1,26 @@
-"""Positions that were recorded more than once, merged into one sample each."""
+"""Mirror images and repeated positions as one."""
+
+import dataclasses
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
-from alphac4.game.symmetry import canonical_orientation, mirror_where
+from alphac4.game.symmetry import canonical_orientation, mirror_where, oriented
 from alphac4.selfplay.shards import Samples
+
+
+def orient(samples: Samples, geometry: Geometry) -> Samples:
+    """The same samples, each in its canonical orientation."""
+    own, occupied, mirrored = oriented(geometry, samples.own, samples.occupied)
+    return dataclasses.replace(
+        samples,
+        own=own,
+        occupied=occupied,
+        final_own=mirror_where(geometry, samples.final_own, mirrored),
+        final_occupied=mirror_where(geometry, samples.final_occupied, mirrored),
+        policy=np.where(mirrored[:, None], samples.policy[:, ::-1], samples.policy),
+    )
 
 
 def merge_duplicates(samples: Samples, geometry: Geometry) -> Samples:

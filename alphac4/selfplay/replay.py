@@ -62,7 +62,7 @@ class Replay:
     def load(self, iteration: int) -> None:
         """Read all shards of the folder; those after ``iteration`` wait for `begin`.
 
-        A damaged one, and a file that is no shard, are told in one line and left out.
+        A damaged one, and a file that is no shard, are reported in one line and left out.
         """
         self._shards, self._later = [], []
         for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
@@ -150,9 +150,16 @@ class Batch(NamedTuple):
 
 
 def batches(
-    samples: Samples, geometry: Geometry, size: int, count: int, return_share: float, rng: np.random.Generator
+    samples: Samples,
+    geometry: Geometry,
+    size: int,
+    count: int,
+    return_share: float,
+    rng: np.random.Generator,
+    *,
+    flip_half: bool = True,
 ) -> Iterator[Batch]:
-    """``count`` batches: shuffled passes over the samples, half of the positions mirrored left to right."""
+    """``count`` batches: shuffled passes over the samples, half of the positions mirrored left to right if wanted."""
     order = np.empty(0, np.int64)
     for _ in range(count):
         while len(order) < size:
@@ -161,7 +168,7 @@ def batches(
         planes = make_planes(geometry, chosen.own, chosen.occupied)
         final = make_planes(geometry, chosen.final_own, chosen.final_occupied)
         policy = chosen.policy.astype(np.float32)
-        flip = rng.random(size) < 0.5
+        flip = rng.random(size) < (0.5 if flip_half else 0.0)
         planes[flip] = planes[flip][..., ::-1]
         final[flip] = final[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]

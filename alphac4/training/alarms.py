@@ -1,4 +1,4 @@
-"""Signs that a run goes on without getting better, told while there is time to stop it."""
+"""Signs that a run no longer improves, reported while there is time to stop it."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ def find_stalls(
 ) -> list[str]:
     """What says that learning stalls, in words; empty when all is well.
 
-    Each sign is told in the iteration in which it appears, and not again.
+    Each sign is reported once, in the iteration in which it appears.
     """
     latest = [*(_Figures(past.selfplay, past.learning, past.evaluation) for past in history)]
     latest.append(_Figures(selfplay, learning, evaluation))

@@ -9,30 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from alphac4.arena.ratings import GateRule
-from alphac4.game.rules import Geometry, make_geometry
+from alphac4.game.board import BoardConfig
 from alphac4.json_files import parse_json, read_value
 from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
 from alphac4.ranges import MOST, MOST_SEED, check_finite, check_ranges
 from alphac4.selfplay.config import SelfPlayConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoardConfig:
-    """The board; the network's rows and columns follow it."""
-
-    rows: int = 6
-    """Rows."""
-    columns: int = 7
-    """Columns."""
-    run_length: int = 4
-    """Stones in a row that win."""
-    diagonals: bool = True
-    """Whether diagonal rows win."""
-
-    def geometry(self) -> Geometry:
-        """The compiled geometry."""
-        return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +36,14 @@ class LearningConfig:
     value_weight: float = 1.0
     """Weight of the value loss (AlphaZero: 1)."""
     ownership_weight: float = 0.5
-    """Weight of the loss of foreseeing whose stone ends up in each empty cell, a target that tells more of a game
+    """Weight of the loss for predicting whose stone ends up in each empty cell, a target that tells more of a game
     than its outcome (KataGo's ownership); 0 learns without."""
     return_share: float = 1.0
     """Share of what followed in the game in the value target (see `trace_decay`), the rest being the search's own
     root value (AlphaZero: 1)."""
+    canonical: bool = False
+    """Learn every position in its canonical orientation (of itself and its mirror image) alone, the one in which
+    searches evaluate it; otherwise half of the positions of a batch are mirrored."""
     merge_duplicates: bool = False
     """Learn each distinct position of the window, mirror images being one, as one sample with the means of its targets
     (AlphaZero: every record counts)."""

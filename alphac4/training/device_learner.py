@@ -31,7 +31,7 @@ class DeviceLearner(Learner):
     ) -> None:
         super().__init__(network, config, device, seed)
         self._geometry = geometry
-        self._window = DeviceWindow(geometry, device, config.return_share)
+        self._window = DeviceWindow(geometry, device, config.return_share, canonical=config.canonical)
         self._rate = torch.zeros((), device=device)
         self._follow = torch.zeros((), device=device)  # how far the averaged weights follow
         self.optimizer = torch.optim.AdamW(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from alphac4.game.rules import Geometry
+from alphac4.selfplay.merging import orient
 from alphac4.selfplay.replay import value_targets
 from alphac4.selfplay.shards import Samples
 from alphac4.training.learner import TensorBatch
@@ -16,10 +17,13 @@ from alphac4.training.learner import TensorBatch
 class DeviceWindow:
     """Keeps the window's shards on the device between iterations; only new ones travel."""
 
-    def __init__(self, geometry: Geometry, device: torch.device, return_share: float) -> None:
+    def __init__(
+        self, geometry: Geometry, device: torch.device, return_share: float, *, canonical: bool = False
+    ) -> None:
         self._geometry = geometry
         self._device = device
         self._return_share = return_share
+        self._canonical = canonical  # positions as they are evaluated, instead of half of each batch mirrored
         self._shards: dict[Path, dict[str, Tensor]] = {}
         rows, height = geometry.rows, geometry.rows + 1
         bits = [[column * height + row for column in range(geometry.columns)] for row in range(rows)]
@@ -28,18 +32,19 @@ class DeviceWindow:
     def batches(
         self, shards: Sequence[tuple[Path, Samples]], size: int, batch: int, count: int, seed: int
     ) -> Iterator[TensorBatch]:
-        """``count`` batches from the latest ``size`` samples: shuffled passes, half of the positions mirrored."""
+        """``count`` batches from the latest ``size`` samples: shuffled passes over positions in either orientation."""
         fields = self._window(shards, size)
         length = len(fields["own"])
         generator = torch.Generator(self._device)
         generator.manual_seed(seed)
+        share = 0.0 if self._canonical else 0.5
         order = torch.empty(0, dtype=torch.int64, device=self._device)
         for _ in range(count):
             while len(order) < batch:
                 passed = torch.randperm(length, generator=generator, device=self._device)
                 order = torch.cat([order, passed])
             chosen, order = order[:batch], order[batch:]
-            flip = torch.rand(batch, generator=generator, device=self._device) < 0.5
+            flip = torch.rand(batch, generator=generator, device=self._device) < share
             yield self.make_batch({name: tensor[chosen] for name, tensor in fields.items()}, flip)
 
     def make_batch(self, fields: dict[str, Tensor], flip: Tensor) -> TensorBatch:
@@ -59,6 +64,8 @@ class DeviceWindow:
 
     def fields(self, samples: Samples) -> dict[str, Tensor]:
         """What batches need of some samples, on the device."""
+        if self._canonical:
+            samples = orient(samples, self._geometry)
         arrays = {
             "own": samples.own.view(np.int64),
             "occupied": samples.occupied.view(np.int64),

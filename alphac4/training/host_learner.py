@@ -11,7 +11,7 @@ import torch
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.merging import merge_duplicates
+from alphac4.selfplay.merging import merge_duplicates, orient
 from alphac4.selfplay.replay import Batch, Replay, batches
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import Learner, LearningPlan, TensorBatch
@@ -51,9 +51,20 @@ class HostLearner(Learner):
     def learn(self, replay: Replay, plan: LearningPlan) -> LearningReport:
         """See `Learner`."""
         samples = window = replay.window(plan.window)
-        if self.config.merge_duplicates:
+        config = self.config
+        if config.merge_duplicates:
             samples = merge_duplicates(window, self._geometry)
-        made = batches(samples, self._geometry, self.config.batch_size, plan.steps, self.config.return_share, plan.rng)
+        elif config.canonical:
+            samples = orient(window, self._geometry)
+        made = batches(
+            samples,
+            self._geometry,
+            config.batch_size,
+            plan.steps,
+            config.return_share,
+            plan.rng,
+            flip_half=not config.canonical,
+        )
         return self.learn_from(made, plan.schedule, len(window), plan.on_step)
 
     def learn_from(

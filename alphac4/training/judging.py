@@ -14,7 +14,8 @@ from alphac4.evaluation.accuracy import judge_moves, judge_values
 from alphac4.evaluation.answers import ask_network
 from alphac4.evaluation.positions import PositionSet, packaged_positions
 from alphac4.game.rules import STANDARD, Geometry
-from alphac4.mcts.search import Evaluate, TreeSearch
+from alphac4.mcts.network_search import Evaluate
+from alphac4.mcts.search import TreeSearch
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.training.config import EvaluationConfig
 from alphac4.training.reports import EvaluationReport, ExactPlayFigures

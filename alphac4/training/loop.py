@@ -11,10 +11,8 @@ from typing import Self
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.game.rules import Geometry
-from alphac4.machine import resident_memory_mb
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.targets import PolicyTarget
-from alphac4.training.alarms import find_stalls
 from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.judging import Judge
 from alphac4.training.learner import Learner
@@ -22,21 +20,13 @@ from alphac4.training.learners import make_learner
 from alphac4.training.learning import learn_iteration, steps_of_iteration
 from alphac4.training.matches import Contender, Matches
 from alphac4.training.monitor import Monitor
-from alphac4.training.progress import elo_over_run, find_warnings
 from alphac4.training.provenance import Start, describe_network, load_start
 from alphac4.training.randomness import RunRandom
 from alphac4.training.recording import record_games, restore_games
-from alphac4.training.reports import (
-    EvaluationReport,
-    IterationReport,
-    LearningReport,
-    MatchReport,
-    SelfPlayReport,
-    summarise,
-    time_shares,
-)
-from alphac4.training.run_folder import RunFolder, has_state
-from alphac4.training.run_state import RunState
+from alphac4.training.reporting import describe_iteration
+from alphac4.training.reports import IterationReport, LearningReport, MatchReport, SelfPlayReport, summarise
+from alphac4.training.run_folder import RunFolder
+from alphac4.training.run_state import RunState, has_state
 from alphac4.training.schedule import Schedule
 from alphac4.training.sides import Side
 from alphac4.training.stopwatch import Stopwatch
@@ -81,18 +71,20 @@ class TrainingLoop:
         config: TrainConfig,
         stop: threading.Event | None = None,
         policy_target: PolicyTarget | None = None,
+        cluster: str | None = None,
     ) -> Self:
-        """Begin a run in a folder, or take up the one that is there.
+        """Begin a run in a folder, or take up the one that is there; with self-play on a ``cluster``, if it is named.
 
         Raises:
             RunError: if the folder holds a run with other settings, or none that can be read.
             ValueError: for a network to start from that does not fit.
+            RuntimeError: for a cluster that cannot be used.
             OSError: if the folder cannot be written.
         """
         start = None if has_state(path) else load_start(config)
         folder = RunFolder(path, config)
         try:
-            return cls._open(folder, config, start, stop or threading.Event(), policy_target)
+            return cls._open(folder, config, start, stop or threading.Event(), policy_target, cluster)
         except BaseException:
             folder.close()
             raise
@@ -105,11 +97,15 @@ class TrainingLoop:
         start: Start | None,
         stop: threading.Event,
         policy_target: PolicyTarget | None,
+        cluster: str | None,
     ) -> Self:
         """Make everything that plays and learns, as the folder left it."""
         state, geometry, random = folder.load_state(), config.board.geometry(), RunRandom(seed=config.seed)
         compute = choose_for_run(
-            config.device, config.backend, Backends(evaluators=state.evaluating_backend, actors=state.backend)
+            config.device,
+            config.backend,
+            Backends(evaluators=state.evaluating_backend, actors=state.backend),
+            cluster,
         )
         learner = make_learner(config, compute.learning)
         if start is not None:
@@ -158,6 +154,7 @@ class TrainingLoop:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.actors.close()
         self.folder.close()
 
     def run(self) -> list[IterationReport]:
@@ -208,7 +205,7 @@ class TrainingLoop:
         with watch.phase("evaluation"):
             verdict = self.judge.judge(self.best, iteration)
         self._count(iteration)
-        report = self._report(selfplay, learning, gate, matches, verdict, history, watch)
+        report = describe_iteration(self.state, selfplay, learning, gate, matches, verdict, history, watch)
         self._commit(report)
         return report
 
@@ -256,40 +253,6 @@ class TrainingLoop:
         self.state.iteration = iteration
         self.state.seconds, self.state.games, self.state.evaluations = costs.seconds, costs.games, costs.evaluations
         self.state.samples = self.folder.replay.total
-
-    def _report(
-        self,
-        selfplay: SelfPlayReport,
-        learning: LearningReport,
-        gate: MatchReport,
-        matches: list[MatchReport],
-        verdict: EvaluationReport | None,
-        history: Sequence[IterationReport],
-        watch: Stopwatch,
-    ) -> IterationReport:
-        rating = elo_over_run([*(r.gate for r in history if r.gate), gate], self.state.best_iteration)
-        return IterationReport(
-            iteration=self.state.iteration,
-            seconds_total=self.state.seconds,
-            games_total=self.state.games,
-            samples_total=self.state.samples,
-            evaluations_total=self.state.evaluations,
-            selfplay=selfplay,
-            learning=learning,
-            gate=gate,
-            matches=matches,
-            elo=rating.elo,
-            elo_error=rating.error,
-            best_iteration=self.state.best_iteration,
-            memory_mb=resident_memory_mb(),
-            time_shares=time_shares(selfplay, learning, gate, watch.phases, watch.seconds),
-            warnings=[
-                *learning.warnings,
-                *find_warnings(selfplay, gate, history, verdict),
-                *find_stalls(selfplay, learning, verdict, history),
-            ],
-            evaluation=verdict,
-        )
 
     def _commit(self, report: IterationReport) -> None:
         """Make the iteration count."""

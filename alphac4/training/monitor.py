@@ -95,7 +95,7 @@ class Monitor:
         self._broken = True
 
     def record(self, report: IterationReport) -> None:
-        """Show one iteration. A full disk is told once; training goes on without curves."""
+        """Show one iteration. A full disk is reported once; training goes on without curves."""
         self._history.append(report)
         if self._broken:
             return
@@ -168,6 +168,9 @@ def scalars(report: IterationReport) -> dict[str, float]:
         "total/minutes": report.seconds_total / 60,
     }
     values |= {f"time/{name}": share for name, share in report.time_shares.items()}
+    if selfplay.cluster is not None:
+        names = ("nodes", "actors", "lost", "waiting", "staleness", "most_stale")
+        values |= {f"cluster/{name}": getattr(selfplay.cluster, name) for name in names}
     if report.gate is not None:
         values |= {"gate/score": report.gate.score, "gate/promoted": float(bool(report.gate.accepted))}
     if report.evaluation is not None:

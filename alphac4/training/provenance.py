@@ -66,12 +66,12 @@ def describe_network(run: str, iteration: int, costs: Costs, state: RunState, co
 
 
 def total_costs(provenance: Mapping[str, Any]) -> Costs:
-    """What a network has cost, that of the network its run began with included; what is not told counts nothing."""
-    told = provenance.get("with_start", provenance)
-    if not isinstance(told, Mapping):
+    """What a network has cost, with the network that its run began with; what is not recorded counts as nothing."""
+    recorded = provenance.get("with_start", provenance)
+    if not isinstance(recorded, Mapping):
         return Costs()
     try:
-        return read_record(Costs, {key: told[key] for key in asdict(Costs()) if key in told})
+        return read_record(Costs, {key: recorded[key] for key in asdict(Costs()) if key in recorded})
     except ValueError:
         return Costs()
 

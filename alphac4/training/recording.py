@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -11,7 +12,6 @@ from tqdm import tqdm
 
 from alphac4.compute import Actors, Seeds
 from alphac4.game.rules import Geometry
-from alphac4.selfplay.actor import even_shares
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.statistics import SelfPlayStatistics
 from alphac4.selfplay.targets import PolicyTarget, retarget
@@ -51,10 +51,8 @@ def record_games(
     for index, found in recorded.items():
         if found.next_number and index < len(actors):
             _resume(actors, folder, iteration, index, found.next_number, resumed)
-    elsewhere = sum(found.samples for index, found in recorded.items() if index >= len(actors))  # on another machine
-    shares = even_shares(max(0, samples - elsewhere), len(actors))
-    wanted = [max(0, share - recorded[index].samples) for index, share in enumerate(shares)]
-    numbers = [recorded[index].next_number for index in range(len(actors))]
+    wanted = actors.remaining(samples, {index: found.samples for index, found in recorded.items()})
+    numbers = defaultdict(int, {index: found.next_number for index, found in recorded.items()})
     statistics = SelfPlayStatistics(geometry)
     with tqdm(
         total=samples,
@@ -75,7 +73,7 @@ def record_games(
             bar.set_postfix_str(f"{statistics.evaluations_per_second():,.0f} evaluations/s")
 
         actors.play(wanted, stop, on_block)
-    return selfplay_report(statistics, len(actors), actors.backend)
+    return selfplay_report(statistics, len(actors), actors.backend, actors.cluster_report())
 
 
 def _resume(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from alphac4.arena.match import MatchResult
+from alphac4.compute import ClusterReport
 from alphac4.files import read_lines
 from alphac4.json_files import read_record, read_signed_line, sign_line
 from alphac4.selfplay.statistics import GameRecord, SelfPlayStatistics
@@ -23,7 +24,7 @@ class SelfPlayReport:
     samples: int  # recorded positions
     simulations: int
     evaluations: int  # positions given to the network
-    seconds: float  # wall time
+    seconds: float  # wall time in which it was played; on a cluster that goes on during the rest of the iteration
     network_share: float  # share of the actors' time inside the evaluator
     tree_share: float  # share in compiled search and game code
     mean_plies: float
@@ -38,6 +39,7 @@ class SelfPlayReport:
     evaluator: str  # backend in use
     sample_games: list[GameRecord]
     cached_evaluations: int = 0  # evaluations that a cache knew already and the network was not asked for
+    cluster: ClusterReport | None = None  # where the actors were on one
 
     @property
     def cache_hits(self) -> float:
@@ -177,9 +179,11 @@ def read_reports(path: Path) -> list[IterationReport]:
     return found
 
 
-def selfplay_report(statistics: SelfPlayStatistics, actors: int, evaluator: str) -> SelfPlayReport:
+def selfplay_report(
+    statistics: SelfPlayStatistics, actors: int, evaluator: str, cluster: ClusterReport | None = None
+) -> SelfPlayReport:
     """The figures of self-play that has just ended."""
-    seconds = time.perf_counter() - statistics.started
+    seconds = time.perf_counter() - statistics.started if cluster is None else cluster.seconds
     games, samples = max(statistics.games, 1), max(statistics.samples, 1)
     return SelfPlayReport(
         games=statistics.games,
@@ -201,6 +205,7 @@ def selfplay_report(statistics: SelfPlayStatistics, actors: int, evaluator: str)
         evaluator=evaluator,
         sample_games=statistics.examples,
         cached_evaluations=statistics.work.cached,
+        cluster=cluster,
     )
 
 
@@ -250,10 +255,16 @@ def match_report(
 def time_shares(
     selfplay: SelfPlayReport, learning: LearningReport, gate: MatchReport, others: Mapping[str, float], seconds: float
 ) -> dict[str, float]:
-    """Shares of an iteration's wall time, self-play split into network and tree."""
+    """Shares of an iteration's wall time, self-play split into network and tree, unless it runs elsewhere."""
+    if selfplay.cluster is None:
+        played = {
+            "self-play: network": selfplay.seconds * selfplay.network_share,
+            "self-play: tree": selfplay.seconds * selfplay.tree_share,
+        }
+    else:
+        played = {"self-play: waiting for the cluster": selfplay.cluster.seconds_waited}
     spent = {
-        "self-play: network": selfplay.seconds * selfplay.network_share,
-        "self-play: tree": selfplay.seconds * selfplay.tree_share,
+        **played,
         "learning": learning.seconds,
         "gate": gate.seconds,
         **others,

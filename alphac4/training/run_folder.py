@@ -31,7 +31,6 @@ import numpy.typing as npt
 from alphac4.array_files import ArrayFileError, load_arrays, save_arrays
 from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from alphac4.files import append_line, link_atomically, remove_leftovers, write_atomically
-from alphac4.json_files import parse_json, read_value
 from alphac4.locks import FileLock, LockedError
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
@@ -39,70 +38,22 @@ from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.shards import ShardName, parse_shard_name
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 from alphac4.training.costs import CostJournal, Costs
-from alphac4.training.earlier_runs import completed
 from alphac4.training.reports import IterationReport, read_reports
-from alphac4.training.run_state import RunState, load_state, save_state
+from alphac4.training.run_settings import changes_of, check_changes, stored_settings
+from alphac4.training.run_state import (
+    PREVIOUS_STATE_FILE,
+    STATE_FILE,
+    RunError,
+    RunState,
+    load_state,
+    save_state,
+)
 
 logger = logging.getLogger(__name__)
 
-STATE_FILE = "state.safetensors"
-PREVIOUS_STATE_FILE = "state.previous.safetensors"
 UNDER_WAY_FORMAT = "alphac4-games-under-way-1"
 
-# Settings, or groups of them, that may differ when a run goes on: they do not change what its files mean.
-CHANGEABLE = (
-    "iterations",
-    "device",
-    "backend",
-    "keep_checkpoints",
-    "gate",
-    "evaluation",
-    "selfplay.device_games",
-    "selfplay.device_streams",
-)
-CHANGEABLE_BEFORE_FIRST_COMMIT = ("start_from",)
-
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
-
-
-class RunError(ValueError):
-    """A run's folder that cannot be used, and why, in one line."""
-
-
-def has_state(path: Path) -> bool:
-    """Whether a folder holds a run with at least one whole iteration."""
-    return (path / STATE_FILE).exists() or (path / PREVIOUS_STATE_FILE).exists()
-
-
-def stored_settings(path: Path) -> dict[str, Any] | None:
-    """The settings of the run in a folder, None if there is no run; those in its state if ``config.json`` is damaged.
-
-    Raises:
-        RunError: if they can be read nowhere.
-    """
-    config_path = path / "config.json"
-    reason = ""
-    try:
-        settings = read_value(dict[str, Any], parse_json(config_path.read_bytes()), "the configuration")
-        return to_dict(from_dict(completed(settings)))
-    except FileNotFoundError:
-        if not has_state(path):
-            return None
-        reason = "there is no such file"
-    except (OSError, ValueError) as error:
-        reason = str(error)
-    for name in (STATE_FILE, PREVIOUS_STATE_FILE):
-        try:
-            settings = load_state(path / name).config
-            if settings:
-                logger.warning("%s: %s; the settings are taken from %s", config_path, reason, name)
-                return to_dict(from_dict(completed(settings)))
-        except ValueError:
-            continue
-    if not has_state(path):
-        logger.warning("%s: %s; no iteration is whole, so it is written anew", config_path, reason)
-        return None
-    raise RunError(f"{config_path}: cannot be read: {reason}")
 
 
 class RunFolder:
@@ -126,7 +77,7 @@ class RunFolder:
         try:
             before = stored_settings(path)
             if before is not None:
-                self._check_changes(before)
+                check_changes(path, before, config)
             self._settings_before = before
             self._state_is_good = False  # whether STATE_FILE has been verified, or was written by this process
             self._committed_best = 0  # the best network in the state on disk
@@ -142,16 +93,6 @@ class RunFolder:
     def close(self) -> None:
         """Let other processes have the folder."""
         self._lock.release()
-
-    def _check_changes(self, before: Mapping[str, Any]) -> None:
-        allowed = CHANGEABLE if has_state(self.path) else (*CHANGEABLE, *CHANGEABLE_BEFORE_FIRST_COMMIT)
-        changed = [
-            name
-            for name, old, new in _leaves(before, to_dict(self.config))
-            if old != new and not any(name == known or name.startswith(f"{known}.") for known in allowed)
-        ]
-        if changed:
-            raise RunError(f"{self.path} holds a run with other settings ({', '.join(changed)}): choose another folder")
 
     def checkpoint_path(self, iteration: int) -> Path:
         """Where an iteration's network lies."""
@@ -172,7 +113,7 @@ class RunFolder:
         """
         state = self._read_state()
         if state.iteration:
-            self._note_changes(state)
+            state.changes += changes_of(self.settings_of(state), self.config, state.iteration)
             self._repair_reports(state)
             self._repair_best(state)
         if self._state_is_good:
@@ -204,12 +145,6 @@ class RunFolder:
             raise RunError("; ".join(reasons))
         return RunState()
 
-    def _note_changes(self, state: RunState) -> None:
-        """Remember which settings have changed since the last whole iteration."""
-        for name, old, new in _leaves(to_dict(self.settings_of(state)), to_dict(self.config)):
-            if old != new:
-                state.changes.append({"after_iteration": state.iteration, "setting": name, "from": old, "to": new})
-
     def settings_of(self, state: RunState) -> TrainConfig:
         """The settings with which a state was written; earlier versions kept them in ``config.json`` alone."""
         return from_dict(state.config or self._settings_before or to_dict(self.config))
@@ -240,7 +175,7 @@ class RunFolder:
             (self.path / "under_way" / str(dataclasses.replace(name, number=number - 1))).unlink(missing_ok=True)
 
     def games_under_way(self, iteration: int, actor: int, number: int) -> dict[str, npt.NDArray[Any]] | None:
-        """An actor's games when it had recorded a shard; None if they are not there or damaged, which is told."""
+        """An actor's games when it had recorded a shard; None if they are missing, or damaged (with a warning)."""
         path = self.path / "under_way" / str(ShardName(iteration=iteration, actor=actor, number=number))
         if not path.exists():
             return None
@@ -335,12 +270,3 @@ class RunFolder:
             name = parse_shard_name(path)
             if name is not None and name.iteration < state.iteration:
                 path.unlink(missing_ok=True)
-
-
-def _leaves(old: Any, new: Any, prefix: str = "") -> list[tuple[str, Any, Any]]:
-    """``(dotted name, old value, new value)`` of every setting."""
-    if isinstance(new, Mapping) and isinstance(old, Mapping):
-        return [leaf for key in new for leaf in _leaves(old.get(key), new[key], f"{prefix}.{key}".lstrip("."))]
-    if isinstance(old, list | tuple) and isinstance(new, list | tuple):
-        return [(prefix, list(old), list(new))]
-    return [(prefix, old, new)]

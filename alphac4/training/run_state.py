@@ -16,9 +16,20 @@ from alphac4.files import write_atomically
 from alphac4.json_files import read_value
 from alphac4.training.schedule import Schedule
 
+STATE_FILE = "state.safetensors"
+PREVIOUS_STATE_FILE = "state.previous.safetensors"
 STATE_FORMAT = "alphac4-run-state"
 STATE_VERSION = 1
 _EARLIER_NAMES = {"games.deep": "games.full_searches"}  # of the actors' arrays
+
+
+class RunError(ValueError):
+    """A run's folder that cannot be used, and why, in one line."""
+
+
+def has_state(path: Path) -> bool:
+    """Whether a folder holds a run with at least one whole iteration."""
+    return (path / STATE_FILE).exists() or (path / PREVIOUS_STATE_FILE).exists()
 
 
 @dataclass(kw_only=True)

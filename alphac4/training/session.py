@@ -11,12 +11,12 @@ from alphac4.training.config import PRESETS, TrainConfig, from_dict, load_config
 from alphac4.training.earlier_runs import keeping_searches
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.reports import IterationReport, MatchReport
-from alphac4.training.run_folder import stored_settings
+from alphac4.training.run_settings import stored_settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """What a run has come to."""
+    """A finished run, and what it has cost."""
 
     folder: Path
     best: Path  # the best network
@@ -73,16 +73,19 @@ def train(
     config: TrainConfig,
     stop: threading.Event | None = None,
     policy_target: PolicyTarget | None = None,
+    cluster: str | None = None,
 ) -> TrainedRun:
     """Train until done, and play the matches that close the run; a run in the folder goes on.
 
-    A ``policy_target`` is no setting: whoever goes on with the run gives it again.
+    A ``policy_target`` is no setting: whoever goes on with the run gives it again. Nor is the address of a
+    ``cluster`` ("auto" or HOST:PORT), on whose cores self-play runs: a run may change from one machine to a cluster and
+    back.
 
     Raises:
         Stopped: when ``stop`` was set; everything recorded is in the folder.
         ValueError: in one line, if the folder holds another run, or something that cannot be read.
     """
-    with TrainingLoop.open(folder, config, stop, policy_target) as loop:
+    with TrainingLoop.open(folder, config, stop, policy_target, cluster) as loop:
         history = loop.run()
         closing = loop.close(history)
     state = loop.state
