@@ -141,6 +141,7 @@ def test_a_gpu_keeps_the_trees_and_a_single_one_stays_on_a_core(network: PolicyV
         assert not isinstance(compute.search(compute.evaluator(network, batch_size=1), rng=rng), DeviceSearch)
 
 
+@pytest.mark.slow
 def test_nothing_of_cuda_is_loaded_without_a_gpu() -> None:
     """Choosing the cores imports neither Numba's CUDA part nor the kernels."""
     code = (
@@ -150,7 +151,7 @@ def test_nothing_of_cuda_is_loaded_without_a_gpu() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_a_missing_gpu_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is made."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for backend in ("auto", *compute_choice.GPU_BACKENDS):

@@ -1,15 +1,16 @@
-"""Where work runs: the one place that knows whether trees, networks and learning are on the cores or on a GPU.
+"""Where work runs: the one place that knows whether trees, networks and learning are on the cores, a GPU or a cluster.
 
 Everybody above asks `choose` for a `Compute` and works with what it makes. Nobody asks what kind it is, so that
-another kind, such as a cluster, needs no change in its callers.
+another kind needs no change in its callers.
 """
 
 from alphac4.compute.choice import choose, choose_for_run
-from alphac4.compute.interface import Actors, Backends, Compute, LearningPlace, NetworkEvaluator, Seeds
+from alphac4.compute.interface import Actors, Backends, ClusterReport, Compute, LearningPlace, NetworkEvaluator, Seeds
 
 __all__ = [
     "Actors",
     "Backends",
+    "ClusterReport",
     "Compute",
     "LearningPlace",
     "NetworkEvaluator",

@@ -1,4 +1,4 @@
-"""Which place is taken for a device and a backend."""
+"""Which kind of compute serves a device and a backend."""
 
 import logging
 
@@ -19,24 +19,28 @@ def choose(device: str = "auto", backend: str = "auto", *, threads: int | None =
     """The fastest there is on ``device``: "cpu", "cuda", or "auto" for CUDA where there is one.
 
     On a GPU the trees are there as well, unless the ``backend`` is one of the network alone. On the cores "auto"
-    measures all backends for the first network and takes the fastest that does without 8 bits. ``threads`` cores are
-    used, by default all.
+    measures all backends for the first network and takes the fastest that does without 8 bits; what was the fastest for
+    that network at an earlier start is taken up. ``threads`` cores are used, by default all.
 
     Raises:
         RuntimeError: in one line, for CUDA without a device.
     """
-    return _choose(device, Backends(evaluators=backend, actors=backend), threads)
+    return _choose(device, Backends(evaluators=backend, actors=backend), threads, remembers=True)
 
 
-def choose_for_run(device: str, backend: str, remembered: Backends) -> Compute:
+def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str | None = None) -> Compute:
     """The same for a training run: whatever backend is asked for, only self-play may use 8 bits.
 
     In place of "auto" the backends ``remembered`` from an earlier session are taken up where they exist here, so that
-    a run goes on as it began.
+    a run goes on as it began. With the address of a ``cluster``, self-play runs on the cores of its nodes.
+
+    Raises:
+        RuntimeError: in one line, for CUDA without a device, or a cluster that cannot be used.
+        ValueError: in one line, for a backend that a cluster's cores do not have.
     """
     here = set(available_backends("cuda" if on_gpu(device) and torch.cuda.is_available() else "cpu", 1, 1, 1))
     exact = "auto" if backend == INT8 else backend
-    return _choose(
+    compute = _choose(
         device,
         Backends(
             evaluators=remembered.evaluators if exact == "auto" and remembered.evaluators in here - {INT8} else exact,
@@ -44,9 +48,26 @@ def choose_for_run(device: str, backend: str, remembered: Backends) -> Compute:
         ),
         asked=backend,
     )
+    if cluster is None:
+        return compute
+    from alphac4.compute.cluster import Cluster  # Ray is optional, and slow to import
+
+    on_cores = available_backends("cpu", 1, 1, 1)
+    if backend not in ("auto", *on_cores):
+        raise ValueError(f"no backend {backend!r} on a cluster's cores; available: {', '.join(on_cores)}")
+    return Cluster(
+        compute, cluster, remembered.actors if backend == "auto" and remembered.actors in on_cores else backend
+    )
 
 
-def _choose(device: str, backends: Backends, threads: int | None = None, asked: str | None = None) -> Compute:
+def _choose(
+    device: str,
+    backends: Backends,
+    threads: int | None = None,
+    asked: str | None = None,
+    *,
+    remembers: bool = False,
+) -> Compute:
     """``asked`` is the backend before what an earlier session found took its place."""
     asked = asked or backends.actors
     gpu = on_gpu(device)
@@ -59,4 +80,4 @@ def _choose(device: str, backends: Backends, threads: int | None = None, asked: 
         if asked != "auto":
             raise RuntimeError(reason)
         logger.warning("the trees stay on the CPU: %s", reason)
-    return Cores("cuda" if gpu else "cpu", backends, threads)
+    return Cores("cuda" if gpu else "cpu", backends, threads, remembers=remembers)

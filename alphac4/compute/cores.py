@@ -9,8 +9,9 @@ from alphac4.compute.interface import BATCH, Actors, Backends, Compute, Learning
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
+from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import NetworkParameters, NetworkSearch, Reuse
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
@@ -24,10 +25,19 @@ class Cores(Compute):
         device: where PyTorch runs and trains networks, "cpu" or "cuda".
         backends: of inference.
         threads: cores to use, by default all that this process may use.
+        remembers: whether evaluators take up what an earlier start has measured.
     """
 
-    def __init__(self, device: str = "cpu", backends: Backends | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        device: str = "cpu",
+        backends: Backends | None = None,
+        threads: int | None = None,
+        *,
+        remembers: bool = False,
+    ) -> None:
         self._device = device
+        self._remembers = remembers
         self._threads = threads or cores()
         self.backends = backends or Backends()
         self.batch = BATCH
@@ -48,6 +58,7 @@ class Cores(Compute):
             device=self._device,
             backend=self.backends.evaluators,
             threads=self._threads,
+            remembers=self._remembers,
         )
         self.backends = dataclasses.replace(self.backends, evaluators=evaluator.backend)
         return evaluator
@@ -60,9 +71,10 @@ class Cores(Compute):
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
         reuse: Reuse = "nothing",
+        cache: int = 0,
     ) -> NetworkSearch:
         """See `Compute`."""
-        return NetworkSearch(evaluator, puct, geometry=geometry, rng=rng, reuse=reuse)
+        return NetworkSearch(evaluator, puct, geometry=geometry, rng=rng, reuse=reuse, cache=cache)
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """See `Compute`."""

@@ -10,8 +10,10 @@ from alphac4.cuda.network import best_precision
 from alphac4.cuda.search import DeviceSearch
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import NetworkParameters, NetworkSearch, Reuse, TreeSearch
+from alphac4.mcts.search import TreeSearch
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
@@ -57,10 +59,11 @@ class Gpu(Compute):
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
         reuse: Reuse = "nothing",
+        cache: int = 0,
     ) -> TreeSearch:
         """See `Compute`; a single tree stays on a core, since it would leave the GPU idle."""
         if evaluator.batch_size == 1:
-            return NetworkSearch(evaluator, puct, geometry=geometry, rng=rng, reuse=reuse)
+            return NetworkSearch(evaluator, puct, geometry=geometry, rng=rng, reuse=reuse, cache=cache)
         return DeviceSearch(evaluator, puct, geometry=geometry, rng=rng, reuse=reuse, precision=self._precision)
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:

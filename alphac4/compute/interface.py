@@ -12,10 +12,12 @@ import torch
 
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.network_search import Evaluate, NetworkParameters
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Evaluate, NetworkParameters, Reuse, TreeSearch
+from alphac4.mcts.search import TreeSearch
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import SelfPlayer, play_together
+from alphac4.selfplay.actor import SelfPlayer, even_shares, play_together
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 
@@ -39,6 +41,20 @@ class LearningPlace:
 
     device: torch.device
     resident: bool  # whether the samples stay in the device's memory, and batches are made there
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterReport:
+    """How a cluster did between the ends of two calls of `Actors.play`."""
+
+    nodes: int  # that played at the end
+    actors: int  # that played at the end
+    lost: int  # actors that died
+    waiting: int  # blocks that were there when the call came
+    staleness: float  # promotions since the weights that played a position, mean over those recorded
+    most_stale: int  # the most of them
+    seconds: float  # wall time in which the actors played
+    seconds_waited: float  # of it, the time that the run waited for them
 
 
 class NetworkEvaluator(Evaluate, Protocol):
@@ -90,6 +106,23 @@ class Actors:
     def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
         """See `alphac4.selfplay.actor.play_together`."""
         play_together(self._players, samples, stop, on_block)
+
+    def remaining(self, samples: int, recorded: Mapping[int, int]) -> int | Sequence[int]:
+        """What is left to `play` of an iteration's ``samples``, by those that each actor has ``recorded`` already.
+
+        Every actor keeps to its own share, so that interruptions do not change who plays what. What others have
+        recorded, on another machine, is shared by all.
+        """
+        elsewhere = sum(found for index, found in recorded.items() if index >= len(self))
+        shares = even_shares(max(0, samples - elsewhere), len(self))
+        return [max(0, share - recorded.get(index, 0)) for index, share in enumerate(shares)]
+
+    def cluster_report(self) -> ClusterReport | None:
+        """How the cluster did in the last `play`; None where there is none."""
+        return None
+
+    def close(self) -> None:
+        """End what plays elsewhere."""
 
     def reset(self, seeds: Seeds) -> None:
         """Forget the games under way and start others."""
@@ -161,10 +194,12 @@ class Compute(ABC):
         geometry: Geometry = STANDARD,
         rng: np.random.Generator,
         reuse: Reuse = "nothing",
+        cache: int = 0,
     ) -> TreeSearch:
         """A search guided by the network of an evaluator of this compute, for one caller at a time.
 
-        Making one costs little; one that is kept uses its memory again.
+        Making one costs little; one that is kept uses its memory again. ``cache`` is how many evaluations it may keep,
+        where that pays.
         """
 
     @abstractmethod

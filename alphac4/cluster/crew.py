@@ -1,0 +1,242 @@
+"""The actors of a run on a cluster, as its driver sees them."""
+
+import copy
+import logging
+import queue
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.cluster.connection import Connection, first_line
+from alphac4.cluster.worker import Place, RemoteActor, Task, Weights
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.blocks import Block
+
+logger = logging.getLogger(__name__)
+
+CALLS_IN_FLIGHT = 2  # of each actor: it plays one block while the driver takes the other, and never gets further ahead
+SECONDS_BETWEEN_LOOKS = 0.1  # at the actors
+SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores
+SECONDS_AFTER_FAILURE = 2.0  # before an actor is placed again that has died without a block
+
+GamesUnderWay = Mapping[str, npt.NDArray[np.generic]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """A block as the driver received it."""
+
+    seat: int
+    block: Block
+    version: int  # of the weights that played it
+
+
+@dataclass(kw_only=True)
+class _Seat:
+    """A share of the games, which outlives the actor that plays it."""
+
+    index: int
+    handle: Any = None  # Ray's; None while nobody plays
+    calls: deque[Any] = field(default_factory=deque)  # references to the results, oldest first
+    place: Place | None = None  # once the actor is ready
+    not_before: float = 0.0  # time.monotonic() at which it may be placed again
+
+    def leave(self) -> None:
+        """Nobody plays here any more."""
+        self.handle, self.place = None, None
+        self.calls.clear()
+
+
+class Crew:
+    """Keeps an actor on every core of a cluster, and takes their blocks in a thread of its own.
+
+    A block reaches the driver once or never: calls are not repeated, and an actor that takes over from a lost one goes
+    on with the games that were under way in the last block received.
+
+    Args:
+        connection: to the cluster.
+        task: what all actors do.
+        network: the first weights.
+        seeds: the random numbers of a seat that begins its games.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        task: Task,
+        network: PolicyValueNetwork,
+        seeds: Callable[[int], np.random.Generator],
+    ) -> None:
+        self._connection, self._ray = connection, connection.ray
+        self._task = task
+        self.seeds = seeds
+        self.games: dict[int, GamesUnderWay] = {}  # by seat, as of the last block received; those to begin with
+        self.lost = 0  # actors, so far
+        self._remote = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(
+            RemoteActor
+        )
+        self._weights = Weights(version=0, reference=[self._ray.put(network)])
+        self._seats: list[_Seat] = []
+        self._next_count = 0.0
+        self._most_waiting = 0  # positions
+        self._waiting = 0
+        self._deliveries: queue.Queue[Delivery | BaseException] = queue.Queue()
+        self._lock = threading.Lock()  # of _waiting
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def version(self) -> int:
+        """Of the newest weights."""
+        return self._weights.version
+
+    @property
+    def waiting(self) -> int:
+        """Blocks that nobody has taken yet."""
+        return self._deliveries.qsize()
+
+    def places(self) -> list[Place]:
+        """Where the actors that are ready run."""
+        return [seat.place for seat in list(self._seats) if seat.place is not None]
+
+    def cores(self) -> int:
+        """All that the cluster has now."""
+        return int(self._ray.cluster_resources().get("CPU", 0))
+
+    def update(self, network: PolicyValueNetwork) -> None:
+        """Let blocks that begin from now on be played with other weights."""
+        self._weights = Weights(version=self.version + 1, reference=[self._ray.put(network)])
+
+    def play_ahead(self, positions: int) -> None:
+        """Play, and pause while more than so many ``positions`` wait."""
+        self._most_waiting = max(self._most_waiting, positions)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="cluster", daemon=True)
+            self._thread.start()
+
+    def take(self, timeout: float) -> Delivery | None:
+        """The next block, None if none has come in time.
+
+        Raises:
+            RuntimeError: in one line, once the actors cannot go on.
+        """
+        try:
+            delivery = self._deliveries.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if isinstance(delivery, BaseException):
+            self._deliveries.put(delivery)
+            raise delivery
+        with self._lock:
+            self._waiting -= len(delivery.block.samples)
+        return delivery
+
+    def close(self) -> None:
+        """End all actors and leave the cluster."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        for seat in self._seats:
+            self._dismiss(seat)
+        self._connection.close()
+
+    def _work(self) -> None:
+        try:
+            while not self._ended.is_set():
+                self._count_cores()
+                self._place()
+                self._ask()
+                self._collect()
+        except BaseException as error:  # carried to the caller
+            self._deliveries.put(error)
+
+    def _count_cores(self) -> None:
+        """A seat for every core. There is none less when cores go: those who lost theirs wait for others."""
+        if (now := time.monotonic()) >= self._next_count:
+            self._next_count = now + SECONDS_BETWEEN_COUNTS
+            new = range(len(self._seats), self.cores())
+            if self._seats and new:
+                logger.info("the cluster has grown to %d cores", new.stop)
+            self._seats += [_Seat(index=index) for index in new]
+
+    def _place(self) -> None:
+        """An actor at every empty seat; Ray starts it where and when a core is free."""
+        for seat in self._seats:
+            if seat.handle is None and time.monotonic() >= seat.not_before:
+                seat.handle = self._remote.remote()
+                seat.calls.append(
+                    seat.handle.prepare.remote(
+                        self._task, self._weights, self.seeds(seat.index), self.games.get(seat.index)
+                    )
+                )
+
+    def _ask(self) -> None:
+        """Let everybody play on, unless enough is waiting."""
+        if self._waiting < self._most_waiting:
+            for seat in self._seats:
+                while seat.handle is not None and len(seat.calls) < CALLS_IN_FLIGHT:
+                    seat.calls.append(seat.handle.play.remote(self._weights))
+
+    def _collect(self) -> None:
+        """Take what has come, from each actor in order."""
+        seats = {seat.calls[0]: seat for seat in self._seats if seat.calls}
+        ready: list[Any] = []
+        if seats:
+            ready, _ = self._ray.wait(list(seats), num_returns=len(seats), timeout=SECONDS_BETWEEN_LOOKS)
+        if not ready:
+            self._ended.wait(SECONDS_BETWEEN_LOOKS)
+        failed: list[tuple[_Seat, BaseException]] = []
+        for reference in ready:
+            seat = seats[reference]
+            try:
+                self._receive(seat, self._ray.get(reference))
+            except self._ray.exceptions.RayTaskError as error:  # ours: it would come again
+                raise RuntimeError(f"an actor of the cluster failed: {first_line(error.cause or error)}") from error
+            except self._ray.exceptions.RayError as error:
+                failed.append((seat, error))
+        if failed:
+            self._replace(failed)
+
+    def _receive(self, seat: _Seat, result: Place | tuple[int, Block]) -> None:
+        seat.calls.popleft()
+        if isinstance(result, Place):
+            seat.place = result
+            return
+        version, shared = result
+        block = copy.deepcopy(shared)  # its arrays lie in the object store, which would fill up with the replay window
+        self.games[seat.index] = block.under_way
+        with self._lock:
+            self._waiting += len(block.samples)
+        self._deliveries.put(Delivery(seat=seat.index, block=block, version=version))
+
+    def _replace(self, failed: list[tuple[_Seat, BaseException]]) -> None:
+        """Let others take over from actors that are lost, and say so in a line for each node."""
+        reasons: dict[str, str] = {}
+        counts: Counter[str] = Counter()
+        for seat, error in failed:
+            node = "a node where it was to start" if seat.place is None else f"node {seat.place.node}"
+            counts[node] += 1
+            reasons[node] = type(error).__name__
+            if seat.place is None:
+                seat.not_before = time.monotonic() + SECONDS_AFTER_FAILURE
+            self._dismiss(seat)
+        self.lost += len(failed)
+        for node, count in counts.items():
+            logger.warning(
+                "%d of %d actors lost on %s (%s): their games go on elsewhere from the last blocks received",
+                count,
+                len(self._seats),
+                node,
+                reasons[node],
+            )
+
+    def _dismiss(self, seat: _Seat) -> None:
+        if seat.handle is not None:
+            self._ray.kill(seat.handle)  # it may only be out of reach
+            seat.leave()

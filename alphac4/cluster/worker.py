@@ -1,0 +1,100 @@
+"""What Ray runs on the cores of a cluster: an actor of self-play, in a process of its own."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.cluster.connection import import_ray
+from alphac4.game import Geometry
+from alphac4.nn.backends import available_backends
+from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.actor import Actor
+from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.config import SelfPlayConfig
+
+WITHOUT_END = 2**62  # positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What all actors of a run have in common."""
+
+    geometry: Geometry
+    config: SelfPlayConfig
+    slots: int  # games at once
+    backend: str  # of inference; where a node does not have it, it measures its own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """A version of the network, which lies in the object store of the node that put it there."""
+
+    version: int
+    reference: Sequence[Any]  # of one, in a list: Ray would fetch the network for every call otherwise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where an actor runs."""
+
+    node: str  # its address
+    node_id: str
+    process: int
+
+
+class RemoteActor:
+    """An `Actor` on one core that plays without end and hands over a block a call.
+
+    It does nothing until `prepare`: so an error of ours is told from a process that died.
+    """
+
+    def prepare(
+        self,
+        task: Task,
+        weights: Weights,
+        rng: np.random.Generator,
+        under_way: Mapping[str, npt.NDArray[np.generic]] | None,
+    ) -> Place:
+        """Make everything ready, and go on with the games ``under_way``, if there are any."""
+        self._network = _fetch(weights)
+        self._evaluator = make_evaluator(self._network, task)
+        self._version = weights.version
+        self._actor = Actor(task.geometry, task.config, self._evaluator, task.slots, rng)
+        if under_way is not None:
+            self._actor.restore(under_way)
+        self._blocks: Iterator[Block] | None = None
+        context = import_ray().get_runtime_context()
+        node = import_ray().util.get_node_ip_address()
+        return Place(node=node, node_id=context.get_node_id(), process=os.getpid())
+
+    def play(self, weights: Weights) -> tuple[int, Block]:
+        """The next block, and the version of the weights that played it: ``weights``, if they are others."""
+        if weights.version != self._version:
+            self._evaluator.update(_fetch(weights))
+            self._version = weights.version
+            self._blocks = None  # begun anew, an actor forgets what the old weights have said
+        if self._blocks is None:
+            self._blocks = self._actor.play(WITHOUT_END, lambda: False)
+        return self._version, next(self._blocks)
+
+
+def make_evaluator(network: PolicyValueNetwork, task: Task) -> Evaluator:
+    """The network of one actor on one core."""
+    known = available_backends("cpu", task.slots, 1, 1)
+    backend = task.backend if task.backend in known else "auto"
+    return Evaluator(network, batch_size=task.slots, streams=1, device="cpu", backend=backend, int8=True, threads=1)
+
+
+def fastest_backend(weights: Weights, task: Task) -> str:
+    """The fastest backend for self-play on the node that is asked."""
+    return make_evaluator(_fetch(weights), task).backend
+
+
+def _fetch(weights: Weights) -> PolicyValueNetwork:
+    network: PolicyValueNetwork = import_ray().get(weights.reference[0])
+    return network.eval()

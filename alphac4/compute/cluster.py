@@ -1,0 +1,193 @@
+"""Self-play on every core of a cluster; everything else where the driver runs."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.cluster.connection import Connection, connect, first_line
+from alphac4.cluster.crew import Crew, GamesUnderWay
+from alphac4.cluster.worker import Task, Weights, fastest_backend
+from alphac4.compute.interface import BATCH, Actors, Backends, ClusterReport, Compute, NetworkEvaluator, Seeds
+from alphac4.game import Geometry
+from alphac4.game.rules import STANDARD
+from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.network_search import NetworkParameters
+from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.search import TreeSearch
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.config import SelfPlayConfig
+
+logger = logging.getLogger(__name__)
+
+MOST_GAMES, LEAST_GAMES = 128, 32  # at once on a core: more wait for one another, fewer leave the network idle
+SECONDS_BETWEEN_LOOKS = 0.2  # at whether to stop
+SECONDS_UNTIL_TOLD = 10.0  # that no core is free
+
+
+class Cluster(Compute):
+    """Actors of a Ray cluster, beside searches and learning of another compute.
+
+    Args:
+        local: what evaluates, searches and learns in this process.
+        address: of the cluster; see `alphac4.cluster.connection.connect`.
+        backend: of self-play, "auto" for the fastest; a node that does not have it takes the fastest that it has.
+
+    Raises:
+        RuntimeError: in one line, if there is no such cluster, or a node has another version of this program.
+    """
+
+    def __init__(self, local: Compute, address: str, backend: str) -> None:
+        self._local = local
+        self._connection = connect(address)
+        self._backend = backend
+        self.batch, self.streams, self.learning = local.batch, local.streams, local.learning
+
+    @property
+    def backends(self) -> Backends:  # type: ignore[override]
+        """See `Compute`."""
+        return Backends(evaluators=self._local.backends.evaluators, actors=self._backend)
+
+    @property
+    def inference(self) -> str:
+        """See `Compute`."""
+        return self._local.inference
+
+    def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> NetworkEvaluator:
+        """See `Compute`."""
+        return self._local.evaluator(network, batch_size=batch_size, streams=streams)
+
+    def search(
+        self,
+        evaluator: NetworkEvaluator,
+        puct: PuctConfig | NetworkParameters | None = None,
+        *,
+        geometry: Geometry = STANDARD,
+        rng: np.random.Generator,
+        reuse: Reuse = "nothing",
+        cache: int = 0,
+    ) -> TreeSearch:
+        """See `Compute`."""
+        return self._local.search(evaluator, puct, geometry=geometry, rng=rng, reuse=reuse, cache=cache)
+
+    def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
+        """See `Compute`; each core plays its share of the games, within reason."""
+        ray = self._connection.ray
+        cores = max(1, int(ray.cluster_resources().get("CPU", 0)))
+        slots = min(config.games, MOST_GAMES, max(LEAST_GAMES, -(-config.games // cores)))
+        task = Task(geometry=geometry, config=config, slots=slots, backend=self._backend)
+        if self._backend == "auto":
+            self._backend = measure_backend(self._connection, network, task)
+            task = Task(geometry=geometry, config=config, slots=slots, backend=self._backend)
+        return ClusterActors(Crew(self._connection, task, network, seeds), slots, self._backend)
+
+
+class ClusterActors(Actors):
+    """Plays on a cluster, also between two calls of `play`: the blocks of then are the first of the next call.
+
+    There are never more of them than a call asks for, so that what is learned keeps its ratio to what is played.
+    """
+
+    def __init__(self, crew: Crew, slots: int, backend: str) -> None:
+        super().__init__([], crew.update, backend)
+        self._crew = crew
+        self._slots = slots
+        self._delivered: dict[int, GamesUnderWay] = {}  # by seat, as of the last block that the caller has
+        self._surplus = 0  # positions that the last call of `play` has recorded beyond those asked for
+        self._lost = 0  # actors, until the last report
+        self._last_end: float | None = None
+        self._report: ClusterReport | None = None
+
+    def __len__(self) -> int:
+        return max(1, self._crew.cores())
+
+    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+        """See `Actors`; who plays how much is decided by who comes first."""
+        wanted = samples if isinstance(samples, int) else sum(samples)
+        started, waiting = time.perf_counter(), self._crew.waiting
+        positions, behind, most_behind = 0, 0, 0
+        self._crew.play_ahead(wanted)
+        while positions < wanted and not stop.is_set():
+            delivery = self._crew.take(SECONDS_BETWEEN_LOOKS)
+            if delivery is not None:
+                on_block(delivery.seat, delivery.block)
+                self._delivered[delivery.seat] = delivery.block.under_way
+                versions = self._crew.version - delivery.version
+                positions += len(delivery.block.samples)
+                behind += versions * len(delivery.block.samples)
+                most_behind = max(most_behind, versions)
+        self._surplus = max(0, positions - wanted)
+        now, lost, places = time.perf_counter(), self._crew.lost, self._crew.places()
+        self._report = ClusterReport(
+            nodes=len({place.node_id for place in places}),
+            actors=len(places),
+            lost=lost - self._lost,
+            waiting=waiting,
+            staleness=behind / max(1, positions),
+            most_stale=most_behind,
+            seconds=now - (self._last_end or started),
+            seconds_waited=now - started,
+        )
+        self._last_end, self._lost = now, lost
+
+    def remaining(self, samples: int, recorded: Mapping[int, int]) -> int:
+        """See `Actors`; less what the last block of the iteration before was too large, but at least a block."""
+        left = samples - sum(recorded.values())
+        return max(1, left - self._surplus) if left > 0 else 0
+
+    def cluster_report(self) -> ClusterReport | None:
+        """See `Actors`."""
+        return self._report
+
+    def reset(self, seeds: Seeds) -> None:
+        """See `Actors`; before the first `play`."""
+        self._crew.seeds = seeds
+        self._crew.games.clear()
+        self._delivered.clear()
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """See `Actors`; as of the blocks that have been handed over."""
+        return {f"{index}.{name}": array for index, games in self._delivered.items() for name, array in games.items()}
+
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """See `Actors`; before the first `play`. Games of seats that are not here wait for cores to come."""
+        for index in sorted({int(key.partition(".")[0]) for key in state}):
+            prefix = f"{index}."
+            self.restore_one(index, {k.removeprefix(prefix): a for k, a in state.items() if k.startswith(prefix)})
+
+    def restore_one(self, index: int, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """See `Actors`; before the first `play`."""
+        own = state.get("trees.own")
+        if own is None or len(own) != self._slots:
+            raise ValueError("the saved games do not fit the settings")
+        self._crew.games[index] = self._delivered[index] = state
+
+    def reset_one(self, index: int, rng: np.random.Generator) -> None:
+        """See `Actors`; before the first `play`."""
+        self._crew.games.pop(index, None)
+        self._delivered.pop(index, None)
+        seeds = self._crew.seeds
+        self._crew.seeds = lambda seat: rng if seat == index else seeds(seat)
+
+    def close(self) -> None:
+        """See `Actors`."""
+        self._crew.close()
+
+
+def measure_backend(connection: Connection, network: PolicyValueNetwork, task: Task) -> str:
+    """The fastest backend for self-play on some node of the cluster."""
+    ray = connection.ray
+    weights = Weights(version=0, reference=[ray.put(network)])
+    answer = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(fastest_backend).remote(weights, task)
+    if not ray.wait([answer], timeout=SECONDS_UNTIL_TOLD)[0] and not ray.available_resources().get("CPU", 0) >= 1:
+        logger.info("waiting for a core of the cluster: none is free")
+    try:
+        backend: str = ray.get(answer)
+    except ray.exceptions.RayError as error:
+        raise RuntimeError(f"the cluster cannot play: {first_line(getattr(error, 'cause', None) or error)}") from error
+    logger.info("self-play on %d cores of the cluster by %s", ray.cluster_resources().get("CPU", 0), backend)
+    return backend
