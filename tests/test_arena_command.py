@@ -74,9 +74,9 @@ def test_the_table_shows_ranks_points_and_mutual_scores() -> None:
 
 
 def test_names_are_only_shortened_while_that_keeps_them_apart() -> None:
-    """Two runs both have a best network."""
-    assert short_names(["runs/a/best.safetensors@9", "uct:10"])["runs/a/best.safetensors@9"] == "best@9"
-    both = ["runs/a/best.safetensors", "runs/b/best.safetensors"]
+    """Two runs of one name both have a best network."""
+    assert short_names(["runs/a/best.safetensors@9", "uct:10"])["runs/a/best.safetensors@9"] == "a/best@9"
+    both = ["runs/a/best.safetensors", "older/a/best.safetensors"]
     whole = "uct:300,reward=2/1/0,final=ucb"
     names = short_names([whole, "runs/a.b/mine.safetensors@9,c-init=2", "best@5"])
     assert list(names.values()) == [whole, "mine@9,c-init=2", "best@5"]
@@ -115,6 +115,7 @@ def test_a_tournament_goes_on_where_it_stopped(tmp_path: Path, count_parts: list
     assert not count_parts
 
 
+@pytest.mark.slow
 def test_a_killed_tournament_loses_only_what_was_under_way(tmp_path: Path) -> None:
     """Killed for good in the middle, the same command ends with the games of an undisturbed one."""
     killed, whole = tmp_path / "killed.jsonl", tmp_path / "whole.jsonl"
@@ -131,6 +132,7 @@ def test_a_killed_tournament_loses_only_what_was_under_way(tmp_path: Path) -> No
     assert recorded(killed) == recorded(whole)
 
 
+@pytest.mark.slow
 def test_several_processes_play_the_games_of_one(tmp_path: Path) -> None:
     """The seed alone decides, not who plays what when."""
     options = {"players": PLAYERS, "games": 60, "seed": 3}
@@ -222,7 +224,7 @@ def test_the_order_in_which_parts_finish_does_not_matter() -> None:
         (["random", "missing.safetensors"], "missing.safetensors: no such file"),
     ],
 )
-def test_bad_input_is_told_in_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_reported_in_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     """On the standard error, with exit code 2."""
     assert cli.main(["arena", *arguments]) == 2
     output = capsys.readouterr()
@@ -231,7 +233,8 @@ def test_bad_input_is_told_in_one_line(arguments: list[str], told: str, capsys: 
     assert output.err.count("\n") == 1
 
 
-def test_a_player_that_is_killed_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_player_that_is_killed_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """As by a system without memory."""
     monkeypatch.setattr(module, "_prepare_process", _die)
     with pytest.raises(RuntimeError, match="a playing process was killed"):

@@ -214,7 +214,7 @@ def test_a_malformed_line_is_named(tmp_path: Path, line: str, message: str) -> N
     assert "\n" not in str(caught.value)
 
 
-def test_unusable_files_are_told_in_one_line(tmp_path: Path) -> None:
+def test_unusable_files_are_reported_in_one_line(tmp_path: Path) -> None:
     """A missing file, an empty one, one that is no text, and one for another board."""
     with pytest.raises(PositionSetError, match="no such file"):
         load_positions(tmp_path / "absent.columns")

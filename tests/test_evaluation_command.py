@@ -108,6 +108,7 @@ def test_the_table_lays_sets_beside_each_other(checkpoint: str, capsys: pytest.C
     assert len({len(line) for line in lines[1:4]}) == 1
 
 
+@pytest.mark.slow
 def test_the_untrained_twin_can_be_left_out(checkpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Its figures are missing; the checkpoint's are what they are beside it."""
     arguments = ["evaluate", checkpoint, "--simulations", "0", "--count", "2", "--json", "-"]
@@ -127,7 +128,7 @@ def test_any_player_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert report["subjects"][0]["budgets"][0]["sets"]["all"]["value"] is None
 
 
-def test_games_against_the_perfect_player_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_games_against_the_perfect_player_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On a small board: results by colour, the plies of the slips, a picture, and the moves in the JSON."""
     geometry = make_geometry(4, 4, 3)
     small = PolicyValueNetwork(NetworkConfig(rows=4, columns=4, channels=8, blocks=1)).eval()
@@ -178,7 +179,7 @@ def test_a_set_without_decisive_positions_has_no_rate(
         (["random", "--reference", "go"], "unknown player 'go'"),
     ],
 )
-def test_bad_input_is_told_in_one_line(
+def test_bad_input_is_reported_in_one_line(
     arguments: list[str],
     message: str,
     capsys: pytest.CaptureFixture[str],

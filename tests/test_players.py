@@ -20,6 +20,7 @@ from alphac4.arena.players import (
     TreePlayer,
     UctPlayer,
     as_searching,
+    raw_result,
 )
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
@@ -251,6 +252,16 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
         assert player.choose([Position.from_moves("444444")])[0] != 3
 
 
+def test_the_raw_policy_is_asked_about_the_canonical_orientation(network: PolicyValueNetwork) -> None:
+    """So that mirror images get mirrored answers from any network."""
+    result = raw_result(
+        Evaluator(network, backend="torch-fp32"), [Position.from_moves("1123"), Position.from_moves("7765")], STANDARD
+    )
+    np.testing.assert_array_equal(result.priors[0], result.priors[1, ::-1])
+    assert result.value[0] == result.value[1]
+    assert result.moves[0] == 6 - result.moves[1]
+
+
 def test_a_checkpoint_decides_the_board(tmp_path: Path, rng: np.random.Generator) -> None:
     """And is refused on another."""
     small = make_geometry(5, 6, 4, diagonals=False)
@@ -281,7 +292,7 @@ def test_a_checkpoint_decides_the_board(tmp_path: Path, rng: np.random.Generator
         "file.onnx@5",
     ],
 )
-def test_bad_specifications_are_told_in_one_line(text: str, rng: np.random.Generator) -> None:
+def test_bad_specifications_are_reported_in_one_line(text: str, rng: np.random.Generator) -> None:
     """An error that names what was written."""
     with pytest.raises(PlayerError) as error:
         parse_player(text, rng=rng)
@@ -301,7 +312,9 @@ def test_bad_specifications_are_told_in_one_line(text: str, rng: np.random.Gener
         ("c-init=2,,", "missing before or after a comma"),
     ],
 )
-def test_bad_settings_of_a_networks_search_are_told_in_one_line(text: str, told: str, rng: np.random.Generator) -> None:
+def test_bad_settings_of_a_networks_search_are_reported_in_one_line(
+    text: str, told: str, rng: np.random.Generator
+) -> None:
     """Naming the specification, what is wrong with it, and what there is."""
     with pytest.raises(PlayerError, match=told) as error:
         parse_player(f"best@600,{text}", rng=rng)
@@ -363,7 +376,7 @@ def test_a_shipped_network_is_not_a_file_of_that_name(
     assert load_network("best")[1].network.config.channels > 0
 
 
-def test_an_unknown_player_is_told_all_forms(rng: np.random.Generator) -> None:
+def test_an_unknown_player_is_answered_with_all_forms(rng: np.random.Generator) -> None:
     """Those of the command's help."""
     with pytest.raises(PlayerError, match=r"FILE.safetensors@600.*uct:1000.*negamax:4.*solver.*random.*openspiel:1000"):
         parse_player("nobody", rng=rng)

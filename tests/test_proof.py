@@ -1,3 +1,4 @@
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -7,11 +8,15 @@ from naive import Board, drop, minimax, wins
 
 from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
 from alphac4.arena.solver_player import SolverPlayer
+from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
+from alphac4.commands import prove
+from alphac4.compute import Backends, Compute
+from alphac4.compute.cores import Cores
 from alphac4.evaluation.proof import MoveRecord, PlyReport, walk_games
 from alphac4.game import Position, make_geometry
 from alphac4.mcts import Budget
-from alphac4.nn import UniformEvaluator
+from alphac4.nn import PolicyValueNetwork, UniformEvaluator
 from alphac4.solver import Solver
 
 ROWS, COLUMNS, RUN = 4, 4, 3
@@ -25,7 +30,7 @@ def walk(player: Player, path: Path | None, first: bool, plies: int = ROWS * COL
 
 
 def naive_walk(path: Path, first: bool, plies: int) -> dict[int, Counter[str]]:
-    """What the moves in a record come to, by boards of strings and plain minimax."""
+    """The verdicts on the moves in a record, by boards of strings and plain minimax."""
     table: dict[Board, tuple[int, str]] = {}
     for line in path.read_text().splitlines()[1:]:
         moves, column, verdict = line.split(" #")[0].split(" ", 2)
@@ -126,7 +131,7 @@ def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
 
 
 def test_the_command_tells_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Late in a game, so that it is quick: exit code and words; bad input is told in one line, and nothing is lost."""
+    """Late in a game, so that it is quick: exit code and words; bad input is one line, and nothing is lost."""
     start = ["--start", "444444222222666666"]
     assert main(["prove", "solver", *start, "--plies", "22"]) == 0
     assert "solver, moving first, never errs in the " in capsys.readouterr().out
@@ -143,3 +148,31 @@ def test_the_command_tells_what_it_found(tmp_path: Path, capsys: pytest.CaptureF
     assert "has 4 stones already" in capsys.readouterr().err
     assert main(["prove", "random", "--start", "1212121"]) == 2
     assert "the game is over" in capsys.readouterr().err
+
+
+def test_a_record_names_the_backend_that_was_taken(
+    network: PolicyValueNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command goes on with it, whatever is fastest then; a record of an earlier version may say "auto"."""
+    taken, path = [], tmp_path / "moves.txt"
+
+    def choose(_device: str, backend: str) -> Compute:
+        taken.append(backend)
+        return Cores(
+            device="cpu", backends=Backends(evaluators="torch-fp32" if backend == "auto" else backend), threads=1
+        )
+
+    monkeypatch.setattr(prove, "choose", choose)
+    save_checkpoint(tmp_path / "small.safetensors", Checkpoint(network=network))
+    command = ["prove", f"{tmp_path / 'small.safetensors'}@2", "--start", "444444222222666666", "--record", str(path)]
+    assert main([*command, "--plies", "18"]) in (0, 1)
+    header = json.loads(path.read_text().splitlines()[0])
+    assert header["backend"] == "torch-fp32"
+    assert main([*command, "--plies", "20"]) in (0, 1)
+    assert taken == ["auto", "torch-fp32"]
+    lines = path.read_text().splitlines()
+    earlier = {key: value for key, value in header.items() if key != "checksum"} | {"backend": "auto"}
+    path.write_text("\n".join([json.dumps(earlier), *lines[1:], ""]))
+    assert main([*command, "--plies", "20"]) in (0, 1)
+    assert path.read_text().splitlines() == [json.dumps(earlier), *lines[1:]]
+    assert taken[-1] == "auto"

@@ -3,12 +3,16 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from alphac4.arena.options import NetworkOptions, parse_options
 from alphac4.arena.players import PlayerError
-from alphac4.checkpoint import SHIPPED, Checkpoint, CheckpointError, load_checkpoint, shipped_checkpoint
+from alphac4.checkpoint_header import SHIPPED, CheckpointError, checkpoint_geometry, shipped_checkpoint
 from alphac4.game import Geometry
-from alphac4.nn.onnx_evaluator import OnnxError, OnnxEvaluator, onnx_geometry
+
+if TYPE_CHECKING:  # PyTorch takes a second to import, which a command that only names a network need not wait for
+    from alphac4.checkpoint import Checkpoint
+    from alphac4.nn.onnx_evaluator import OnnxEvaluator
 
 ONNX = ".onnx"
 FORM = re.compile(
@@ -21,7 +25,7 @@ class NamedNetwork:
     """What a specification such as "runs/mine/best.safetensors@600,c-init=2" says of a network."""
 
     written: str  # "runs/mine/best.safetensors"
-    name: str  # to show: "best", or the file's name without its ending
+    name: str  # to show: "best", or the file's name without its ending; "mine/best" for runs/mine/checkpoints/best
     path: Path
     limit: str  # "600", "1s" or "0"; empty where none is given
     options: NetworkOptions
@@ -38,30 +42,36 @@ class NamedNetwork:
         Raises:
             PlayerError: if the file cannot be used.
         """
-        if not self.is_onnx:
-            return self.load().geometry
         try:
+            if not self.is_onnx:
+                return checkpoint_geometry(self.path)
+            from alphac4.nn.onnx_evaluator import onnx_geometry
+
             return onnx_geometry(self.path)
-        except OnnxError as error:
+        except ValueError as error:  # of either kind of file
             raise PlayerError(str(error)) from error
 
-    def load(self) -> Checkpoint:
+    def load(self) -> "Checkpoint":
         """The checkpoint.
 
         Raises:
             PlayerError: if the file is no checkpoint that can be used.
         """
+        from alphac4.checkpoint import load_checkpoint
+
         try:
             return load_checkpoint(self.path)
         except CheckpointError as error:
             raise PlayerError(str(error)) from error
 
-    def load_onnx(self, threads: int) -> OnnxEvaluator:
+    def load_onnx(self, threads: int) -> "OnnxEvaluator":
         """The network of an ONNX file, ready to evaluate.
 
         Raises:
             PlayerError: if its shapes are not understood.
         """
+        from alphac4.nn.onnx_evaluator import OnnxError, OnnxEvaluator
+
         try:
             return OnnxEvaluator(self.path, threads)
         except OnnxError as error:
@@ -87,11 +97,19 @@ def find_network(specification: str) -> NamedNetwork | None:
         raise PlayerError(f"{specification!r}: {error}") from error
     return NamedNetwork(
         written=written,
-        name=written if written in SHIPPED else path.stem,
+        name=written if written in SHIPPED else _shown_name(path),
         path=path,
         limit=(found["limit"] or "@")[1:],
         options=options,
     )
+
+
+def _shown_name(path: Path) -> str:
+    """A file's name without its ending; with its run's, where it would read like a network of the project."""
+    if path.stem not in SHIPPED:
+        return path.stem
+    folders = [name for name in path.absolute().parts[1:-1] if name != "checkpoints"]
+    return "/".join((*folders[-1:], path.stem))
 
 
 def network_file(specification: str) -> Path | None:
@@ -100,13 +118,23 @@ def network_file(specification: str) -> Path | None:
     return None if network is None else network.path
 
 
-def load_network(specification: str) -> tuple[str, Checkpoint]:
+def named_checkpoint(specification: str) -> NamedNetwork:
+    """The network such as "best" or FILE.safetensors, not loaded yet; a limit is ignored.
+
+    Raises:
+        PlayerError: if a checkpoint is not named.
+    """
+    network = find_network(specification)
+    if network is None or network.is_onnx:
+        raise PlayerError(f"a network is named {' or '.join(SHIPPED)}, or FILE.safetensors, not {specification!r}")
+    return network
+
+
+def load_network(specification: str) -> "tuple[str, Checkpoint]":
     """The name and the checkpoint of a network such as "best" or FILE.safetensors; a limit is ignored.
 
     Raises:
         PlayerError: if a checkpoint is not named, or cannot be used.
     """
-    network = find_network(specification)
-    if network is None or network.is_onnx:
-        raise PlayerError(f"a network is named {' or '.join(SHIPPED)}, or FILE.safetensors, not {specification!r}")
+    network = named_checkpoint(specification)
     return network.name, network.load()

@@ -13,10 +13,13 @@ from alphac4.arena.options import UctOptions, describe_options
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
+from alphac4.game.symmetry import oriented
 from alphac4.mcts.drawing import Searched
+from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import NodeView, SearchResult, join_results, root_wdl
-from alphac4.mcts.search import Budget, Evaluate, NetworkParameters, NetworkSearch, Reuse, TreeSearch
+from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN
 from alphac4.mcts.uct_search import UctSearch
 
@@ -40,7 +43,7 @@ class SearchingPlayer(Player, Protocol):
 
     @property
     def budget(self) -> Budget:
-        """What it spends on a position if it is not told otherwise."""
+        """What it spends on a position unless `search` is given another budget."""
 
     @property
     def reuse(self) -> Reuse:
@@ -198,15 +201,18 @@ class NetworkPlayer(TreePlayer):
         moves = np.array([draw(result, row) for row in range(len(positions))], np.int64)
         return dataclasses.replace(result, moves=moves)
 
+    def winning_moves(self, index: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
+        """The moves that prove a win in the ``index``-th position searched last; see `TreeSearch.winning_moves`."""
+        return self._search.winning_moves(index)
+
     def _drawn_by_policy(self, result: SearchResult, row: int) -> int:
         columns = np.flatnonzero(result.proofs[row] != ILLEGAL)
         return int(columns[self._draw(result.scores[row, columns])])
 
     def _drawn_by_visits(self, result: SearchResult, row: int) -> int:
         visits, proofs = result.visits[row], result.proofs[row]
-        decided = not (proofs == UNPROVEN).any() or ((proofs > PROVEN_DRAW) & (proofs < UNPROVEN)).any()
         columns = np.flatnonzero((visits > 0) & (proofs >= PROVEN_DRAW))
-        if decided or not len(columns):
+        if result.root_proof(row) != UNPROVEN or not len(columns):
             return int(result.moves[row])
         return int(columns[self._draw(np.log(visits[columns]))])
 
@@ -219,10 +225,14 @@ class NetworkPlayer(TreePlayer):
 def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geometry) -> SearchResult:
     """What a network says of unfinished positions without any look ahead, as a search of no simulations.
 
-    The move is the legal one with the largest policy logit; the logits stand as scores.
+    The move is the legal one with the largest policy logit; the logits stand as scores. As in a search, the network is
+    asked about the canonical orientation of each position.
     """
     started = time.perf_counter()
-    logits, wdl = evaluator.evaluate(make_planes(geometry, *stones(positions)))
+    own, occupied = stones(positions)
+    own, occupied, mirrored = oriented(geometry, own, occupied)
+    logits, wdl = evaluator.evaluate(make_planes(geometry, own, occupied))
+    logits = np.where(mirrored[:, None], logits[:, ::-1], logits)
     count, columns = logits.shape
     legal = np.zeros((count, columns), np.bool_)
     for row, position in enumerate(positions):

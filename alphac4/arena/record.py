@@ -26,7 +26,7 @@ class TournamentRecord:
     """Finished parts of pairings in a file whose first line says what tournament they belong to.
 
     Every line has a checksum; files of earlier versions have none. A line that is damaged, or that a kill cut short, is
-    told and passed over: its games are played again.
+    reported and left out: its games are played again.
 
     Raises:
         TournamentError: if the file holds something else, or a tournament with other settings.

@@ -2,10 +2,16 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from alphac4.arena import foreign
+from alphac4.arena.auto_player import AutoPlayer, TimeManagement
+from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.engine_player import EnginePlayer
 from alphac4.arena.negamax import NegamaxPlayer
 from alphac4.arena.networks import NamedNetwork, find_network
@@ -21,18 +27,27 @@ from alphac4.arena.players import (
     as_searching,
 )
 from alphac4.arena.solver_player import SolverPlayer
-from alphac4.compute import Compute, choose
+from alphac4.certificate.file import SHIPPED
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
+from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Budget, Evaluate, NetworkParameters, Reuse, TreeSearch
+from alphac4.mcts.search import Budget, TreeSearch
+from alphac4.shipped import shipped_file
+
+if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
+    from alphac4.compute import Compute
 
 DEFAULT_SIMULATIONS = "100"
+AUTO = "auto"  # a limit: as long as the player is unsure
+CACHE = 2**18  # evaluations that a network player keeps: 12 MB
 MOST_SIMULATIONS = 10_000_000  # of about 130 bytes each
 SPECIFICATIONS = """\
   FILE.safetensors@600   a checkpoint searching 600 simulations a move (100 if none are given)
   FILE.safetensors@1s    the same for one second a move
+  FILE.safetensors@auto  briefly where it is sure, and long, looking at every move, where it is not
   FILE.safetensors@0     its raw policy, without search
   best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one
   best@600,OPTIONS       another search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
@@ -44,6 +59,8 @@ SPECIFICATIONS = """\
   negamax:4              alpha-beta 4 plies deep with a simple evaluation
   solver                 perfect play: the fastest wins, the slowest losses
   solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
+  certificate            wins every game that it begins: the moves of a certificate that comes with the project, or of
+                         certificate:FILE; elsewhere it plays as the player does whose moves they are
   random                 uniformly random moves
   openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])
   engine:COMMAND         any program that speaks the protocol of `alphac4 engine`, such as "engine:other --nodes 600"
@@ -59,7 +76,7 @@ def parse_player(
     rng: np.random.Generator,
     geometry: Geometry = STANDARD,
     threads: int | None = None,
-    compute: Compute | None = None,
+    compute: "Compute | None" = None,
     batch_size: int = 64,
     reuse: Reuse | None = None,
     puct: PuctConfig | NetworkParameters | None = None,
@@ -77,37 +94,32 @@ def parse_player(
     threads = threads or cores()
     network = find_network(specification)
     if network is not None:
-        if network.geometry != geometry:
-            raise PlayerError(f"{network.path}: plays on {describe(network.geometry)}, not on {describe(geometry)}")
-        budget, options = network_budget(network, specification), network.options
+        budget, options = check_network(network, specification, geometry), network.options
         if isinstance(puct, PuctConfig):
             options, puct = dataclasses.replace(options, config=puct), None
         label = describe_options(options) + ("" if puct is None else f",{type(puct).__name__}")
         rule = puct or options.config
         reuse = reuse or "proofs"
         evaluator: Evaluate
-        search: TreeSearch | None = None
+        search_of: Callable[..., TreeSearch]
         if network.is_onnx:
             evaluator = network.load_onnx(threads)
+            search_of = partial(NetworkSearch, evaluator)
         else:
+            from alphac4.compute import choose
+
             compute = compute or choose(threads=threads)
             size = batch_size if budget.seconds is None else 1
-            loaded = compute.evaluator(network.load().network, batch_size=size)
-            evaluator, search = (
-                loaded,
-                compute.search(loaded, rule, geometry=geometry, rng=rng, reuse=reuse),
-            )
-        return NetworkPlayer(
-            f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}",
-            evaluator,
-            budget,
-            rng,
-            geometry,
-            rule,
-            temperature=options.temperature,
-            reuse=reuse,
-            search=search,
+            evaluator = loaded = compute.evaluator(network.load().network, batch_size=size)
+            search_of = partial(compute.search, loaded)
+        search_of = partial(search_of, rule, geometry=geometry, rng=rng, cache=CACHE)
+        name = f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}"
+        player = NetworkPlayer(
+            name, evaluator, budget, rng, temperature=options.temperature, search=search_of(reuse=reuse)
         )
+        if network.limit != AUTO:
+            return player
+        return AutoPlayer(name, player, search_of(reuse="trees"), TimeManagement())
     kind, _, argument = specification.partition(":")
     if specification == "random":
         return RandomPlayer(rng)
@@ -120,6 +132,11 @@ def parse_player(
         except ValueError as error:
             raise PlayerError(f"{specification!r}: {error}") from error
         return UctPlayer(_parse_budget(limit, specification), rng, geometry, uct_options, threads=threads, reuse=reuse)
+    if kind == "certificate":
+        make = partial(
+            parse_searching_player, rng=rng, geometry=geometry, threads=threads, compute=compute, reuse=reuse
+        )
+        return CertificatePlayer(Path(argument) if argument else shipped_file(SHIPPED), geometry, make)
     if kind == "negamax":
         return NegamaxPlayer(_parse_count(argument, specification), rng)
     if kind == "openspiel":
@@ -141,7 +158,7 @@ def parse_searching_player(
     rng: np.random.Generator,
     geometry: Geometry = STANDARD,
     threads: int | None = None,
-    compute: Compute | None = None,
+    compute: "Compute | None" = None,
     reuse: Reuse | None = None,
 ) -> SearchingPlayer:
     """`parse_player` for one position at a time, by a player that can say what it thinks.
@@ -170,7 +187,20 @@ def network_budget(network: NamedNetwork, specification: str) -> Budget:
     Raises:
         PlayerError: for a limit that is no budget.
     """
+    if network.limit == AUTO:
+        return Budget(simulations=TimeManagement().simulations)
     return _parse_budget(network.limit or DEFAULT_SIMULATIONS, specification)
+
+
+def check_network(network: NamedNetwork, specification: str, geometry: Geometry) -> Budget:
+    """What a network may spend on a move, if it plays on this board; quick, as nothing is loaded.
+
+    Raises:
+        PlayerError: for a network of another board, one that cannot be read, or a limit that is no budget.
+    """
+    if network.geometry != geometry:
+        raise PlayerError(f"{network.path}: plays on {describe(network.geometry)}, not on {describe(geometry)}")
+    return network_budget(network, specification)
 
 
 def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STANDARD) -> Geometry:

@@ -27,7 +27,7 @@ from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.compute import Compute, choose
 from alphac4.machine import cores
-from alphac4.outputs import check_output
+from alphac4.outputs import own_file
 from alphac4.ranges import MOST_SEED, check_ranges
 
 MOST_GAMES = 1_000_000  # in a pairing
@@ -43,7 +43,7 @@ class ArenaOptions:
     games: int = 100
     """Games in each pairing, an even number; with --sprt, the most there may be."""
     seed: int = 0
-    """Fixes openings and players; games between players limited by time still differ from run to run."""
+    """Seed of openings and players; games between players limited by time still differ from run to run."""
     output: Path | None = None
     """A file of JSON lines for results and games; if it holds some of this tournament already, it goes on."""
     processes: int | None = None
@@ -85,7 +85,14 @@ def run(options: ArenaOptions) -> int:
     """Play what is not recorded yet; print the crosstable, and each pairing's score with its interval."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     _check(options)
-    check_output(options.output)
+    with own_file(options.output):
+        tournament, results = _play(options)
+    print(_as_json(tournament, results) if options.json else _as_text(tournament, results))
+    return 0
+
+
+def _play(options: ArenaOptions) -> tuple[Tournament, Results]:
+    """The tournament, and what was and is now recorded of it."""
     geometry = common_geometry(options.players, options.board.geometry())
     compute, backend, processes = _compute(options)
     settings: dict[str, Any] = {
@@ -106,12 +113,10 @@ def run(options: ArenaOptions) -> int:
         backend=settings["backend"],
         device=options.device,
     )
-    for name in options.players:  # a bad specification should be told before hours of games, not after
+    for name in options.players:  # a bad specification should be reported before hours of games, not after
         parse_player(name, rng=np.random.default_rng(0), geometry=geometry, compute=compute)
     record = TournamentRecord(options.output, settings) if options.output is not None else None
-    results = play_round_robin(tournament, record, processes=processes)
-    print(_as_json(tournament, results) if options.json else _as_text(tournament, results))
-    return 0
+    return tournament, play_round_robin(tournament, record, processes=processes)
 
 
 def _check(options: ArenaOptions) -> None:

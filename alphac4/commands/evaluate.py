@@ -35,7 +35,7 @@ class EvaluateOptions:
     count: int | None = None
     """Only the first so many positions of each set."""
     reference: tuple[str, ...] = ()
-    """Other players to set beside."""
+    """Other players to measure beside it."""
     twin: bool = True
     """Measure a checkpoint's untrained twin as well, for comparison; it takes as long as the checkpoint."""
     games: int = 0
@@ -47,7 +47,7 @@ class EvaluateOptions:
     picture: Path | None = None
     """A file for the report as a picture, such as strength.png."""
     seed: int = 0
-    """Fixes searches, games and the untrained network."""
+    """Seed of searches, games and the untrained network."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run."""
     backend: str = "auto"
@@ -91,7 +91,7 @@ def run(options: EvaluateOptions) -> int:
     check_output(Path(options.json) if options.json not in (None, "-") else None)
     report = measure_strength(options.player, measurement, options.reference, twin=options.twin)
     if options.json is not None and options.json != "-":
-        write_atomically(Path(options.json), report.to_json().encode())
+        write_atomically(Path(options.json), f"{report.to_json()}\n".encode())
     if options.picture is not None:
         save_picture(report, options.picture)
     print(report.to_json() if options.json == "-" else as_text(report))

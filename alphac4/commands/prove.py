@@ -16,9 +16,21 @@ from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_
 from alphac4.commands.arguments import read_arguments
 from alphac4.compute import choose
 from alphac4.evaluation.answers import BATCH
-from alphac4.evaluation.proof import CONTINUES, DRAWS, ERRS, LOSES, PROVEN, WINS, MoveRecord, PlyReport, walk_games
+from alphac4.evaluation.proof import (
+    AUTO,
+    CONTINUES,
+    DRAWS,
+    ERRS,
+    LOSES,
+    PROVEN,
+    WINS,
+    MoveRecord,
+    PlyReport,
+    recorded_backend,
+    walk_games,
+)
 from alphac4.game import Position
-from alphac4.outputs import check_output
+from alphac4.outputs import own_file
 from alphac4.ranges import MOST_SEED, check_ranges
 from alphac4.solver import Solver
 
@@ -30,7 +42,7 @@ class ProveOptions:
     """What to prove."""
 
     player: Annotated[str, tyro.conf.Positional] = "best@600"
-    """Any player, as below; one that draws lots proves nothing beyond the games seen."""
+    """Any player, as below; one that plays at random proves nothing beyond the games seen."""
     side: Literal["first", "second"] = "first"
     """Whether the player has the first move of the game or the second."""
     start: str = ""
@@ -40,11 +52,11 @@ class ProveOptions:
     record: Path | None = None
     """A file for the player's move in each position. If interrupted, the same command goes on from it."""
     seed: int = 0
-    """Fixes the player, if it draws lots."""
+    """Seed of a player that plays at random."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run."""
     backend: str = "auto"
-    """Inference backend; auto measures all and takes the fastest."""
+    """Inference backend; auto takes the record's, or else measures all and takes the fastest."""
 
     def __post_init__(self) -> None:
         check_ranges(self, plies=(0, 64), seed=(0, MOST_SEED))
@@ -74,18 +86,30 @@ def run(options: ProveOptions) -> int:
     start = Position.from_moves(options.start, geometry)
     if start.outcome() is not None:
         raise ValueError(f"--start {options.start}: the game is over")
-    check_output(options.record)
     plies = geometry.cells if options.plies is None else options.plies
     if plies < start.plies:
         raise ValueError(f"--plies {plies}: the start has {start.plies} stones already")
+    with own_file(options.record):
+        reports = _walk(options, start, plies)
+    print(_verdict(options, reports))
+    return int(any(report.errors for report in reports))
+
+
+def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]:
+    """Walk, and print a line for each number of stones."""
+    geometry = start.geometry
+    backend = options.backend
+    if backend == AUTO and options.record is not None:
+        backend = recorded_backend(options.record) or AUTO
+    compute = choose(options.device, backend)
     player = parse_player(
         options.player,
         rng=np.random.default_rng(options.seed),
         geometry=geometry,
-        compute=choose(options.device, options.backend),
+        compute=compute,
         batch_size=BATCH,
     )
-    record = MoveRecord(options.record, _header(options), geometry)
+    record = MoveRecord(options.record, _header(options, compute.backends.evaluators), geometry)
     print("  ".join(f"{heading:>10}" for heading in HEADINGS))
     reports = []
     with tqdm(unit="pos", disable=None, leave=False) as bar:
@@ -100,12 +124,11 @@ def run(options: ProveOptions) -> int:
         for report in walk:
             bar.write(_line(report), file=sys.stdout)
             reports.append(report)
-    print(_verdict(options, reports))
-    return int(any(report.errors for report in reports))
+    return reports
 
 
-def _header(options: ProveOptions) -> dict[str, object]:
-    """Whose moves a record holds; a network is known by its content."""
+def _header(options: ProveOptions, backend: str) -> dict[str, object]:
+    """Whose moves a record holds; a network is known by its content, and ``backend`` is the one that runs it."""
     path = network_file(options.player)
     network = hashlib.sha256(path.read_bytes()).hexdigest() if path is not None else None
     return {
@@ -114,7 +137,7 @@ def _header(options: ProveOptions) -> dict[str, object]:
         "side": options.side,
         "start": options.start,
         "seed": options.seed,
-        "backend": options.backend,
+        "backend": backend,
     }
 
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from alphac4.arena.players import NetworkPlayer, Player, as_searching
 from alphac4.evaluation.positions import PositionSet
-from alphac4.mcts.search import Budget, Evaluate, TreeSearch
+from alphac4.mcts.network_search import Evaluate
+from alphac4.mcts.search import Budget, TreeSearch
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
 
@@ -24,7 +25,7 @@ class Answers:
 
 
 def _unwatched(_count: int) -> None:
-    """Nobody waits to be told."""
+    """Ignore how far the work is."""
 
 
 def ask_network(
@@ -39,7 +40,7 @@ def ask_network(
     """The network's moves and values: by ``simulations`` of search in each position, or raw if that is 0.
 
     The raw network plays the legal move with the largest policy logit, without any look ahead. As many batches are
-    dealt with at a time as there are ``searches`` of the same network; ``on_batch`` is told how many positions have
+    dealt with at a time as there are ``searches`` of the same network; ``on_batch`` gets how many positions have
     just been answered.
     """
     budget, rng = Budget(simulations=simulations), np.random.default_rng(0)  # without a temperature it draws nothing

@@ -1,4 +1,4 @@
-"""Measures one network or player on everything that a strength report tells."""
+"""Measures one network or player for everything in a strength report."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ def choose_sets(player: str, files: Sequence[Path] = (), count: int | None = Non
 def prepare(specification: str, measurement: Measurement) -> Callable[[], SubjectReport]:
     """What measures a checkpoint with every budget, or any other player as it is.
 
-    Whatever is wrong with the player is told here, before anything has taken time.
+    Whatever is wrong with the player is reported here, before anything has taken time.
 
     Raises:
         PlayerError: for an unknown player, or one for another board.

@@ -19,7 +19,7 @@ OTHERS = ("#d7263d", "#e39b0b", "#2a9d4b", "#7b3fa0")
 
 
 def check_picture(path: Path) -> None:
-    """Tell before anything is measured whether a picture can go there.
+    """Check before anything is measured that a picture can be written there.
 
     Raises:
         ValueError: for a suffix that is no format known.
@@ -29,7 +29,7 @@ def check_picture(path: Path) -> None:
 
 
 def save_picture(report: StrengthReport, path: Path) -> None:
-    """Draw the report to a file whose suffix tells the format."""
+    """Draw the report to a file whose suffix gives the format."""
     content = io.BytesIO()
     draw(report).savefig(content, dpi=130, format=path.suffix[1:])
     write_atomically(path, content.getvalue())

@@ -23,12 +23,13 @@ from alphac4.solver import Solver
 logger = logging.getLogger(__name__)
 
 CONTINUES, WINS, DRAWS, LOSES, PROVEN, ERRS = "goes on", "wins", "draws", "loses", "proven", "errs"
-"""What a move of the player comes to: the game goes on, or is over by it; its own search has proven the win, which it
+"""The verdict on a move of the player: the game goes on, or is over by it; its own search has proven the win, which it
 plays out from there; or it gives away a win or a draw."""
 
 _VERDICTS = (CONTINUES, WINS, DRAWS, LOSES, PROVEN, ERRS)
 _ENDS = {Outcome.LOSS: WINS, Outcome.DRAW: DRAWS, Outcome.WIN: LOSES}  # by the outcome for the side to move then
 
+AUTO = "auto"  # the backend in records of earlier versions, which did not say which one had been chosen
 BATCH = 256  # positions asked about together; proofs end many of their searches early
 
 
@@ -37,12 +38,12 @@ class PlyReport:
     """The positions after one number of stones in which the player is to move."""
 
     ply: int  # stones on the board
-    counts: dict[str, int] = field(default_factory=dict)  # of what its moves come to
+    counts: dict[str, int] = field(default_factory=dict)  # of its moves, by their verdict
     errors: list[str] = field(default_factory=list)  # move strings up to and with the move that errs
 
     @property
     def positions(self) -> int:
-        """How many different ones."""
+        """How many different positions there are."""
         return sum(self.counts.values())
 
     def add(self, position: Position, column: int, verdict: str) -> None:
@@ -56,8 +57,8 @@ class MoveRecord:
     """The player's move in each position as lines of a file, so that an interrupted walk goes on.
 
     The first line says, as JSON, whose moves they are; the others hold the moves that led to the position, ``-`` for
-    none, the player's column, what it comes to, and ``#`` with a checksum of all that; files of earlier versions have
-    no checksums. A line that is damaged, or that a kill cut short, is told and passed over: the player is asked again.
+    none, the player's column, the verdict on it, and ``#`` with a checksum of all that; files of earlier versions have
+    no checksums. A line that is damaged, or that a kill cut short, is reported and left out: the player is asked again.
 
     Raises:
         ValueError: if the file holds another walk, or something else.
@@ -76,7 +77,7 @@ class MoveRecord:
             found, signed = read_signed_line(lines[0])
         except ValueError as error:
             raise ValueError(f"{path}: holds no record of moves, or its first line is damaged: {error}") from error
-        if found != header:
+        if found not in (header, {**header, "backend": AUTO}):
             raise ValueError(f"{path}: holds another walk, {json.dumps(found):.300}")
         for number, line in enumerate(lines[1:], start=2):
             if not line.strip():
@@ -93,7 +94,7 @@ class MoveRecord:
         return _key(position) in self._moves
 
     def __getitem__(self, position: Position) -> tuple[int, str]:
-        """The player's 0-based column in a position, and what it comes to."""
+        """The player's 0-based column in a position, and the verdict on it."""
         return self._moves[_key(position)]
 
     def add(self, positions: Sequence[Position], moves: Sequence[int], verdicts: Sequence[str]) -> None:
@@ -105,6 +106,16 @@ class MoveRecord:
             lines.append(f"{text} #{checksum(text)}")
         if self._path is not None and lines:
             append_line(self._path, "\n".join(lines))
+
+
+def recorded_backend(path: Path) -> str | None:
+    """The backend with which the moves in a record were found; None if there is no record, or none that says so."""
+    lines = read_lines(path)
+    try:
+        backend = read_signed_line(lines[0])[0].get("backend") if lines else None
+    except ValueError:  # whoever opens the record will say so
+        return None
+    return backend if isinstance(backend, str) and backend != AUTO else None
 
 
 def _read_move(line: str, signed: bool, geometry: Geometry) -> tuple[Position, int, str]:

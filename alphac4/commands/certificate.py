@@ -1,0 +1,192 @@
+"""`alphac4 certificate`: a player's win against every reply, to be checked by anybody."""
+
+import hashlib
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import numpy as np
+import tyro
+from tqdm import tqdm
+
+from alphac4.arena.networks import network_file
+from alphac4.arena.specifications import common_geometry, parse_player
+from alphac4.certificate.file import (
+    SHIPPED,
+    Certificate,
+    CertificateError,
+    read_certificate,
+    walk_certificate,
+    write_certificate,
+)
+from alphac4.certificate.moves import KnownMoves
+from alphac4.commands.arguments import read_arguments
+from alphac4.compute import choose
+from alphac4.evaluation.certification import LevelReport, ProvingPlayer, build, moves_in_order, position_of
+from alphac4.machine import cores
+from alphac4.outputs import check_output, own_folder
+from alphac4.ranges import MOST_SEED, check_ranges
+from alphac4.shipped import shipped_file
+from alphac4.solver import Solver
+from alphac4.version import __version__
+
+BATCH = 256
+SECONDS_BETWEEN_SAVES = 60.0
+SHOWN_ERRORS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificateOptions:
+    """Make or check a certificate: a first player's move in every position that any opponent can bring about.
+
+    `build` walks every reply to a player. Where a line is not won, it takes the player's last move back and asks it
+    again, then the one before, until every line is won, and writes the file. The player is asked about one of a
+    position and its mirror image. Answers are kept in a folder, so that the same command goes on if interrupted.
+    `verify` checks a file from the rules alone;
+    `scripts/verify_certificate.py` does the same in plain Python, without this package.
+    """
+
+    task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
+    """What to do."""
+    file: Annotated[Path | None, tyro.conf.Positional] = None
+    """The certificate; by default the one that comes with the project (verify), or RECORD/best.certificate (build)."""
+    player: str = "best@auto"
+    """Whose moves they are: a network and its limit (build)."""
+    record: Path = Path("runs/certificate")
+    """A folder for the answers so far (build)."""
+    stones: int = 64
+    """Look no further than positions with so many stones; then no certificate is written (build)."""
+    judge: bool = False
+    """Measure instead: the exact solver counts those of the player's own moves that do not win. None is taken back, and
+    what would follow is left out (build)."""
+    seed: int = 0
+    """Fixes the player, if it draws lots (build)."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the network runs (build)."""
+    backend: str = "auto"
+    """Inference backend; auto measures all and takes the fastest (build)."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, stones=(0, 64), seed=(0, MOST_SEED))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse and run."""
+    options = read_arguments(CertificateOptions, arguments, "certificate")
+    if options.task == "verify":
+        return verify(options)
+    with own_folder(options.record):
+        return build_certificate(options)
+
+
+def verify(options: CertificateOptions) -> int:
+    """Check a file; 1 if it does not hold."""
+    path = options.file or shipped_file(SHIPPED)
+    certificate = read_certificate(path)
+    print(f"{path}: moves of {certificate.about.get('player', 'nobody')}")
+    started = time.perf_counter()
+    try:
+        walked = walk_certificate(
+            certificate, on_level=lambda stones, count: print(f"{stones:2d} stones: {count:,} positions")
+        )
+    except CertificateError as error:
+        print(error)
+        return 1
+    print(
+        f"{walked.positions:,} positions ({walked.named:,} with a move of their own), the last with {walked.longest} "
+        f"stones, in {time.perf_counter() - started:.1f} s: the first player always wins."
+    )
+    return 0
+
+
+def build_certificate(options: CertificateOptions) -> int:
+    """Walk and write; 1 if the player errs."""
+    geometry = common_geometry((options.player,))
+    path = options.file or options.record / "best.certificate"
+    check_output(path)
+    compute = choose(options.device, options.backend, threads=1)  # for each of as many players as there are cores
+    players = [
+        cast(
+            ProvingPlayer,
+            parse_player(
+                options.player,
+                rng=np.random.default_rng([options.seed, index]),
+                geometry=geometry,
+                threads=1,
+                compute=compute,
+                batch_size=BATCH,
+                reuse="nothing",
+            ),
+        )
+        for index in range(cores())
+    ]
+    if not all(hasattr(player, "winning_moves") for player in players):
+        raise ValueError(f"{options.player}: only a network's search can be asked for its proofs")
+    about = describe(options)
+    known = KnownMoves(geometry, options.record, about, first_answers=options.judge)
+    levels: dict[int, LevelReport] = {}
+    try:
+        with tqdm(unit="pos", disable=None, leave=False) as bar:
+            saved = [time.monotonic()]
+
+            def tell(stones: int, done: int, total: int) -> None:
+                bar.set_description(f"{stones} stones")
+                bar.total, bar.n = total, done
+                bar.refresh()
+                if time.monotonic() - saved[0] > SECONDS_BETWEEN_SAVES:
+                    known.save()
+                    saved[0] = time.monotonic()
+
+            for level in build(
+                players,
+                known,
+                geometry,
+                judge=Solver(geometry) if options.judge else None,
+                most_stones=options.stones,
+                on_moves=tell,
+            ):
+                if level.stones not in levels:  # or else it is walked once more
+                    bar.write(_describe(level, judged=options.judge), file=sys.stdout)
+                levels[level.stones] = level
+    finally:
+        known.save()
+    errors = [error for level in levels.values() for error in level.errors]
+    mended = sum(level.mended for level in levels.values())
+    if errors:
+        shown = "\n".join(str(position_of(geometry, key)) for key in errors[:SHOWN_ERRORS])
+        print(f"\n{options.player} does not win from {len(errors):,} positions, such as\n{shown}")
+        return 1
+    answers = f"{options.player}, having taken back {mended:,} of its moves," if mended else options.player
+    if not levels[max(levels)].last:
+        found = "no error of" if options.judge else "no line that is not won by"
+        print(f"\nUp to {options.stones} stones there is {found} {answers} and no end is reached.")
+        return 0
+    certificate = Certificate(
+        geometry=geometry, columns=moves_in_order(known, geometry), about={**about, "taken_back": mended}
+    )
+    walked = walk_certificate(certificate)
+    write_certificate(path, certificate)
+    print(f"\n{path}: {walked.named:,} moves for {walked.positions:,} positions: {answers} always wins.")
+    return 0
+
+
+def _describe(level: LevelReport, *, judged: bool) -> str:
+    """A line on a level."""
+    text = (
+        f"{level.stones:2d} stones: {level.positions:>9,} positions, {level.decided:>9,} decided by the rules, "
+        f"{level.proven:>9,} proven by the player's search, {level.answered:>7,} by its move alone"
+    )
+    return text + (f", {len(level.errors):,} errors" if judged else "")
+
+
+def describe(options: CertificateOptions) -> dict[str, object]:
+    """Whose moves they are; a network is known by its content."""
+    network = network_file(options.player)
+    return {
+        "player": options.player,
+        "network": None if network is None else hashlib.sha256(network.read_bytes()).hexdigest(),
+        "code": __version__,
+    }

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Check from the rules alone that a certificate's first player wins Connect Four against every reply.
+
+    python scripts/verify_certificate.py [FILE]
+
+Needs nothing but Python. It plays the certificate's moves from the empty board, every reply of the opponent, and so
+on to the end of every game. Nothing counts as won but four in a row on the board.
+
+The file: a line of JSON, then, compressed by zlib, one digit for each position in which the first player needs to be
+told its column (1 to 7). Positions are visited by numbers of stones, 0, 2, 4 ..., and among those of one number in the
+order of their keys. None is written down: a position needs a digit unless the first player can complete a run now,
+or the opponent could with its next stone, which it must prevent.
+
+A position is two numbers of 49 bits, seven a column, the lowest cell first: the stones of the side to move, and all
+stones. Its key is the sum of the two. Of a position and its mirror image only the one with the lesser key is visited.
+"""
+
+import json
+import sys
+import zlib
+from pathlib import Path
+
+ROWS, COLUMNS, HEIGHT = 6, 7, 7
+BOTTOM = [1 << (HEIGHT * column) for column in range(COLUMNS)]
+TOP = [cell << (ROWS - 1) for cell in BOTTOM]
+COLUMN = [(1 << ROWS) - 1 << (HEIGHT * column) for column in range(COLUMNS)]
+FULL = sum(COLUMN)
+
+
+class Failure(Exception):  # noqa: N818 - no error of the program
+    """The certificate does not show that the first player wins."""
+
+
+def has_four(stones: int) -> bool:
+    """Whether four of these stones are in a row: upwards, across, or along a diagonal."""
+    up, across, falling, rising = stones & stones >> 1, stones & stones >> 7, stones & stones >> 6, stones & stones >> 8
+    return bool(up & up >> 2 or across & across >> 14 or falling & falling >> 12 or rising & rising >> 16)
+
+
+def landing_cells(occupied: int) -> list[int]:
+    """The cell where a stone comes to rest in each column that is not full, by column; 0 for a full one."""
+    return [0 if occupied & TOP[c] else (occupied & COLUMN[c]) + BOTTOM[c] for c in range(COLUMNS)]
+
+
+def mirrored(stones: int) -> int:
+    """The stones, or the key, with left and right exchanged."""
+    left = (stones & 127) << 42 | (stones >> 7 & 127) << 35 | (stones >> 14 & 127) << 28
+    return left | stones & 127 << 21 | stones >> 14 & 127 << 14 | stones >> 28 & 127 << 7 | stones >> 42
+
+
+def follow(own: int, occupied: int, column: int, found: dict[int, tuple[int, int]]) -> None:
+    """Play a column, then every reply; add the positions that follow to ``found``, by key."""
+    cell = landing_cells(occupied)[column]
+    if not cell:
+        raise Failure("the column is full")
+    own, occupied = own | cell, occupied | cell
+    if occupied == FULL:
+        raise Failure("the game is drawn")
+    for reply in landing_cells(occupied):
+        if not reply:
+            continue
+        after = occupied | reply
+        if has_four(after ^ own):
+            raise Failure("the opponent wins")
+        if after == FULL:
+            raise Failure("the game is drawn")
+        key = own + after
+        image = mirrored(key)
+        if key <= image:
+            found[key] = own, after
+        elif image not in found:
+            found[image] = mirrored(own), mirrored(after)
+
+
+def check(digits: bytes, own: int = 0, occupied: int = 0) -> tuple[int, int]:
+    """Walk every game; the numbers of positions, and of the stones in the last of them.
+
+    It begins on the empty board, or in another position of as many stones of either side.
+    """
+    level, stones, visited, used = {own + occupied: (own, occupied)}, occupied.bit_count(), 0, 0
+    while level:
+        following: dict[int, tuple[int, int]] = {}
+        for key in sorted(level):
+            own, occupied = level[key]
+            visited += 1
+            cells = landing_cells(occupied)
+            if any(cell and has_four(own | cell) for cell in cells):
+                continue  # won on the spot
+            theirs = occupied ^ own
+            threats = [c for c, cell in enumerate(cells) if cell and has_four(theirs | cell)]
+            try:
+                if len(threats) > 1:
+                    raise Failure("the opponent threatens to win in two columns")
+                if threats:
+                    column = threats[0]
+                elif used < len(digits) and 49 <= digits[used] < 49 + COLUMNS:
+                    column = digits[used] - 49
+                    used += 1
+                else:
+                    raise Failure("its move is missing")
+                follow(own, occupied, column, following)
+            except Failure as failure:
+                raise Failure(f"{failure} after {stones} stones (own {own:#x}, all {occupied:#x})") from None
+        print(f"{stones:2d} stones: {len(level):,} positions", flush=True)
+        level, stones = following, stones + 2
+    if used != len(digits):
+        raise Failure(f"{len(digits) - used:,} moves are left over")
+    return visited, stones - 2
+
+
+def main() -> int:
+    """Check the file named, or the one that comes with the project."""
+    shipped = Path(__file__).resolve().parent.parent / "checkpoints" / "best.certificate"
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else shipped
+    try:
+        header, _, packed = path.read_bytes().partition(b"\n")
+        print("certificate of", json.loads(header).get("player", "nobody"))
+        visited, stones = check(zlib.decompress(packed))
+    except (Failure, OSError, ValueError, zlib.error) as failure:
+        print(f"{path}: {failure}")
+        return 1
+    print(f"{visited:,} positions, the last with {stones} stones: the first player always wins.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
