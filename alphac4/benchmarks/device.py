@@ -60,7 +60,7 @@ def measure_device(settings: BenchmarkSettings, games: tuple[int, ...], streams:
             simulations, finished = selfplay_rate(network, count, parts, seconds)
             best = max(best, simulations)
             yield Figure(f"{count:,} games in {parts}: self-play", simulations, "simulations/s")
-            yield Figure(f"{count:,} games in {parts}: self-play", finished, "games/s")
+            yield Figure(f"{count:,} games in {parts}: games", finished, "games/s")
     for batch in (512, 4096):
         rate = learning_speed(network.config, batch, device, seconds)
         yield Figure(f"learning, batch {batch:,}", rate, "positions/s")

@@ -42,7 +42,7 @@ def measure_selfplay(settings: BenchmarkSettings) -> Iterator[Figure]:
     simulated = float(np.median([w.simulations / s for w, s in zip(works, seconds, strict=True)]))
     evaluated = float(np.median([w.evaluations / s for w, s in zip(works, seconds, strict=True)]))
     yield Figure("self-play", simulated, f"simulations/s ({evaluator.backend}, {config.games} games, all cores)")
-    yield Figure("self-play", evaluated, "evaluations/s")
+    yield Figure("self-play: through the network", evaluated, "evaluations/s")
     yield Figure("the same evaluator alone", float(np.median(alone)), "evaluations/s")
     yield Figure("self-play: network's share of the time", 100 * float(np.median(shares)), "%")
     yield Figure("self-play: network's rate against alone", 100 * float(np.median(in_network)), "%")
