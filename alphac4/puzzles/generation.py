@@ -1,0 +1,143 @@
+"""Makes puzzles from games that are partly left to chance: the solver judges them, searches of all sizes grade them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from alphac4.arena.players import Player
+from alphac4.arena.specifications import parse_player
+from alphac4.game import Position
+from alphac4.game.rules import STANDARD, legal_cells, winning_cells
+from alphac4.game.symmetry import canonical_key
+from alphac4.puzzles.puzzle import Puzzle
+from alphac4.ranges import check_ranges
+from alphac4.solver.solver import Solver, moves_to_end, shared_solver
+
+GAMES_AT_ONCE = 64
+RANDOM_PLIES = 6  # at the beginning of each game, so that no two are alike
+SOURCE = "fast@0,temperature=1.2"  # plays the games
+TEMPTED = ("fast@0", "best@0")  # at least one of them misses the move of every puzzle
+DOUBTER = "best@16"  # the solver is asked only about positions in which it and those tempted do not agree
+GRADERS = ("fast@8", "fast@32", "fast@128", "fast@400")
+"""The difficulty is 1 where all of them find the move, and 5 where the last one misses it."""
+MOST_PAUSES = 8  # of the solver on one position, each a quarter of a million nodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PuzzleConditions:
+    """Which positions make a puzzle."""
+
+    least_plies: int = 18
+    """Stones on the board at least: with fewer, people cannot see the end."""
+    most_plies: int = 32
+    """Stones on the board at most."""
+    most_distance: int = 9
+    """Moves that the winner still makes, at most; at least it makes two."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, least_plies=(0, 40), most_plies=(0, 40), most_distance=(2, 21))
+
+
+def generate_puzzles(
+    seed: int,
+    conditions: PuzzleConditions | None = None,
+    *,
+    make_player: Callable[[str, np.random.Generator], Player] | None = None,
+    solver: Solver | None = None,
+) -> Iterator[list[Puzzle]]:
+    """Puzzles without end, in lists of those that a round of games has given; on one machine a seed fixes them.
+
+    A game gives at most one puzzle, and no position comes twice, mirror images included.
+
+    Args:
+        seed: of games and players.
+        conditions: which positions make a puzzle.
+        make_player: makes the players of the specifications above.
+        solver: judges.
+    """
+    conditions = conditions or PuzzleConditions()
+    make_player = make_player or (lambda name, rng: parse_player(name, rng=rng, batch_size=GAMES_AT_ONCE))
+    solver = solver or shared_solver()
+    rng = np.random.default_rng(seed)
+    source, doubter = (make_player(name, rng) for name in (SOURCE, DOUBTER))
+    tempted, graders = ([make_player(name, rng) for name in names] for names in (TEMPTED, GRADERS))
+    seen: set[int] = set()
+    while True:
+        found: dict[int, tuple[Position, int]] = {}  # by game, with the 0-based column that wins
+        for games in _rounds(source, rng, conditions):
+            numbers = [number for number in games if number not in found]
+            positions = [games[number] for number in numbers]
+            answers = [player.choose(positions) for player in (*tempted, doubter)] if positions else []
+            for number, position, *columns in zip(numbers, positions, *answers, strict=True):
+                key = int(canonical_key(STANDARD, position.own, position.occupied))
+                if len(set(columns)) > 1 and key not in seen:
+                    solution = _only_win(position, solver)
+                    if solution is not None:
+                        seen.add(key)
+                        found[number] = position, solution
+        yield list(_graded(list(found.values()), solver, tempted, graders, conditions))
+
+
+def _rounds(source: Player, rng: np.random.Generator, conditions: PuzzleConditions) -> Iterator[dict[int, Position]]:
+    """The positions of games that are played together, by game, whenever they have a right number of stones."""
+    games = {number: Position() for number in range(GAMES_AT_ONCE)}
+    plies = 0
+    while games and plies < conditions.most_plies:
+        if plies < RANDOM_PLIES:
+            columns = [int(rng.choice(position.legal_columns())) for position in games.values()]
+        else:
+            columns = source.choose(list(games.values()))
+        played = {number: games[number].play(column) for number, column in zip(games, columns, strict=True)}
+        games = {number: position for number, position in played.items() if position.outcome() is None}
+        plies += 1
+        if games and plies >= conditions.least_plies:
+            yield games
+
+
+def _only_win(position: Position, solver: Solver) -> int | None:
+    """The 0-based column that alone wins, not at once and not by a block that everybody sees; None if there is none."""
+    legal = int(legal_cells(STANDARD, position.occupied))
+    own = int(winning_cells(STANDARD, position.own, position.occupied))
+    other = int(winning_cells(STANDARD, position.opponent, position.occupied))
+    if legal & (own | other):
+        return None
+    pauses = 0
+
+    def lose_patience() -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses > MOST_PAUSES:
+            raise _TooHard
+
+    try:
+        outcomes = solver.analyze_outcome(position, lose_patience)
+    except _TooHard:
+        return None
+    wins = [column for column, outcome in enumerate(outcomes) if outcome == 1]
+    return wins[0] if len(wins) == 1 else None
+
+
+class _TooHard(Exception):  # noqa: N818 - a state, not an error
+    """The solver would take long; counted in its own pauses, not in seconds, so that a seed fixes the puzzles."""
+
+
+def _graded(
+    candidates: Sequence[tuple[Position, int]],
+    solver: Solver,
+    tempted: Sequence[Player],
+    graders: Sequence[Player],
+    conditions: PuzzleConditions,
+) -> Iterator[Puzzle]:
+    """Those of the positions whose move somebody of those tempted misses, with their difficulty."""
+    if not candidates:
+        return
+    positions = [position for position, _ in candidates]
+    tempting, graded = ([player.choose(positions) for player in players] for players in (tempted, graders))
+    for index, (position, solution) in enumerate(candidates):
+        distance = moves_to_end(STANDARD, position.plies, solver.solve(position))
+        if all(columns[index] == solution for columns in tempting) or distance > conditions.most_distance:
+            continue
+        missed = [grade for grade, columns in enumerate(graded, start=1) if columns[index] != solution]
+        difficulty = 1 + max(missed, default=0)
+        yield Puzzle(moves=position.moves or "", solution=solution, distance=distance, difficulty=difficulty)

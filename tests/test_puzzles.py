@@ -1,0 +1,176 @@
+import io
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_play import reader
+
+from alphac4.arena.players import Player, RandomPlayer
+from alphac4.cli import main
+from alphac4.game import Position
+from alphac4.play.puzzle_game import PuzzleGame
+from alphac4.play.screen import Screen
+from alphac4.puzzles import Puzzle, packaged_puzzles
+from alphac4.puzzles.generation import PuzzleConditions, generate_puzzles
+from alphac4.puzzles.puzzle import PuzzleError, format_puzzles, load_puzzles, parse_puzzles
+from alphac4.solver import moves_to_end
+from alphac4.solver.solver import shared_solver
+
+
+def test_every_packaged_puzzle_has_exactly_one_winning_move() -> None:
+    """By the solver, which also confirms how far the win is."""
+    solver = shared_solver()
+    for puzzle in packaged_puzzles():
+        position = puzzle.position
+        outcomes = solver.analyze_outcome(position)
+        assert [c for c, outcome in enumerate(outcomes) if outcome == 1] == [puzzle.solution], puzzle
+        distance = moves_to_end(position.geometry, position.plies, solver.solve(position))
+        assert distance == puzzle.distance >= 2, puzzle
+
+
+def test_no_two_packaged_puzzles_are_alike() -> None:
+    """Mirror images included: compared board by board, not by the key that the generator uses."""
+    boards = set()
+    for puzzle in packaged_puzzles():
+        grid = puzzle.position.grid()
+        boards.add(min(grid.tobytes(), grid[:, ::-1].tobytes()))
+    assert len(boards) == len(packaged_puzzles())
+
+
+def test_there_are_puzzles_of_every_difficulty() -> None:
+    """Some 500 in all."""
+    counts = Counter(puzzle.difficulty for puzzle in packaged_puzzles())
+    assert len(packaged_puzzles()) >= 450
+    assert min(counts[difficulty] for difficulty in range(1, 6)) >= 20
+
+
+def test_the_move_is_neither_a_win_at_once_nor_a_block() -> None:
+    """Nobody has three in a row with an open end that can be reached."""
+    for puzzle in packaged_puzzles()[::7]:
+        for column in puzzle.position.legal_columns():
+            assert puzzle.position.play(column).outcome() is None, puzzle
+        passed = Position(puzzle.position.opponent, puzzle.position.occupied)
+        for column in passed.legal_columns():
+            assert passed.play(column).outcome() is None, puzzle
+
+
+def random_player(_name: str, rng: np.random.Generator) -> Player:
+    """In place of each network: quick, and it errs."""
+    return RandomPlayer(np.random.default_rng(rng.integers(2**31)))
+
+
+def test_a_seed_fixes_the_puzzles_and_the_solver_confirms_them() -> None:
+    """With players that guess, whatever the network would do."""
+    conditions = PuzzleConditions(least_plies=22, most_plies=30, most_distance=6)
+    first, again = (next(generate_puzzles(5, conditions, make_player=random_player)) for _ in range(2))
+    assert first == again
+    assert first
+    assert first != next(generate_puzzles(6, conditions, make_player=random_player))
+    for puzzle in first:
+        outcomes = shared_solver().analyze_outcome(puzzle.position)
+        assert [c for c, outcome in enumerate(outcomes) if outcome == 1] == [puzzle.solution]
+        assert 22 <= len(puzzle.moves) <= 30
+        assert 2 <= puzzle.distance <= 6
+
+
+def test_puzzles_are_written_and_read_again(tmp_path: Path) -> None:
+    """As the same puzzles."""
+    some = packaged_puzzles()[:5]
+    path = tmp_path / "puzzles.txt"
+    path.write_text(format_puzzles(some))
+    assert load_puzzles(path) == some
+
+
+@pytest.mark.parametrize(
+    "line", ["44", "44 9 3 1", "444444 4 3 1", "49 1 3 1", "44 1 x 1", "44 1 3 6", "44 1 3 1 1", "1122334 1 2 1"]
+)
+def test_a_line_that_is_no_puzzle_is_refused(line: str) -> None:
+    """By its number."""
+    with pytest.raises(PuzzleError, match="here, line 2"):
+        parse_puzzles(["# comment", line], "here")
+
+
+PUZZLE = packaged_puzzles()[0]
+
+
+def solve(lines: list[str], puzzles: list[Puzzle]) -> tuple[PuzzleGame, str]:
+    """A terminal's puzzles fed with these lines, and what was written."""
+    output = io.StringIO()
+    game = PuzzleGame(puzzles, Screen(output), reader(lines))
+    game.run()
+    return game, output.getvalue()
+
+
+def test_a_puzzle_is_solved_in_the_terminal() -> None:
+    """Wrong moves are told what they do, and end the streak."""
+    right = str(PUZZLE.solution + 1)
+    wrong = next(str(c + 1) for c in PUZZLE.position.legal_columns() if c != PUZZLE.solution)
+    game, text = solve([right], [PUZZLE])
+    assert (game.solved, game.streak) == (1, 1)
+    assert f"Right: {right} wins in {PUZZLE.distance} moves" in text
+    game, text = solve([wrong, right, right], [PUZZLE, PUZZLE])
+    assert (game.solved, game.streak) == (2, 1)
+    assert "draws" in text or "loses" in text
+
+
+def test_hints_rule_moves_out_but_never_the_solution() -> None:
+    """Until two are left; the puzzle then does not count for the streak."""
+    game, text = solve(["hint", "hint", "hint", "hint", str(PUZZLE.solution + 1)], [PUZZLE])
+    hints = [
+        line.removeprefix("It is one of ").rstrip(".").split(", ") for line in text.splitlines() if "one of" in line
+    ]
+    assert all(str(PUZZLE.solution + 1) in hint for hint in hints)
+    assert len(hints[-1]) == 2
+    assert (game.solved, game.streak) == (1, 0)
+
+
+def test_a_hint_names_no_move_that_was_tried() -> None:
+    """It was told to be wrong."""
+    wrong = max(c for c in PUZZLE.position.legal_columns() if c != PUZZLE.solution)  # hints begin on the left
+    _, text = solve([str(wrong + 1), "hint"], [PUZZLE])
+    assert str(wrong + 1) not in text.split("It is one of ")[1].split(".")[0]
+
+
+def test_other_words_are_told_and_puzzles_can_be_skipped() -> None:
+    """And the end of the input ends them."""
+    _, text = solve(["dance", "help", "skip", "solution"], [PUZZLE, PUZZLE])
+    assert "'dance' is no open column" in text
+    assert "another puzzle" in text
+    assert f"{PUZZLE.solution + 1} wins in" in text
+    assert "0 solved" in text
+
+
+def test_the_commands_play_and_make_puzzles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`alphac4 play --puzzle` sets those of a difficulty; `alphac4 puzzles` writes a file of as many as asked for."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("skip\n"))
+    assert main(["play", "--puzzle", "--difficulty", "3", "--seed", "1"]) == 0
+    assert "Difficulty ***.." in capsys.readouterr().out
+
+    def make(name: str, *, rng: np.random.Generator, batch_size: int) -> Player:
+        assert batch_size > 1
+        return random_player(name, rng)
+
+    monkeypatch.setattr("alphac4.puzzles.generation.parse_player", make)
+    path = tmp_path / "made.txt"
+    assert main(["puzzles", "--output", str(path), "--count", "3", "--least-plies", "24"]) == 0
+    assert len(load_puzzles(path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["play", "--puzzle", "--difficulty", "6"], "--difficulty must be at most 5"),
+        (["puzzles", "--count", "0"], "--count must be at least 1"),
+        (["puzzles", "--most-distance", "1"], "--most-distance must be at least 2"),
+        (["puzzles", "--output", "."], "is a folder"),
+    ],
+)
+def test_bad_options_end_with_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2."""
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.splitlines()) == 1
