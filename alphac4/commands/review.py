@@ -1,0 +1,102 @@
+"""`alphac4 review`: every move of a game, judged by the exact solver beside what a network thought."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+
+from alphac4.arena.networks import find_network
+from alphac4.arena.specifications import check_network, common_geometry, parse_searching_player
+from alphac4.commands.arguments import read_arguments
+from alphac4.commands.board_options import Board, BoardOptions
+from alphac4.files import write_atomically
+from alphac4.game.rules import STANDARD, Geometry
+from alphac4.outputs import check_output
+from alphac4.play.solving_progress import SolvingProgress
+from alphac4.ranges import check_ranges
+from alphac4.review import review_game
+from alphac4.review.games import read_games
+from alphac4.review.html import review_page
+from alphac4.review.reviewer import DEFAULT_SECONDS
+from alphac4.review.text import describe_review
+from alphac4.solver.solver import shared_solver
+
+NOBODY = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewOptions:
+    """Review games: judge every move by the exact solver, and show what a network thought of each position.
+
+    The solver takes some minutes for a long game's opening, seconds for the rest; --seconds limits it, from the end of
+    the game backwards.
+    """
+
+    game: Annotated[str, tyro.conf.Positional] = ""
+    """The game as 1-based columns from the empty board, such as 4455; or a file of games, one a line; or - for games on
+    the standard input."""
+    html: Path | None = None
+    """Write a page to this file, to be opened in a browser; it needs nothing else."""
+    json: bool = False
+    """Print JSON: an object a line and game."""
+    player: str = ""
+    """Whose opinion to show: a network such as best@200, uct with its options, or none; by default best@200, and none
+    on a board that no network comes with the package for."""
+    seconds: float = DEFAULT_SECONDS
+    """Longest time for the solver to judge a game."""
+    seed: int = 0
+    """Fixes the player's search."""
+    board: Board = field(default_factory=BoardOptions)
+    """The board."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, seconds=(0, 1e9), seed=(0, 2**63 - 1))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse and run."""
+    return run(read_arguments(ReviewOptions, arguments, "review"))
+
+
+def run(options: ReviewOptions) -> int:
+    """Review each game, and print or write what was found."""
+    board = options.board.geometry()
+    specification = options.player or ("best@200" if board == STANDARD else NOBODY)
+    geometry = board if specification == NOBODY else common_geometry((specification,), board)
+    _check_player(specification, geometry)
+    check_output(options.html)
+    games = read_games(options.game, sys.stdin, geometry)
+    player = None
+    if specification != NOBODY:
+        player = parse_searching_player(specification, rng=np.random.default_rng(options.seed), geometry=geometry)
+    reviews = []
+    for number, moves in enumerate(games, start=1):
+        which = f"game {number} of {len(games)}, " if len(games) > 1 else ""
+        with SolvingProgress(shared_solver(geometry), f"{which}move {len(moves)} of {len(moves)}") as progress:
+
+            def on_move(done: int, count: int, which: str = which, progress: SolvingProgress = progress) -> None:
+                progress.label = f"{which}judging move {count - done} of {count}"
+
+            reviews.append(
+                review_game(moves, geometry, player=player, seconds=options.seconds, on_pause=progress, on_move=on_move)
+            )
+        if options.json:
+            print(json.dumps(reviews[-1].to_dict()), flush=True)
+        elif options.html is None:
+            print(("\n" if number > 1 else "") + describe_review(reviews[-1]), flush=True)
+    if options.html is not None:
+        write_atomically(options.html, review_page(reviews).encode())
+        print(f"review written to {options.html}", file=sys.stderr)
+    return 0
+
+
+def _check_player(specification: str, geometry: Geometry) -> None:
+    """Tell what is wrong with a network before anything is loaded or solved."""
+    network = None if specification == NOBODY else find_network(specification)
+    if network is not None:
+        check_network(network, specification, geometry)

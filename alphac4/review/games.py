@@ -1,0 +1,50 @@
+"""Games to be reviewed, from a move string, a file, or lines of the standard input."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+from alphac4.game import Geometry, IllegalMove, Position
+from alphac4.game.rules import STANDARD
+
+STDIN = "-"
+
+
+def read_games(source: str, stdin: TextIO | None, geometry: Geometry = STANDARD) -> list[str]:
+    """The move strings that ``source`` holds: a game itself, a file of games a line, or "-" for the standard input.
+
+    Blank lines and what follows "#" are passed over.
+
+    Raises:
+        ValueError: naming the line that is no game, or if there is none.
+        OSError: if the file cannot be read.
+    """
+    if source == STDIN:
+        return _parse(stdin or (), "the standard input", geometry)
+    if os.path.isfile(source):  # noqa: PTH113 - a name too long for a file is none, not an error
+        text = Path(source).read_bytes().decode("utf-8", errors="replace")
+        return _parse(text.splitlines(), source, geometry)
+    if not source:
+        raise ValueError("there is no move to review; write the game as columns, such as 4455, a file's name, or -")
+    _check(source, geometry)
+    return [source]
+
+
+def _parse(lines: Iterable[str], name: str, geometry: Geometry) -> list[str]:
+    games = []
+    for number, line in enumerate(lines, start=1):
+        moves = "".join(line.partition("#")[0].split())
+        if moves:
+            try:
+                _check(moves, geometry)
+            except IllegalMove as error:
+                raise ValueError(f"{name}, line {number}: {error}") from error
+            games.append(moves)
+    if not games:
+        raise ValueError(f"{name} holds no game")
+    return games
+
+
+def _check(moves: str, geometry: Geometry) -> None:
+    Position.from_moves(moves, geometry)

@@ -1,0 +1,165 @@
+"""Judges the moves of a game by the exact solver, within a limit of time, and asks a player for its opinion.
+
+Only the positions of the game are solved, from the last to the first: what is proven of later ones speeds up earlier
+ones, and if time runs out it is the opening that is not judged. Other moves are looked at only where the outcome slips.
+"""
+
+import time
+from collections.abc import Callable
+
+from alphac4.arena.players import SearchingPlayer
+from alphac4.game import Geometry, Position
+from alphac4.game.position import COLUMN_NAMES
+from alphac4.game.rules import STANDARD
+from alphac4.review.record import Opinion, Review, ReviewedMove, Verdict
+from alphac4.solver.solver import Solver, moves_to_end, shared_solver
+
+DEFAULT_SECONDS = 120.0  # for the solver, a game
+LINE_PLIES = 10  # of best play that are shown
+LINE_SHARE = 0.5  # of the time for the positions that may be spent on better moves and their lines
+
+OnPause = Callable[[], None]
+
+
+class _TimeIsUp(Exception):  # noqa: N818 - a state, not an error
+    """The solver has used its time."""
+
+
+def review_game(
+    moves: str,
+    geometry: Geometry = STANDARD,
+    *,
+    player: SearchingPlayer | None = None,
+    solver: Solver | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    on_pause: OnPause = lambda: None,
+    on_move: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Review:
+    """Review a game, finished or not.
+
+    Args:
+        moves: the game as a move string.
+        geometry: its board.
+        player: whose opinion to show.
+        solver: by default the process's shared one.
+        seconds: how long the solver may take for the positions, and half as long again for better moves.
+        on_pause: called some dozens of times a second; what it raises ends the review.
+        on_move: called with the number of moves judged so far, and of all.
+
+    Raises:
+        IllegalMove: naming the offending character.
+    """
+    positions = [Position(geometry=geometry)]
+    columns = [COLUMN_NAMES.index(name) for name in Position.from_moves(moves, geometry).moves or ""]
+    for column in columns:
+        positions.append(positions[-1].play(column))
+    judge = _Judge(solver or shared_solver(geometry), on_pause)
+    started = time.monotonic()
+    judge.give(seconds)
+    scores: list[int | None] = [None] * len(positions)
+    for ply in reversed(range(len(positions))):
+        scores[ply] = judge.score(positions[ply])
+        on_move(len(columns) - ply, len(columns))
+    judge.give(LINE_SHARE * seconds)
+    opinions = _opinions(player, positions[:-1], columns)
+    reviewed = []
+    for index, column in enumerate(columns):
+        before, after = positions[index], scores[index + 1]
+        best = _verdict(before, scores[index])
+        played = _verdict(before, None if after is None else -after)
+        better: tuple[int, ...] = ()
+        line: tuple[int, ...] = ()
+        if best is not None and played is not None and best.outcome != played.outcome:
+            better = judge.best_columns(before, best.score)
+            line = judge.best_line(before, best.score, better)
+        reviewed.append(
+            ReviewedMove(
+                ply=index + 1,
+                column=column,
+                best=best,
+                played=played,
+                better=better,
+                line=line,
+                opinion=opinions[index],
+            )
+        )
+    return Review(
+        moves=positions[-1].moves or "",
+        geometry=geometry,
+        player="" if player is None else player.name,
+        reviewed=tuple(reviewed),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _verdict(position: Position, score: int | None) -> Verdict | None:
+    """A score for the side to move in a position, with its distance to the end."""
+    if score is None:
+        return None
+    return Verdict(score=score, moves=moves_to_end(position.geometry, position.plies, score))
+
+
+def _opinions(player: SearchingPlayer | None, positions: list[Position], columns: list[int]) -> list[Opinion | None]:
+    if player is None or not positions:
+        return [None] * len(positions)
+    result = player.search(positions)
+    return [
+        Opinion(
+            value=float(result.value[index]),
+            column=int(result.moves[index]),
+            prior=float(result.priors[index, column]),
+        )
+        for index, column in enumerate(columns)
+    ]
+
+
+class _Judge:
+    """The solver with a limit of time; None and empty answers say that it was over."""
+
+    def __init__(self, solver: Solver, on_pause: OnPause) -> None:
+        self._solver = solver
+        self._on_pause = on_pause
+        self._until = 0.0
+
+    def give(self, seconds: float) -> None:
+        """Begin a stretch of so many seconds."""
+        self._until = time.monotonic() + seconds
+
+    def score(self, position: Position) -> int | None:
+        """The exact score for the side to move."""
+        known = position.plies <= self._solver.book.plies  # whatever the time
+        try:
+            return self._solver.solve(position, self._on_pause if known else self._pause)
+        except _TimeIsUp:
+            return None
+
+    def best_columns(self, position: Position, score: int) -> tuple[int, ...]:
+        """The columns that reach the position's score, as far as there is time."""
+        return tuple(c for c in _from_the_centre(position) if self._reaches(position, c, score))
+
+    def best_line(self, position: Position, score: int, first: tuple[int, ...]) -> tuple[int, ...]:
+        """Best play by both sides, a few moves long; of moves equally good the most central."""
+        line: list[int] = []
+        candidates = first
+        while candidates and len(line) < LINE_PLIES:
+            column = next((c for c in candidates if self._reaches(position, c, score)), None)
+            if column is None:
+                break
+            line.append(column)
+            position, score = position.play(column), -score
+            candidates = _from_the_centre(position)
+        return tuple(line)
+
+    def _reaches(self, position: Position, column: int, score: int) -> bool:
+        found = self.score(position.play(column))
+        return found is not None and -found == score
+
+    def _pause(self) -> None:
+        self._on_pause()
+        if time.monotonic() > self._until:
+            raise _TimeIsUp
+
+
+def _from_the_centre(position: Position) -> tuple[int, ...]:
+    middle = (position.geometry.columns - 1) / 2
+    return tuple(sorted(position.legal_columns(), key=lambda column: abs(column - middle)))

@@ -1,0 +1,96 @@
+"""A review as text for a terminal."""
+
+from alphac4.game import Position, column_name
+from alphac4.review.record import Review, ReviewedMove
+
+GRAPH_ROWS = 9  # an odd number, so that the middle is a draw
+SIDES = "xo"
+
+
+def describe_review(review: Review) -> str:
+    """The board, both sides' accuracy, the graph, the turning points, and every move."""
+    parts = [
+        f"{Position.from_moves(review.moves, review.geometry)}",
+        f"{review.moves or '(no moves)'}: {_result(review)}",
+        "\n".join(_side(review, index) for index in (0, 1)),
+    ]
+    if review.reviewed:
+        parts += [_graph(review), _turning_points(review), _moves(review)]
+    if review.unjudged:
+        parts.append(f"{review.unjudged} moves are not judged: the time was over. --seconds gives the solver more.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _result(review: Review) -> str:
+    outcome = review.outcome
+    if outcome is None:
+        return f"unfinished after {len(review.moves)} moves"
+    return "a draw" if outcome == 0 else f"{SIDES[outcome < 0]} has won"
+
+
+def _side(review: Review, index: int) -> str:
+    side = review.side(index)
+    accuracy = "not judged" if side.accuracy is None else f"accuracy {side.accuracy:.0f} %"
+    slips = f"{side.slips} slip{'s' if side.slips != 1 else ''}"
+    return f"{SIDES[index]}: {accuracy}; of {side.judged} judged moves {side.best} best, {slips}"
+
+
+def _graph(review: Review) -> str:
+    """The opinion of each position for x as points, and below it the exact outcome after each move."""
+    moves = review.reviewed
+    lines = []
+    if review.player:
+        rows = []
+        for move in moves:
+            value = move.first_player_value
+            rows.append(None if value is None else round((1 - value) / 2 * (GRAPH_ROWS - 1)))
+        for row in range(GRAPH_ROWS):
+            label = {0: "x wins", GRAPH_ROWS // 2: "draw", GRAPH_ROWS - 1: "o wins"}.get(row, "")
+            blank = "-" if row == GRAPH_ROWS // 2 else " "
+            points = "".join(f"*{blank}" if found == row else blank * 2 for found in rows)
+            lines.append(f"{label:>8} |{points}".rstrip())
+    marks = {1: "x", 0: "=", -1: "o", None: "?"}
+    lines.append(f"{'exact':>8} |" + " ".join(marks[move.first_player_outcome] for move in moves))
+    lines.append(f"{'played':>8} |" + " ".join(column_name(move.column) for move in moves))
+    lines.append(f"{'slips':>8} |" + " ".join("^" if move.grade.slips else " " for move in moves).rstrip())
+    source = f"* what {review.player} thought before each move; " if review.player else ""
+    lines.append(f"{source}exact: who wins after it with best play (= draw, ? not judged)")
+    return "\n".join(lines)
+
+
+def _turning_points(review: Review) -> str:
+    points = review.turning_points
+    if not points:
+        return "" if review.unjudged else "Neither side let the outcome slip."
+    return "Turning points:\n" + "\n".join(f"  {_turning_point(review, move)}" for move in points)
+
+
+def _turning_point(review: Review, move: ReviewedMove) -> str:
+    could, does = (verdict.text if verdict else "" for verdict in (move.best, move.played))
+    text = (
+        f"move {move.ply}, {SIDES[move.side]} plays {column_name(move.column)}{move.grade.mark}: {move.grade.value} "
+        f"(best play {could}, now {does})"
+    )
+    if move.better:
+        text += f"; better {' or '.join(column_name(column) for column in move.better)}"
+    if len(move.line) > 1:
+        text += f", such as {' '.join(column_name(column) for column in move.line)}"
+    if move.opinion is not None:
+        text += f"; {review.player} would play {column_name(move.opinion.column)}"
+    return text
+
+
+def _moves(review: Review) -> str:
+    opinion = f"  {review.player}" if review.player else ""
+    lines = [f"  ply  move  {'with best play':<18}  {'after the move':<18}  {'grade':<26}{opinion}".rstrip()]
+    for move in review.reviewed:
+        best = "?" if move.best is None else move.best.text
+        played = "?" if move.played is None else move.played.text
+        line = (
+            f"{move.ply:>5}  {SIDES[move.side]} {column_name(move.column)}{move.grade.mark:<2}  {best:<18}  "
+            f"{played:<18}  {move.comment:<26}"
+        )
+        if move.opinion is not None:
+            line += f"  {move.opinion.value:+.2f}, plays {column_name(move.opinion.column)}"
+        lines.append(line.rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,200 @@
+import dataclasses
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alphac4.arena.specifications import parse_searching_player
+from alphac4.cli import main
+from alphac4.game import Position, make_geometry
+from alphac4.review import Grade, Review, ReviewedMove, Verdict, review_game
+from alphac4.review.games import read_games
+from alphac4.review.html import review_page
+from alphac4.review.text import describe_review
+from alphac4.solver import Solver, best_columns, no_known_scores
+
+SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second
+GAME = "5122256411234321551344"  # random moves, with slips of every kind
+
+
+def all_scores(moves: str) -> list[list[int | None]]:
+    """The scores of every column before each move, each position analysed for itself."""
+    solver = Solver(SMALL, book=no_known_scores())
+    return [solver.analyze(Position.from_moves(moves[:ply], SMALL)) for ply in range(len(moves))]
+
+
+@pytest.fixture(scope="module")
+def review() -> Review:
+    """The review of `GAME`."""
+    return review_game(GAME, SMALL, solver=Solver(SMALL, book=no_known_scores()), seconds=600)
+
+
+def test_moves_are_graded_as_the_scores_of_all_columns_say(review: Review) -> None:
+    """The reviewer solves the positions of the game alone, this test every column of each."""
+    assert {move.grade for move in review.reviewed} >= {Grade.BEST, Grade.KEEPS, Grade.SLIPS_DRAW, Grade.THROWS_WIN}
+    for move, scores in zip(review.reviewed, all_scores(GAME), strict=True):
+        best, played = max(score for score in scores if score is not None), scores[move.column]
+        assert played is not None
+        assert move.best is not None
+        assert move.played is not None
+        assert (move.best.score, move.played.score) == (best, played)
+        assert move.grade.slips == (np.sign(best) != np.sign(played))
+        assert (move.grade is Grade.BEST) == (best == played)
+        if move.grade.slips:
+            assert sorted(move.better) == best_columns(scores)
+        else:
+            assert move.better == ()
+
+
+def test_best_lines_keep_the_score(review: Review) -> None:
+    """Each move of a line is one of the best for the side that makes it."""
+    for move in review.turning_points[::3]:
+        position = Position.from_moves(GAME[: move.ply - 1], SMALL)
+        assert move.line
+        for column in move.line:
+            assert column in best_columns(Solver(SMALL, book=no_known_scores()).analyze(position))
+            position = position.play(column)
+
+
+def test_what_a_move_costs_is_told_in_moves(review: Review) -> None:
+    """Moves that keep the outcome are never sooner wins or later losses than the best."""
+    kept = [move for move in review.reviewed if move.grade is Grade.KEEPS]
+    for move in kept:
+        assert move.best is not None
+        assert move.played is not None
+        assert move.delay == (move.played.moves - move.best.moves) * move.best.outcome > 0
+        assert f"{move.delay} move" in move.comment
+
+
+def test_accuracy_is_the_mean_credit() -> None:
+    """Worked by hand for one move of each kind."""
+    record = ReviewedMove(
+        ply=1, column=0, best=Verdict(score=5, moves=3), played=Verdict(score=3, moves=5), opinion=None
+    )
+    draw, loss = Verdict(score=0, moves=0), Verdict(score=-2, moves=4)
+    moves = [
+        record,  # two moves later: 1 - 2 * 0.05
+        dataclasses.replace(record, ply=3, played=record.best),
+        dataclasses.replace(record, ply=5, played=draw),
+        dataclasses.replace(record, ply=7, played=loss),
+        dataclasses.replace(record, ply=9, best=draw, played=loss),
+        dataclasses.replace(record, ply=11, played=Verdict(score=1, moves=30)),
+        dataclasses.replace(record, ply=13, played=None),
+    ]
+    assert [move.credit for move in moves] == [0.9, 1, 0.3, 0, 0.3, 0.7, None]
+    side = Review(moves="", geometry=SMALL, player="", reviewed=tuple(moves), seconds=0).side(0)
+    assert side.accuracy == pytest.approx(100 * (0.9 + 1 + 0.3 + 0 + 0.3 + 0.7) / 6)
+    assert (side.moves, side.judged, side.best, side.slips) == (7, 6, 1, 3)
+
+
+def test_without_time_only_what_is_known_is_judged() -> None:
+    """The opening stands in the book; the rest says that it was not judged, and nothing is claimed."""
+    review = review_game("444445", seconds=0)
+    assert review.reviewed[0].grade is Grade.BEST
+    assert review.unjudged >= 1
+    assert review.reviewed[-1].comment == "not judged"
+    assert "not judged" in describe_review(review)
+    assert review.side(1).judged < review.side(1).moves
+
+
+def test_whoever_waits_can_end_it() -> None:
+    """What a pause raises ends the review, as Ctrl-C does."""
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        review_game("4444", on_pause=stop)
+
+
+def test_opinions_are_those_of_the_player() -> None:
+    """Values are for the side to move before each move; the first player's are mirrored every second time."""
+    player = parse_searching_player("uct:300", rng=np.random.default_rng(0))
+    review = review_game("112233", player=player, seconds=0.1)
+    assert review.player == "uct:300"
+    final = review_game("1122334", player=player, seconds=0.1).reviewed[-1]
+    assert final.opinion is not None
+    assert final.opinion.column == 3
+    assert final.opinion.value == pytest.approx(1, abs=0.1)
+    second = review.reviewed[-1]
+    assert second.opinion is not None
+    assert second.first_player_value == -second.opinion.value
+
+
+def test_the_text_shows_graph_turning_points_and_every_move(review: Review) -> None:
+    """Also without anybody's opinion, and for a game that is empty."""
+    text = describe_review(review)
+    assert GAME in text
+    assert "Turning points" in text
+    assert len(re.findall(r"^ +\d+  [xo] \d", text, re.MULTILINE)) == len(GAME)
+    assert "unfinished after 0 moves" in describe_review(review_game(""))
+
+
+def test_the_page_needs_nothing_else(review: Review) -> None:
+    """No address, no file; and no text in the data can end the script."""
+    page = review_page([review])
+    assert not re.search(r"(src|href)=|url\((?!#)|@import|https?://(?!www\.w3\.org)", page)
+    assert json.dumps(GAME) in page
+    assert page.count("</script>") == 1
+
+
+def test_games_come_from_files_and_the_standard_input(tmp_path: Path) -> None:
+    """One a line; comments and blank lines are passed over, and a bad line is named."""
+    path = tmp_path / "games.txt"
+    path.write_text("# ours\n4455\n\n1 1 2 2 # spaces\n")
+    assert read_games(str(path), None) == ["4455", "1122"]
+    assert read_games("-", io.StringIO("44\n")) == ["44"]
+    path.write_text("44\n49\n")
+    with pytest.raises(ValueError, match=r"games.txt, line 2: illegal move '9'"):
+        read_games(str(path), None)
+    for nothing in ("-", ""):
+        with pytest.raises(ValueError, match=r"no (game|move)"):
+            read_games(nothing, None)
+
+
+def test_the_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of one game and of several."""
+    small = ["--rows", "5", "--columns", "6"]
+    assert main(["review", "1122334", "--player", "none", *small]) == 0
+    assert "x has won" in capsys.readouterr().out
+    path = tmp_path / "games.txt"
+    path.write_text("1122334\n112233\n")
+    assert main(["review", str(path), "--player", "uct:50", "--json", *small]) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert first["outcome"] == 1
+    assert second["outcome"] is None
+    assert first["reviewed"][-1]["move"] == "4"
+    page = tmp_path / "review.html"
+    assert main(["review", str(path), "--player", "none", "--html", str(page), *small]) == 0
+    assert capsys.readouterr().out == ""
+    assert '"moves": "1122334"' in page.read_text()
+
+
+def test_another_board_can_be_reviewed(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the solver alone, as no network comes with it."""
+    assert main(["review", "112233", "--rows", "4", "--columns", "5", "--run-length", "3"]) == 2
+    assert main(["review", "1122", "--rows", "4", "--columns", "5", "--run-length", "3"]) == 0
+    assert "unfinished after 4 moves" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["49"], "illegal move '9'"),
+        ([], "no move to review"),
+        (["44", "--player", "nobody"], "unknown player"),
+        (["44", "--player", "missing.safetensors"], "no such file"),
+        (["44", "--player", "negamax:2"], "searches no tree"),
+        (["44", "--seconds", "-1"], "--seconds must be at least 0"),
+        (["44", "--html", "."], "is a folder"),
+    ],
+)
+def test_bad_input_ends_with_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2."""
+    assert main(["review", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert len(error.splitlines()) == 1
