@@ -158,6 +158,8 @@ def test_the_page_is_whole_and_servable_from_anywhere(
             assert not addresses[-1].startswith(("/", "http"))
             assert (path.parent / addresses[-1]).exists(), (path, addresses[-1])
     assert len(addresses) >= 12
+    both = {path.name for path in (WEB / "static").iterdir()} & {path.name for path in (WEB / "local").iterdir()}
+    assert both == {"engine.js"}  # the page's own files are not overwritten by others of the same name
     assert "class Local" in (folder / "static" / "engine.js").read_text()
     described = json.loads((folder / "setup.json").read_text())
     assert described["network"] == "small"

@@ -15,9 +15,14 @@ import pytest
 import torch
 
 from alphac4.checkpoint import Checkpoint
-from alphac4.export import submission
-from alphac4.export.kaggle import PLACEHOLDER, export_kaggle, submission_text
-from alphac4.export.submission import Board, Network, Node, Rollouts, SubmissionPlayer
+from alphac4.export.kaggle import PLACEHOLDER, export_kaggle, joined_modules, submission_text
+from alphac4.export.submission import agent, tree
+from alphac4.export.submission import network as network_module
+from alphac4.export.submission.board import Board
+from alphac4.export.submission.network import Network
+from alphac4.export.submission.player import SubmissionPlayer
+from alphac4.export.submission.rollouts import Rollouts
+from alphac4.export.submission.tree import Node
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.mcts import Budget, NetworkSearch, PuctConfig
@@ -120,7 +125,7 @@ def test_a_node_proves_the_same_as_the_compiled_trees() -> None:
                 assert proof == 0
             else:
                 distance = PROVEN_WIN - abs(compiled)
-                assert proof == np.sign(compiled) * (submission.PROVEN_WIN - distance)
+                assert proof == np.sign(compiled) * (tree.PROVEN_WIN - distance)
 
 
 class ExactNetwork(Network):
@@ -133,7 +138,7 @@ class ExactNetwork(Network):
         self.lead = rng.integers(-4, 5, 2 * board.rows * board.columns)
 
     def answer(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """See `alphac4.mcts.search.Evaluate`; sums of eighths and sixteenths."""
+        """See `alphac4.mcts.network_search.Evaluate`; sums of eighths and sixteenths."""
         flat = planes.reshape(len(planes), -1)
         lead = (flat @ self.lead) % 11 - 5
         wdl = np.stack([(6 + lead) / 16, np.full(len(flat), 4 / 16), (6 - lead) / 16], axis=1)
@@ -197,7 +202,7 @@ def test_the_settings_of_the_search_are_written_into_the_submission(network: Pol
     for name, value in dataclasses.asdict(puct).items():
         assert namespace[name.upper()] == value
     for name, value in dataclasses.asdict(PuctConfig()).items():
-        assert getattr(submission, name.upper()) == value
+        assert getattr(network_module, name.upper()) == value
 
 
 def load(text: str) -> dict[str, object]:
@@ -236,11 +241,11 @@ def test_its_forward_pass_is_the_networks(
 def test_stops_at_its_share_of_the_act_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock that goes on 0.1 s whenever it is read, 2 s a move allow 17 looks at it."""
     ticks = itertools.count(0, 0.1)
-    monkeypatch.setattr(submission.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(agent.time, "perf_counter", lambda: next(ticks))
     config = kaggle_stub.Struct(rows=6, columns=7, inarow=4, actTimeout=2.0)
-    submission.player_for.cache_clear()
-    submission.agent(kaggle_stub.Struct(board=[0] * 42, mark=1), config)
-    root = submission.player_for(6, 7, 4).root
+    agent.player_for.cache_clear()
+    agent.agent(kaggle_stub.Struct(board=[0] * 42, mark=1), config)
+    root = agent.player_for(6, 7, 4).root
     assert root is not None
     assert 15 <= sum(root.visits) <= 18
     assert next(ticks) < 2.0
@@ -278,7 +283,7 @@ def test_one_file_with_no_other_imports_and_the_agent_last(network: PolicyValueN
             imported.add(str(node.module).partition(".")[0])
     assert imported <= {*sys.stdlib_module_names, "numpy"}
     assert kaggle_stub.last_callable(text).__name__ == "agent"
-    assert Path(submission.__file__).read_text().count(PLACEHOLDER) == 1
+    assert joined_modules().count(PLACEHOLDER) == 1
 
 
 @pytest.mark.parametrize(

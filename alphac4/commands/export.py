@@ -52,10 +52,12 @@ def run(options: ExportOptions) -> int:
         export_kaggle(checkpoint, options.kaggle)
         _log.info("%s: a submission of %d KB", options.kaggle, options.kaggle.stat().st_size // 1000)
     if options.onnx is not None:
+        _log.info("%s: converting the network ...", options.onnx)
         deviation = export_onnx(checkpoint, options.onnx)
         size = options.onnx.stat().st_size // 1000
         _log.info("%s: %d KB, probabilities as PyTorch's within %.1g", options.onnx, size, deviation)
     if options.web is not None:
+        _log.info("%s: writing the page and converting the network, some ten seconds ...", options.web)
         export_page(checkpoint, options.checkpoint.stem, options.web, options.web_runtime)
         _log.info("%s: to play, python -m http.server --directory %s", options.web, options.web)
     return 0

@@ -1,5 +1,6 @@
 """A self-contained submission for Kaggle's ConnectX from a checkpoint."""
 
+import ast
 import base64
 import dataclasses
 import io
@@ -18,10 +19,12 @@ from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 
 PLACEHOLDER = 'WEIGHTS = ""\n'
 LINE_LENGTH = 120
+PACKAGE = "alphac4.export.submission"
+MODULES = ("board", "tree", "player", "network", "rollouts", "agent")  # each needs only those before it
 
 
 def export_kaggle(checkpoint: Checkpoint, path: Path) -> None:
-    """Write `alphac4.export.submission` with the checkpoint's weights and the settings of the search filled in.
+    """Write `alphac4.export.submission` as one file, with the checkpoint's weights and the search's settings filled in.
 
     Raises:
         ValueError: for a network of a game that Kaggle's ConnectX is not.
@@ -45,12 +48,28 @@ def submission_text(checkpoint: Checkpoint, puct: PuctConfig | None = None) -> s
     np.savez_compressed(packed, **arrays)  # type: ignore[arg-type]
     encoded = base64.b64encode(packed.getvalue()).decode()
     lines = [encoded[start : start + LINE_LENGTH] for start in range(0, len(encoded), LINE_LENGTH)]
-    template = files("alphac4.export").joinpath("submission.py").read_text()
-    before, after = template.split(PLACEHOLDER)
+    before, after = joined_modules().split(PLACEHOLDER)
     for name, value in dataclasses.asdict(puct or PuctConfig()).items():
         before, found = re.subn(rf"^{name.upper()} = .*$", f"{name.upper()} = {value!r}", before, flags=re.MULTILINE)
         assert found == 1, name
     return f'{before}WEIGHTS = """\n' + "\n".join(lines) + f'\n"""\n{after}'
+
+
+def joined_modules() -> str:
+    """The modules of the submission as the text of one; their docstrings and imports of one another are left out."""
+    imports, bodies = set(), []
+    for name in MODULES:
+        text = files(PACKAGE).joinpath(f"{name}.py").read_text(encoding="utf-8")
+        docstring, *statements = ast.parse(text).body
+        found = [statement for statement in statements if isinstance(statement, ast.Import | ast.ImportFrom)]
+        imports |= {line for line in map(ast.unparse, found) if PACKAGE not in line}
+        start = max(statement.end_lineno or 0 for statement in (docstring, *found))
+        bodies.append("".join(text.splitlines(keepends=True)[start:]).strip())
+    head = files(PACKAGE).joinpath("__init__.py").read_text(encoding="utf-8")
+    ordered = sorted(imports, key=lambda line: (line.startswith("from"), line))
+    standard = "\n".join(line for line in ordered if "numpy" not in line)
+    others = "\n".join(line for line in ordered if "numpy" in line)
+    return "\n\n\n".join([f"{head.rstrip()}\n\n{standard}\n\n{others}", *bodies]) + "\n"
 
 
 def numpy_weights(network: PolicyValueNetwork) -> dict[str, npt.NDArray[np.float32]]:

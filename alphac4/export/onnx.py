@@ -1,4 +1,4 @@
-"""The network as an ONNX file, checked against PyTorch before it is there."""
+"""The network as an ONNX file, checked against PyTorch before it is written."""
 
 import io
 import json

@@ -27,7 +27,10 @@ from alphac4.arena.players import Player, PlayerError, UctPlayer, as_searching
 from alphac4.arena.specifications import common_geometry, parse_player
 from alphac4.checkpoint import CheckpointError, shipped_checkpoint
 from alphac4.compute import choose
-from alphac4.export.submission import SHARE_OF_TIME, Board, Rollouts, SubmissionPlayer
+from alphac4.export.submission.agent import SHARE_OF_TIME
+from alphac4.export.submission.board import Board
+from alphac4.export.submission.player import SubmissionPlayer
+from alphac4.export.submission.rollouts import Rollouts
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.mcts.search import Budget
 
