@@ -117,6 +117,7 @@ def test_exact_scores_match_the_known_end() -> None:
     assert len(scores) == 8
 
 
+@pytest.mark.slow
 def test_the_solver_is_stopped_like_a_search() -> None:
     """A position that takes minutes; the engine hears "stop" meanwhile, and the next question is answered."""
     talk = Conversation()
@@ -143,6 +144,7 @@ def test_bytes_that_are_no_text_are_an_error_line() -> None:
     assert [line.split()[0] for line in lines] == ["error", "error", "id", "option", "option", "c4iok"]
 
 
+@pytest.mark.slow
 def test_the_engine_ends_quietly_when_nobody_reads() -> None:
     """Its reader has gone while it searches; there is no traceback, and no search goes on for ever."""
     engine = subprocess.Popen(
@@ -168,6 +170,7 @@ def test_the_engine_ends_quietly_when_nobody_reads() -> None:
         engine.kill()
 
 
+@pytest.mark.slow
 def test_two_engines_play_whole_games_through_pipes() -> None:
     """Real processes, moves passed as text, until the rules end the game; then the end of the input ends them."""
     engines = [

@@ -45,6 +45,7 @@ def command(tmp_path: Path) -> str:
     return f"{shlex.quote(sys.executable)} {shlex.quote(str(path))}"
 
 
+@pytest.mark.slow
 def test_a_program_that_speaks_the_protocol_is_a_player(command: str, rng: np.random.Generator) -> None:
     """It gets the moves so far, and its columns count from 1."""
     player = parse_player(f"engine:{command}", rng=rng)
@@ -63,7 +64,7 @@ def test_a_program_that_speaks_the_protocol_is_a_player(command: str, rng: np.ra
         ("4", "answered 'bestmove x', which names no column"),
     ],
 )
-def test_what_goes_wrong_with_it_is_told_in_one_line(command: str, moves: str, told: str) -> None:
+def test_what_goes_wrong_with_it_is_reported_in_one_line(command: str, moves: str, told: str) -> None:
     """It dies, refuses, is too slow, or answers nonsense."""
     player = EnginePlayer(command, move_seconds=0.5)
     with pytest.raises(PlayerError, match=told) as error:
@@ -76,13 +77,14 @@ def test_what_goes_wrong_with_it_is_told_in_one_line(command: str, moves: str, t
     ("program", "told"),
     [("/no/such/program", "cannot be started"), ("", "cannot be started"), ("true", "ended with exit code 0")],
 )
-def test_what_is_no_engine_is_told_in_one_line(program: str, told: str, rng: np.random.Generator) -> None:
+def test_what_is_no_engine_is_reported_in_one_line(program: str, told: str, rng: np.random.Generator) -> None:
     """A missing program, none, and one that says nothing."""
     with pytest.raises(PlayerError, match=told) as error:
         parse_player(f"engine:{program}", rng=rng)
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_our_own_engine_is_one() -> None:
     """`alphac4 engine`, which completes an open three."""
     player = EnginePlayer(f"{shlex.quote(sys.executable)} -m alphac4 engine --player uct:200 --nodes 200")

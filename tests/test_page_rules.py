@@ -58,7 +58,7 @@ def test_the_page_knows_the_rules_of_every_board(geometry: Geometry, tmp_path: P
         shutil.copy(static_page.WEB / folder / name, tmp_path)
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "script.js").write_text(SCRIPT)
-    setup = page_setup(geometry, "network", LEVELS, simulations=1, exact=True)
+    setup = page_setup(geometry, "network", LEVELS, simulations=1, exact=True, review=True)
     beyond = "123456789abcdefghijklmnopqrstuvwxyz"[geometry.columns]
     wrong = [beyond, "0", "x y", "1" * (geometry.rows + 1)]
     (tmp_path / "input.json").write_text(
@@ -89,8 +89,8 @@ def test_the_server_and_the_export_tell_the_page_the_same() -> None:
     """What both say of a board agrees; the export adds the settings of the search and leaves out the solver's level."""
     geometry = make_geometry(5, 10, 4, False)
     exported = static_page.setup(geometry, "network")
-    served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True)
-    assert {name for name in served if exported[name] != served[name]} == {"levels", "simulations", "exact"}
+    served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True, review=True)
+    assert {name for name in served if exported[name] != served[name]} == {"levels", "simulations", "exact", "review"}
     assert set(exported) - set(served) == {"search"}
     assert served["diagonals"] is False
     assert served["column_names"] == "123456789a"

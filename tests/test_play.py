@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +19,19 @@ from alphac4.checkpoint import SHIPPED
 from alphac4.cli import main
 from alphac4.game import IllegalMove, Position
 from alphac4.mcts.search import Budget
-from alphac4.play import terminal
+from alphac4.play import screen
 from alphac4.play.analysis import Analyst
+from alphac4.play.late_player import LatePlayer
 from alphac4.play.levels import LEVELS, find_level, level_player
+from alphac4.play.screen import Screen
 from alphac4.play.session import Session
-from alphac4.play.terminal import Screen, Side, TerminalGame
+from alphac4.play.terminal import Side, TerminalGame
 from alphac4.solver.verdict import exact
 
 
-def run_game(lines: list[str], sides: tuple[Side, Side], moves: str = "") -> tuple[TerminalGame, str]:
-    """A terminal game fed with these lines, and what it wrote."""
-    answers, output = iter(lines), io.StringIO()
+def reader(lines: list[str]) -> Callable[[str], str]:
+    """Asks for one line after the other, and then finds the end of the input."""
+    answers = iter(lines)
 
     def read(_prompt: str) -> str:
         try:
@@ -36,11 +39,17 @@ def run_game(lines: list[str], sides: tuple[Side, Side], moves: str = "") -> tup
         except StopIteration:
             raise EOFError from None
 
+    return read
+
+
+def run_game(lines: list[str], sides: tuple[Side, Side], moves: str = "") -> tuple[TerminalGame, str]:
+    """A terminal game fed with these lines, and what it wrote."""
+    output = io.StringIO()
     game = TerminalGame(
         Session(moves),
         sides,
         Screen(output),
-        read,
+        reader(lines),
         lambda level: level_player(level, "fast", np.random.default_rng(0)),
         lambda: Analyst.named("uct:200"),
     )
@@ -109,10 +118,75 @@ def test_the_solver_is_asked_for_the_truth() -> None:
 
 def test_ctrl_c_stops_the_solver_and_the_game_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person who has waited long enough for "exact" plays on."""
-    monkeypatch.setattr(terminal, "exact", lambda _position: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(screen, "exact", lambda _position, _pause: signal.raise_signal(signal.SIGINT))
     game, text = run_game(["exact", "4"], people(), "71717")
     assert "The solver was stopped" in text
     assert game.session.moves == "717174"
+
+
+def test_stones_are_called_what_they_look_like() -> None:
+    """In colour a side is named by its colour; without, by x and o."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for drawn, first, second in ((Screen(Terminal()), "red", "yellow"), (Screen(io.StringIO()), "x", "o")):
+        assert drawn.side(0).endswith(first)
+        assert drawn.side(1).endswith(second)
+
+
+def test_the_analysis_says_whose_chances_it_shows() -> None:
+    """They are those of the side to move: x, with three in a row, wins."""
+    _, text = run_game(["analysis"], people(), "112233")
+    assert "chances of x, to move: win 100 %" in text
+    _, text = run_game(["analysis"], people(), "7112233")
+    assert "chances of o, to move: win 0 %" not in text
+    assert "chances of o, to move" in text
+
+
+def test_the_list_of_levels_marks_the_one_that_plays() -> None:
+    """After a change of level."""
+    _, text = run_game(["level 2", "level"], people())
+    marked = [line for line in text.splitlines() if "<- now" in line]
+    assert [line.split()[1] for line in marked] == ["novice"]
+
+
+@pytest.mark.slow
+def test_the_board_is_shown_before_a_network_is_loaded() -> None:
+    """PyTorch takes seconds to import, and neither the board nor the solver needs it."""
+    program = (
+        "import io, sys; from alphac4.cli import main; sys.stdin = io.StringIO('moves\\nquit\\n'); "
+        "code = main(sys.argv[1:]); assert 'torch' not in sys.modules; sys.exit(code)"
+    )
+    for arguments in (["play", "--moves", "44"], ["play", "--level", "8"], ["solve", "112233"]):
+        result = subprocess.run(
+            [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert result.returncode == 0, result.stderr
+
+
+def test_a_player_is_made_while_the_board_is_shown() -> None:
+    """In a thread; what goes wrong there is told when the player is to move."""
+    begun = threading.Event()
+
+    def make() -> RandomPlayer:
+        begun.set()
+        return RandomPlayer(np.random.default_rng(0))
+
+    late = LatePlayer("the network", make, background=True)
+    assert begun.wait(10)
+    assert late.choose([Position.from_moves("1" * 6)])[0] in range(1, 7)
+    assert late.ready
+    assert late.name == "random"
+
+    def fail() -> RandomPlayer:
+        raise ValueError("a damaged file")
+
+    with pytest.raises(ValueError, match="a damaged file"):
+        LatePlayer("the network", fail, background=True).choose([Position()])
+    with pytest.raises(ValueError, match="a damaged file"):
+        LatePlayer("the network", fail, background=False).choose([Position()])
 
 
 def test_levels_can_be_changed_in_the_game() -> None:
@@ -190,6 +264,7 @@ def test_the_exact_verdict_matches_hand_worked_ends() -> None:
     assert sum(item.best for item in verdict.values()) == 1
 
 
+@pytest.mark.slow
 def test_every_level_plays_and_stronger_ones_take_wins() -> None:
     """The quick network; from 4 on it looks ahead and cannot miss a win in one."""
     rng = np.random.default_rng(0)
@@ -204,12 +279,14 @@ def test_every_level_plays_and_stronger_ones_take_wins() -> None:
             assert column == 3, level.name
 
 
+@pytest.mark.slow
 def test_shipped_networks_are_players() -> None:
     """By name, with a budget."""
     for name in SHIPPED:
         assert parse_player(f"{name}@1", rng=np.random.default_rng(0), threads=1).choose([Position()])[0] in range(7)
 
 
+@pytest.mark.slow
 def test_the_command_plays_in_a_pipe() -> None:
     """Without a terminal: no prompts, no colours; the end of the input ends the game."""
     result = subprocess.run(
@@ -225,6 +302,7 @@ def test_the_command_plays_in_a_pipe() -> None:
     assert "\033" not in result.stdout
 
 
+@pytest.mark.slow
 def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
     """On a pseudo-terminal, in colour, two people, until x has won and quits."""
     master, slave = pty.openpty()

@@ -17,6 +17,8 @@ from alphac4.play.web.access import AccessRules
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.search_service import SearchService
 from alphac4.play.web.work_queue import Stop
+from alphac4.puzzles import packaged_puzzles
+from alphac4.review import review_game
 from alphac4.solver import shared_solver
 
 SESSION = "a-session-of-tests"
@@ -52,7 +54,7 @@ def test_the_page_and_its_parts_are_served_locally(client: TestClient) -> None:
     page = client.get("/")
     assert "alphac4" in page.text
     assert "default-src 'self'" in page.headers["content-security-policy"]
-    for name in ("app.js", "board.js", "engine.js", "rules.js", "style.css", "icon.svg"):
+    for name in sorted(path.name for path in app.STATIC.iterdir()):
         part = client.get(f"/static/{name}")
         assert part.status_code == 200
         assert "https://" not in part.text
@@ -65,6 +67,29 @@ def test_setup_tells_the_board_and_the_levels(client: TestClient) -> None:
     setup = client.get("/api/setup").json()
     assert (setup["rows"], setup["columns"], setup["run_length"]) == (6, 7, 4)
     assert [level["name"] for level in setup["levels"]] == [level.name for level in LEVELS]
+    assert setup["link"] == ""  # only this machine reaches it
+
+
+def test_the_puzzles_are_those_of_the_package(client: TestClient) -> None:
+    """Position, 0-based column, moves until the win, difficulty."""
+    told = client.get("/api/puzzles").json()
+    assert [tuple(puzzle) for puzzle in told] == [
+        (puzzle.moves, puzzle.solution, puzzle.distance, puzzle.difficulty) for puzzle in packaged_puzzles()
+    ]
+
+
+def test_a_review_is_told_line_by_line(client: TestClient) -> None:
+    """How many positions are solved, and at last what `review_game` finds."""
+    moves = "4444452226671"
+    answer = client.post("/api/review", json={"moves": moves})
+    *progress, review = [json.loads(line) for line in answer.text.splitlines()]
+    assert [line["done"] for line in progress] == list(range(14))
+    assert {line["total"] for line in progress} == {13}
+    expected = review_game(moves).to_dict()
+    for move in [*review["reviewed"], *expected["reviewed"]]:
+        del move["opinion"]
+    assert review["reviewed"] == expected["reviewed"]
+    assert client.post("/api/review", json={"moves": "49"}).status_code == 400
 
 
 def test_levels_move_and_win(client: TestClient) -> None:
@@ -151,7 +176,7 @@ def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         service.node("session-2", Position(), [])
 
 
-def test_too_many_searches_are_told(application: WebApplication, client: TestClient) -> None:
+def test_too_many_searches_are_reported(application: WebApplication, client: TestClient) -> None:
     """Status 503 before an answer has begun, for the solver and for searches alike."""
     queues = (application._searches, application._exact_searches)
     places = [queue.places for queue in queues]
@@ -180,6 +205,7 @@ def test_the_solver_has_a_time_limit_and_gives_its_place_back(
     assert client.post("/api/exact", json={"moves": "112233"}).status_code == 200
 
 
+@pytest.mark.slow
 def test_nobodys_search_waits_for_the_solver(application: WebApplication, client: TestClient) -> None:
     """More positions than there are cores wait for the solver, each for its whole time; a level moves at once."""
     shared_solver().forget()

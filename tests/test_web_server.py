@@ -58,7 +58,7 @@ def post(name: str, **body: object) -> bytes:
 
 
 def test_two_hundred_analyses_at_once_are_all_answered(application: WebApplication) -> None:
-    """Those beyond the places are told with status 503 before their answer begins; nobody gets a 200 and no more."""
+    """Those beyond the places get status 503 before their answer begins; nobody gets a 200 and no more."""
 
     async def crowd(port: int) -> list[page.Answer]:
         body = {"moves": "4", "simulations": 50}
@@ -177,7 +177,8 @@ def test_ctrl_c_ends_the_server_while_it_solves_and_searches(tmp_path: Path) -> 
         server.process.kill()
 
 
-def test_the_command_serves_and_a_taken_port_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_the_command_serves_and_a_taken_port_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A second server on the same port ends with one line and exit code 2, and before it loads a network."""
     server = start_server(tmp_path)
     try:
@@ -202,9 +203,15 @@ def test_where_others_can_connect_the_link_has_a_token() -> None:
         try:
             assert server.stdout is not None
             first = server.stdout.readline()
+            link = first.split()[2]
             assert "0.0.0.0" not in first
+            assert "localhost" not in first
             assert ("?token=" in first) is (options == [])
             assert told in (first if not options else server.stdout.readline())
+            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            browser.open(link, timeout=30).read()
+            with browser.open(link.partition("?")[0] + "api/setup", timeout=30) as response:
+                assert json.load(response)["link"] == link  # which the page's copied links begin with
         finally:
             server.kill()
             server.wait()

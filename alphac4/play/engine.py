@@ -137,7 +137,7 @@ class Engine:
             raise EngineError("write: setoption name N value V")
         name, value = arguments[1].lower(), " ".join(arguments[3:])
         if name == "player":
-            self._analyst = Analyst.named(value, geometry=self.geometry)  # so that a bad one is told now
+            self._analyst = Analyst.named(value, geometry=self.geometry)  # so that a bad one is reported now
             self.options.player = value
         elif name == "nodes":
             self.options.nodes = _positive(value, "nodes", ENDLESS)
@@ -187,7 +187,7 @@ class Engine:
         self._start(search)
 
     def _start(self, work: Callable[[], None]) -> None:
-        """Run in a thread of its own; the engine lives on whatever that meets."""
+        """Run in a thread of its own; an error there does not end the engine."""
         self._stop.clear()
 
         def run() -> None:

@@ -1,14 +1,17 @@
 """Levels of strength, from beginner to perfect."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alphac4.arena.networks import load_network
+from alphac4.arena.networks import named_checkpoint
 from alphac4.arena.players import NetworkPlayer, Player
 from alphac4.arena.solver_player import SolverPlayer
-from alphac4.compute import Compute, choose
 from alphac4.mcts.search import Budget
+
+if TYPE_CHECKING:  # PyTorch takes a second to import
+    from alphac4.compute import Compute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,19 +50,22 @@ def find_level(text: str) -> Level:
     raise ValueError(f"no level {text!r}; there are {names}")
 
 
-def level_player(level: Level, network: str, rng: np.random.Generator, compute: Compute | None = None) -> Player:
+def level_player(level: Level, network: str, rng: np.random.Generator, compute: "Compute | None" = None) -> Player:
     """A level's player, with the network of a specification such as "best" or FILE.safetensors.
 
     Raises:
         PlayerError: for a specification that names no checkpoint, or one that cannot be used.
     """
-    name, checkpoint = load_network(network)
+    named = named_checkpoint(network)
     if level.perfect:
-        return SolverPlayer(rng, checkpoint.geometry)
+        return SolverPlayer(rng, named.geometry)
+    from alphac4.compute import choose
+
+    checkpoint = named.load()
     compute = compute or choose()
     evaluator = compute.evaluator(checkpoint.network, batch_size=1)
     return NetworkPlayer(
-        f"{name}, {level.name}",
+        f"{named.name}, {level.name}",
         evaluator,
         Budget(simulations=level.simulations),
         rng,

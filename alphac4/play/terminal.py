@@ -1,19 +1,17 @@
 """A game in the terminal: the board, a prompt, and what the network thinks."""
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from alphac4.arena.players import Player
 from alphac4.game import IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
+from alphac4.play.screen import DIM, Screen
 from alphac4.play.session import Session
-from alphac4.solver.verdict import exact
 
 HELP = """\
   1 to 7          drop a stone into that column
@@ -28,83 +26,6 @@ HELP = """\
   save FILE       write the moves to a file
   new             begin again
   quit            leave"""
-
-RESET, BOLD, DIM = "\033[0m", "\033[1m", "\033[2m"
-COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
-BAR = 20  # characters of a full bar
-
-
-class Screen:
-    """Writes to a stream, in colour where that is a terminal that wants it (https://no-color.org)."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.colour = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-
-    def line(self, text: str = "", *, style: str = "") -> None:
-        """Write one line."""
-        print(f"{style}{text}{RESET}" if style and self.colour else text, file=self._stream, flush=True)
-
-    def board(self, position: Position) -> None:
-        """Draw the board, the last stone and a winning run in capitals."""
-        marked = _marked_cells(position)
-        self.line()
-        for row in range(position.geometry.rows - 1, -1, -1):
-            cells = []
-            for column in range(position.geometry.columns):
-                stone = ".xo"[int(position.grid()[row, column])]
-                shown = stone.upper() if (row, column) in marked else stone
-                if self.colour:
-                    glyph = {"x": "●", "o": "●", ".": "·"}[stone]
-                    strong = BOLD if (row, column) in marked else ""
-                    underline = "\033[4m" if (row, column) in marked else ""
-                    shown = f"{strong}{underline}{COLOURS[stone]}{glyph}{RESET}"
-                cells.append(shown)
-            self.line("  " + " ".join(cells))
-        self.line("  " + " ".join(column_name(column) for column in range(position.geometry.columns)), style=DIM)
-
-    def analysis(self, analysis: Analysis) -> None:
-        """A bar of visits for each move, and the outlook for the side to move."""
-        self.line()
-        self.line("  column  visits                        value  prior", style=DIM)
-        for item in analysis.columns:
-            bar = "█" if self.colour else "#"
-            filled = round(BAR * item.share)
-            value = f"{item.value:+.2f}" if item.value is not None else "    -"
-            mark = " *" if item.column == analysis.best else "  "
-            self.line(
-                f"  {column_name(item.column):>6}{mark}{bar * filled:<{BAR}} {100 * item.share:4.0f} %  "
-                f"{value:>5}  {100 * item.prior:3.0f} %  {item.proof}"
-            )
-        self.line(
-            f"  win {100 * analysis.win:.0f} %, draw {100 * analysis.draw:.0f} %, loss {100 * analysis.loss:.0f} %; "
-            f"best line {' '.join(map(column_name, analysis.variation))}; "
-            f"{analysis.simulations:,} simulations in {analysis.seconds:.1f} s ({analysis.source})"
-        )
-
-    def verdict(self, position: Position) -> None:
-        """The solver's truth about each move."""
-        self.line()
-        for item in exact(position):
-            self.line(f"  {column_name(item.column):>6}  {item.outcome}{'  *' if item.best else ''}")
-
-
-def _marked_cells(position: Position) -> set[tuple[int, int]]:
-    """The winning runs once the game is won, else the last stone."""
-    geometry, grid = position.geometry, position.grid()
-    winner = 2 if position.first_to_move else 1
-    cells: set[tuple[int, int]] = set()
-    for down, right in [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else []):
-        for row in range(geometry.rows):
-            for column in range(geometry.columns):
-                run = [(row + i * down, column + i * right) for i in range(geometry.run_length)]
-                inside = all(0 <= r < geometry.rows and 0 <= c < geometry.columns for r, c in run)
-                if inside and all(grid[cell] == winner for cell in run):
-                    cells.update(run)
-    if not cells and position.moves:
-        column = COLUMN_NAMES.index(position.moves[-1])
-        cells.add((int((grid[:, column] > 0).sum()) - 1, column))
-    return cells
 
 
 @dataclass
@@ -129,6 +50,7 @@ class TerminalGame:
         read: asks for a line; raises EOFError at the end of the input.
         make_level: the player of a level, for the command ``level``.
         make_analyst: makes the analyst, at the first need.
+        level: the level of the player, if it has one.
         show_analysis: whether to analyse after each move.
         show_exact: whether to show the solver's verdict with it.
     """
@@ -142,9 +64,11 @@ class TerminalGame:
         make_level: Callable[[Level], Player],
         make_analyst: Callable[[], Analyst],
         *,
+        level: Level | None = None,
         show_analysis: bool = False,
         show_exact: bool = False,
     ) -> None:
+        self.level = level
         self.session = session
         self.sides = list(sides)
         self.screen = screen
@@ -167,6 +91,8 @@ class TerminalGame:
             if over and watched:
                 return
             if side.player and not over and not self._waiting:
+                if not getattr(side.player, "ready", True):
+                    self.screen.line(f"\nloading {side.name} ...", style=DIM)
                 column = side.player.choose([position])[0]
                 self.screen.line(f"\n{side.name} plays {column_name(column)}")
                 self.session.play(column)
@@ -185,7 +111,7 @@ class TerminalGame:
     def _prompt(self, position: Position) -> str:
         if position.outcome() is not None:
             return "new, undo or quit? "
-        return f"{'x' if position.first_to_move else 'o'} to move (help explains): "
+        return f"{self.screen.side(0 if position.first_to_move else 1)} to move (help explains): "
 
     def _show(self) -> None:
         position = self.session.position
@@ -194,8 +120,9 @@ class TerminalGame:
         if outcome is not None:
             winner = 1 if position.first_to_move else 0
             name = self.sides[winner].name
-            text = "A draw." if outcome == 0 else f"{'xo'[winner]} ({name}) wins." if name != "you" else "You win!"
-            self.screen.line(f"\n{text}  Game: {self.session.moves}", style=BOLD)
+            stones = self.screen.side(winner)
+            text = "A draw." if outcome == 0 else f"{stones} ({name}) wins." if name != "you" else "You win!"
+            self.screen.line(f"\n{text}  Game: {self.session.moves}")
             return
         if self.show_analysis:
             self.screen.analysis(self._analysis())
@@ -276,16 +203,19 @@ class TerminalGame:
     def _do_level(self, rest: str) -> None:
         if not rest:
             for number, level in enumerate(LEVELS, start=1):
-                self.screen.line(f"  {number} {level.name:<9} {level.about}")
+                mark = "  <- now" if level == self.level else ""
+                self.screen.line(f"  {number} {level.name:<9} {level.about}{mark}")
             return
-        player = self._make_level(find_level(rest))
+        self.level = find_level(rest)
+        player = self._make_level(self.level)
         players = [index for index, side in enumerate(self.sides) if side.player is not None]
         self.sides[players[0] if players else 1].player = player
         self.screen.line(f"now against {player.name}")
 
     def _do_swap(self, _rest: str) -> None:
         self.sides.reverse()
-        self.screen.line(f"x is {self.sides[0].name}, o is {self.sides[1].name}")
+        names = " and ".join(f"{self.screen.side(index)} is {side.name}" for index, side in enumerate(self.sides))
+        self.screen.line(names)
 
     def _do_moves(self, _rest: str) -> None:
         self.screen.line(self.session.moves or "(no moves yet)")

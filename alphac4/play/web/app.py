@@ -1,4 +1,4 @@
-"""The web application's routes: moves, live analysis, the search tree, the solver's verdict."""
+"""The web application's routes: moves, live analysis, the search tree, the solver's verdicts, reviews, puzzles."""
 
 import asyncio
 import json
@@ -16,20 +16,23 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
+from alphac4.game import Position
 from alphac4.machine import cores
 from alphac4.play.analysis import Analysis
 from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.web import requests
 from alphac4.play.web.access import AccessControl, AccessRules
-from alphac4.play.web.page_setup import page_setup
+from alphac4.play.web.page_setup import page_puzzles, page_setup
 from alphac4.play.web.requests import RequestError
 from alphac4.play.web.search_service import SearchService
 from alphac4.play.web.work_queue import Busy, Stop, Stopped, WorkQueue
+from alphac4.review import Review
 
 STATIC = Path(__file__).parent / "static"
 MOST_SEARCHES = 32  # running or waiting; beyond, the server says that it is busy
 MOST_EXACT = 8  # the same for the solver, which has a queue and a thread of its own: nobody's search waits for it
 EXACT_SECONDS = 60.0
+REVIEW_SECONDS = 40.0  # for the solver, and half as long again for better moves
 MOST_SIMULATIONS = 20_000
 SIMULATIONS = 2000  # of an analysis, where the page does not say
 HEADERS = {
@@ -45,10 +48,17 @@ T = TypeVar("T")
 
 
 class WebApplication:
-    """The routes over one `SearchService`; a search runs in a thread, and ends when its visitor leaves."""
+    """The routes over one `SearchService`; a search runs in a thread, and ends when its visitor leaves.
 
-    def __init__(self, service: SearchService, rules: AccessRules) -> None:
+    Args:
+        service: what all visitors share.
+        rules: who may ask.
+        link: under which address others reach the page; empty if only this machine does.
+    """
+
+    def __init__(self, service: SearchService, rules: AccessRules, link: str = "") -> None:
         self.service = service
+        self._link = link
         self._searches = WorkQueue(cores(), MOST_SEARCHES)
         self._exact_searches = WorkQueue(1, MOST_EXACT)
         self._analyses: dict[str, Stop] = {}  # the one under way in each session
@@ -56,10 +66,12 @@ class WebApplication:
             routes=[
                 Route("/", self._page),
                 Route("/api/setup", _answering(self._setup), methods=["GET"]),
+                Route("/api/puzzles", _answering(self._puzzles), methods=["GET"]),
                 Route("/api/move", _answering(self._move), methods=["POST"]),
                 Route("/api/exact", _answering(self._exact), methods=["POST"]),
                 Route("/api/node", _answering(self._node), methods=["POST"]),
                 Route("/api/analyze", _answering(self._analyze), methods=["POST"]),
+                Route("/api/review", _answering(self._review), methods=["POST"]),
                 Mount("/static", StaticFiles(directory=STATIC)),
             ],
             middleware=[Middleware(AccessControl, rules=rules)],
@@ -75,7 +87,11 @@ class WebApplication:
 
     async def _setup(self, _request: Request) -> Response:
         service = self.service
-        return JSONResponse(page_setup(service.geometry, service.name, LEVELS, simulations=SIMULATIONS, exact=True))
+        setup = page_setup(service.geometry, service.name, LEVELS, simulations=SIMULATIONS, exact=True, review=True)
+        return JSONResponse(setup | {"link": self._link})
+
+    async def _puzzles(self, _request: Request) -> Response:
+        return JSONResponse(page_puzzles(self.service.geometry))
 
     async def _move(self, request: Request) -> Response:
         body = await requests.read_object(request)
@@ -122,40 +138,64 @@ class WebApplication:
         position = requests.unfinished_position(body, self.service.geometry)
         simulations = requests.whole_number(body, "simulations", SIMULATIONS, MOST_SIMULATIONS)
         session, stop = requests.session(body), Stop()
-        loop, analyses = asyncio.get_running_loop(), asyncio.Queue[Analysis | None]()
-
-        def on_progress(analysis: Analysis) -> None:
-            loop.call_soon_threadsafe(analyses.put_nowait, analysis)
-
+        found = _Lines()
         search = self._searches.submit(
-            lambda: self.service.analyze(session, position, simulations, stop, on_progress), stop
+            lambda: self.service.analyze(session, position, simulations, stop, lambda a: found.add(a.to_dict())), stop
         )
-        search.add_done_callback(lambda _search: analyses.put_nowait(None))
         if session in self._analyses:
             self._analyses[session].event.set()
         self._analyses[session] = stop
         search.add_done_callback(lambda _search: self._forget(session, stop))
-        return AnalysisResponse(analyses, search, stop)
+        return LinesResponse(found, search, stop)
+
+    async def _review(self, request: Request) -> Response:
+        """Lines of JSON with how many positions are solved, the last one with the review."""
+        body = await requests.read_object(request)
+        moves = Position.from_moves(requests.text(body, "moves"), self.service.geometry).moves or ""
+        stop, found = Stop(), _Lines()
+        review = self._exact_searches.submit(
+            lambda: self.service.review(
+                moves, REVIEW_SECONDS, stop, lambda done, total: found.add({"done": done, "total": total})
+            ),
+            stop,
+        )
+        return LinesResponse(found, review, stop)
 
     def _forget(self, session: str, stop: Stop) -> None:
         if self._analyses.get(session) is stop:
             del self._analyses[session]
 
 
-class AnalysisResponse(StreamingResponse):
-    """Analyses as lines of JSON, as they come.
+class _Lines:
+    """What a search in a thread has found so far, for the loop that made this object."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue = asyncio.Queue[dict[str, Any] | None]()
+
+    def add(self, line: dict[str, Any] | None) -> None:
+        """Called by the search; None says that it has ended."""
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
+
+    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+        """Line by line until the end."""
+        while (line := await self._queue.get()) is not None:
+            yield line
+
+
+class LinesResponse(StreamingResponse):
+    """Lines of JSON as a search finds them.
 
     Args:
-        analyses: what has been found so far, then None at the end, however the search ended.
+        found: what has been found so far.
         search: its result is the last line.
         stop: ends it when the visitor has gone, also before the first line could be sent.
     """
 
-    def __init__(
-        self, analyses: "asyncio.Queue[Analysis | None]", search: "asyncio.Future[Analysis]", stop: Stop
-    ) -> None:
-        super().__init__(self._lines(analyses, search), media_type="application/x-ndjson")
+    def __init__(self, found: _Lines, search: "asyncio.Future[Analysis] | asyncio.Future[Review]", stop: Stop) -> None:
+        super().__init__(self._lines(found, search), media_type="application/x-ndjson")
         self._stop = stop
+        search.add_done_callback(lambda _search: found.add(None))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all lines."""
@@ -166,13 +206,13 @@ class AnalysisResponse(StreamingResponse):
 
     @staticmethod
     async def _lines(
-        analyses: "asyncio.Queue[Analysis | None]", search: "asyncio.Future[Analysis]"
+        found: _Lines, search: "asyncio.Future[Analysis] | asyncio.Future[Review]"
     ) -> AsyncIterator[bytes]:
-        while (analysis := await analyses.get()) is not None:
-            yield _line(analysis.to_dict())
+        async for line in found:
+            yield _line(line)
         error = STOPPED if search.cancelled() else search.exception()
         # An error goes into the stream: the status has been sent long ago.
-        yield _line(search.result().to_dict() if error is None else {"error": str(error)})
+        yield _line(search.result().to_dict() if error is None else {"error": str(error) or STOPPED})
 
 
 def _answering(action: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:

@@ -1,14 +1,16 @@
-"""What the page's scripts are told when it opens, by the server and by the exported files alike."""
+"""What the page's scripts get when it opens, by the server and by the exported files alike."""
 
 from collections.abc import Sequence
 
 from alphac4.game import Geometry
 from alphac4.game.position import COLUMN_NAMES
+from alphac4.game.rules import STANDARD
 from alphac4.play.levels import Level
+from alphac4.puzzles import packaged_puzzles
 
 
 def page_setup(
-    geometry: Geometry, network: str, levels: Sequence[Level], *, simulations: int, exact: bool
+    geometry: Geometry, network: str, levels: Sequence[Level], *, simulations: int, exact: bool, review: bool
 ) -> dict[str, object]:
     """The rules of the game, how columns are written, and what the page offers.
 
@@ -18,6 +20,7 @@ def page_setup(
         levels: the opponents to choose from.
         simulations: of an analysis.
         exact: whether the exact solver can be asked.
+        review: whether games can be reviewed.
     """
     return {
         "rows": geometry.rows,
@@ -37,4 +40,13 @@ def page_setup(
         "network": network,
         "simulations": simulations,
         "exact": exact,
+        "review": review,
+        "puzzles": geometry == STANDARD,
     }
+
+
+def page_puzzles(geometry: Geometry) -> list[tuple[str, int, int, int]]:
+    """Those that come with the package: position, 0-based column, moves until the win, difficulty."""
+    if geometry != STANDARD:
+        return []
+    return [(p.moves, p.solution, p.distance, p.difficulty) for p in packaged_puzzles()]

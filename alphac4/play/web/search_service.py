@@ -10,13 +10,16 @@ from alphac4.arena.networks import load_network
 from alphac4.arena.players import NetworkPlayer
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
+from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.results import NodeView
-from alphac4.mcts.search import Budget, Reuse
+from alphac4.mcts.search import Budget
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import Level
 from alphac4.play.web.work_queue import Stop
+from alphac4.review import Review, review_game
 from alphac4.solver.verdict import ExactColumn, exact
 
+REVIEW_SIMULATIONS = 100  # for the network's opinion of each position of a reviewed game
 MOST_SESSIONS = 64  # search trees kept at a time; the one longest unused goes first
 
 
@@ -42,6 +45,11 @@ class SearchService:
     def exact(self, position: Position, stop: Stop) -> list[ExactColumn]:
         """The solver's verdict on each move."""
         return exact(position, stop.check)
+
+    def review(self, moves: str, seconds: float, stop: Stop, on_move: Callable[[int, int], None]) -> Review:
+        """Judge every move of a game; see `review_game`."""
+        player = self._network(REVIEW_SIMULATIONS)
+        return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_move=on_move)
 
     def analyze(
         self, session: str, position: Position, simulations: int, stop: Stop, on_progress: Callable[[Analysis], None]

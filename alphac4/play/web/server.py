@@ -46,8 +46,9 @@ def serve(
         port = listener.getsockname()[1]
         loopback = is_loopback(host)
         word = secrets.token_urlsafe(16) if token == "always" or (token == "auto" and not loopback) else None
-        application = WebApplication(SearchService(network), rules_for(host, port, token=word, names=names))
         link = f"http://{_shown_name(host)}:{port}/" + (f"?token={word}" if word else "")
+        rules = rules_for(host, port, token=word, names=names)
+        application = WebApplication(SearchService(network), rules, "" if loopback else link)
         print(f"playing at {link} (Ctrl-C ends)", flush=True)
         if not loopback and word is None:
             print("everybody on the network can use it: --token never", flush=True)

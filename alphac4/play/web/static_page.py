@@ -18,10 +18,12 @@ from alphac4.checkpoint import Checkpoint
 from alphac4.export.onnx import export_onnx
 from alphac4.files import write_atomically
 from alphac4.game import Geometry
+from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
 from alphac4.owned_folders import beside, foreign_file, put_in_place, seal
 from alphac4.play.levels import LEVELS
-from alphac4.play.web.page_setup import page_setup
+from alphac4.play.web.page_setup import page_puzzles, page_setup
+from alphac4.solver.book import packaged_book
 
 WEB = Path(__file__).parent
 SIMULATIONS = 800  # of an analysis in the page; a phone makes some hundred a second
@@ -55,6 +57,9 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
         (building / "static" / "index.html").rename(building / "index.html")
         unpack_runtime(packed, building / "static" / "onnxruntime")
         export_onnx(checkpoint, building / "network.onnx")
+        puzzles = page_puzzles(checkpoint.geometry)
+        write_atomically(building / "puzzles.json", json.dumps(puzzles).encode())
+        write_atomically(building / "book.json", json.dumps(book()).encode())
         write_atomically(building / "setup.json", json.dumps(setup(checkpoint.geometry, name), indent=1).encode())
         seal(building)
         _check_ours(shown, folder, building)
@@ -64,7 +69,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
 
 
 def _check_ours(shown: Path, folder: Path, building: Path | None = None) -> None:
-    """Raise a ValueError if a folder holds what this program did not write, as far as that can be told so early."""
+    """Raise a ValueError if a folder holds what this program did not write, as far as that can be known so early."""
     if not folder.exists():
         return
     foreign = foreign_file(folder, building) if building or not (folder / "setup.json").is_file() else ""
@@ -73,10 +78,19 @@ def _check_ours(shown: Path, folder: Path, building: Path | None = None) -> None
 
 
 def setup(geometry: Geometry, name: str) -> dict[str, object]:
-    """What the page is told, with the settings of its search; there is no solver in it, and so no perfect level."""
+    """What the page gets, with the settings of its search.
+
+    Its solver knows the standard board only, and is too slow in the opening for the perfect level.
+    """
     levels = [level for level in LEVELS if not level.perfect]
-    told = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=False)
-    return told | {"search": dataclasses.asdict(PuctConfig())}
+    page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=geometry == STANDARD, review=False)
+    return page | {"search": dataclasses.asdict(PuctConfig())}
+
+
+def book() -> dict[str, object]:
+    """The solver's opening book; its keys are numbers that JavaScript holds exactly."""
+    known = packaged_book(STANDARD)
+    return {"plies": known.plies, "keys": known.keys.tolist(), "scores": known.scores.tolist()}
 
 
 def read_runtime(path: Path | None) -> bytes:

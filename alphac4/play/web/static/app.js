@@ -1,308 +1,282 @@
-// The page: whose turn it is, what the network thinks, the list of moves.
+// The page: whose turn it is, what the buttons and keys do, and which of its two sides, game or puzzles, is shown.
 
+import { Analysis } from "./analysis.js";
 import { Board } from "./board.js";
+import { $, COLOURS, announce, enable, isEnabled, onPress } from "./dom.js";
 import { engine } from "./engine.js";
+import { Game } from "./game.js";
+import { recall, remember } from "./memory.js";
+import { Puzzles } from "./puzzles.js";
+import { Record } from "./record.js";
+import { Review } from "./review.js";
 import { Rules } from "./rules.js";
+import { Solver } from "./solver.js";
+import { knock } from "./sound.js";
 
-const $ = (id) => document.getElementById(id);
-const COLOURS = ["Red", "Yellow"];
+const ANSWER_MILLISECONDS = 350; // at least, so that the person's stone has fallen
+const WATCHED_MILLISECONDS = 900; // between the moves of two levels
+
+function fail(error, again = update) {
+  $("problem").hidden = false;
+  $("problem").firstElementChild.textContent = error.message;
+  $("retry").onclick = () => {
+    $("problem").hidden = true;
+    again();
+  };
+}
 
 const setup = await engine.setup().catch((error) => {
-  $("status").textContent = error.message;
+  $("status").textContent = "";
+  fail(error, () => location.reload());
   throw error;
 });
-const rules = new Rules(setup);
-
-const state = {
-  moves: [], // of the whole game
-  ply: 0, // how many of them are on the board
-  hint: null,
-  values: new Map(), // move string -> value for red
-  searched: null, // the position whose analysis has finished, and whose tree can be shown
-  path: [], // in the search tree, from the position shown
-  thinking: null, // AbortController of the opponent's move
-  analysing: null,
-  message: "",
-};
-
-for (const [id, chosen] of [["first", ""], ["second", "strong"]]) {
-  $(id).append(new Option("you", ""));
-  for (const { name, about } of setup.levels) {
-    const option = new Option(name, name);
-    option.title = about;
-    $(id).append(option);
-  }
-  $(id).value = chosen;
-  $(id).addEventListener("change", () => update());
-}
-
-$("exact").hidden = !setup.exact;
-
+const rules = new Rules(setup), game = new Game(rules);
 const board = new Board($("board"), rules, (column) => drop(column));
-const now = () => state.moves.slice(0, state.ply);
-const player = () => [$("first").value, $("second").value][state.ply % 2];
-
-function play(column) {
-  if (state.moves[state.ply] !== column) state.moves = [...now(), column];
-  state.ply += 1;
-  state.hint = null;
-  update();
-}
+const analysis = new Analysis({ rules, setup, engine }, (moves, value) => {
+  record.values.set(moves, value);
+  record.draw(review.reviewed);
+});
+const record = new Record(game, go);
+const solver = new Solver({ rules, engine }, show, fail);
+const review = new Review({ game, record, engine }, {
+  onGo: go,
+  onAgain: (ply) => {
+    go(ply);
+    board.focus();
+  },
+  onChange: show,
+  onFail: fail,
+});
+let puzzles = null; // made when they are first looked at
+let mode = "game", hint = null, message = "", thinking = null;
 
 function drop(column) {
-  if ((player() && !paused) || !rules.legal(now()).includes(column)) return;
+  if (mode === "puzzles") return puzzles.drop(column);
+  if (!game.awaitsPerson || !rules.legal(game.shown).includes(column)) return;
   play(column);
 }
 
+function play(column) {
+  const colour = COLOURS[game.side];
+  game.play(column);
+  if ($("sound").checked) knock();
+  update();
+  const ending = game.ending();
+  announce(`${colour} played ${rules.name(column)}. ${ending ? `${ending.text} ${ending.line}` : $("status").textContent}`);
+}
+
 function go(ply) {
-  state.ply = Math.max(0, Math.min(ply, state.moves.length));
-  state.hint = null;
-  update({ paused: true });
+  if (ply === undefined) return;
+  game.go(ply);
+  update();
+  announce(`After ${game.ply} of ${game.moves.length} moves. ${$("status").textContent}`);
 }
 
-// Against a player, take back or replay until a person is to move.
-function step(direction) {
-  let ply = state.ply;
-  do ply += direction;
-  while (ply > 0 && ply < state.moves.length && [$("first").value, $("second").value][ply % 2]);
-  go(ply);
-}
-
-let paused = false; // after stepping back, opponents wait until a person moves
-
-function update(options = {}) {
-  paused = options.paused ?? false;
-  state.thinking?.abort();
-  state.thinking = null;
-  state.message = "";
-  state.path = [];
-  history.replaceState(null, "", state.moves.length ? `#${rules.write(now())}` : location.pathname);
+// Show the game as it is now, and let the others do their part.
+function update() {
+  thinking?.abort();
+  thinking = null;
+  hint = null;
+  message = "";
+  solver.stop();
+  $("problem").hidden = true;
+  history.replaceState(null, "", game.text ? `#${game.text}` : location.pathname);
+  if (game.player && !game.paused && !game.result) answer();
   show();
   analyse();
-  if (player() && !paused && !rules.result(now())) answer();
 }
+
+const analyse = () => analysis.follow(game).catch((error) => error.name !== "AbortError" && fail(error));
 
 async function answer() {
-  const asked = rules.write(now()), controller = (state.thinking = new AbortController());
-  show();
+  const asked = game.text, controller = (thinking = new AbortController());
+  const pause = game.people.length ? ANSWER_MILLISECONDS : WATCHED_MILLISECONDS;
   try {
     const [{ column }] = await Promise.all([
-      engine.move(asked, player(), controller.signal),
-      new Promise((resolve) => setTimeout(resolve, 350)),
+      engine.move(asked, game.player, controller.signal),
+      new Promise((resolve) => setTimeout(resolve, pause)),
     ]);
-    if (state.thinking === controller && rules.write(now()) === asked) play(column);
+    if (thinking === controller && game.text === asked) play(column);
   } catch (error) {
     if (error.name !== "AbortError") fail(error);
   }
 }
 
-async function analyse() {
-  state.analysing?.abort();
-  state.searched = null;
-  drawMoves();
-  if (!$("analyse").checked || rules.result(now())) return drawAnalysis(null);
-  const asked = rules.write(now()), controller = (state.analysing = new AbortController());
-  try {
-    for await (const analysis of engine.analyze(asked, setup.simulations, controller.signal)) {
-      if (state.analysing !== controller) return;
-      state.values.set(asked, asked.length % 2 ? -analysis.value : analysis.value);
-      drawAnalysis(analysis);
-      drawMoves();
-      if (analysis.finished) state.searched = asked;
-      if (analysis.finished && $("tree").open) showTree([]);
-    }
-  } catch (error) {
-    if (error.name !== "AbortError") fail(error);
-  }
-}
-
-function fail(error) {
-  state.message = error.message;
-  show();
+function status() {
+  const ending = game.ending();
+  if (message || ending) return message || ending.text;
+  if (hint !== null) return `Hint: column ${rules.name(hint)}.`;
+  const verdict = solver.verdict(game.text), colour = COLOURS[game.side];
+  if (verdict) return verdict;
+  if (!game.awaitsPerson) return `${colour} (${game.player}) is thinking …`;
+  if (game.ply) return `${colour} to move.`;
+  return `${colour} to move: click a column.`;
 }
 
 function show() {
-  const moves = now(), result = rules.result(moves), side = moves.length % 2;
-  const person = !player() || paused;
-  board.draw(moves, { active: !result && person, hint: state.hint });
-  let text = state.message;
-  if (!text && result) text = result.winner === null ? "A draw." : `${COLOURS[result.winner]} wins.`;
-  if (!text && state.hint !== null) text = `Hint: column ${rules.name(state.hint)}.`;
-  if (!text) text = `${moves.length ? `${COLOURS[1 - side]} played ${rules.name(moves.at(-1))}. ` : ""}${person ? `${COLOURS[side]} to move.` : `${COLOURS[side]} (${player()}) is thinking …`}`;
-  $("resume").hidden = !paused || !player() || Boolean(result);
-  $("resume").textContent = `Let ${player() || "it"} play`;
-  $("status").textContent = text;
-  $("undo").disabled = state.ply === 0;
-  $("redo").disabled = state.ply === state.moves.length;
-  $("hint").disabled = Boolean(result);
-  $("exact").disabled = Boolean(result);
+  if (mode === "puzzles") return;
+  const { result, player, paused, awaitsPerson } = game;
+  board.draw(game.shown, { active: awaitsPerson, hint, better: review.better, said: solver.said(game.text) });
+  $("status").textContent = status();
+  const watched = player && !paused && !game.people.length, waits = player && paused;
+  if (document.activeElement === $("resume") && !watched && !waits) board.focus();
+  $("resume").hidden = Boolean(result) || !(watched || waits);
+  $("resume").textContent = watched ? "Pause" : `Let ${player} play`;
+  enable("undo", game.ply > 0);
+  enable("redo", game.ply < game.moves.length);
+  enable("hint", awaitsPerson);
+  enable("exact", solver.busy || (!result && !solver.verdict(game.text)));
+  review.show();
+  record.draw(review.reviewed);
 }
 
-const percent = (share) => `${Math.round(100 * share)} %`;
-const signed = (value) => (value === null ? "–" : (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(2));
-
-function bar(share, kind = "") {
-  const cell = document.createElement("td"), fill = document.createElement("span");
-  fill.className = `bar ${kind}`;
-  fill.style.width = `${Math.round(36 * share)}%`;
-  cell.append(fill, percent(share));
-  return cell;
-}
-
-function drawAnalysis(analysis) {
-  const body = $("columns").tBodies[0];
-  body.replaceChildren();
-  $("truth").textContent = "proof";
-  const [win, draw, loss] = analysis ? [analysis.win, analysis.draw, analysis.loss] : [0, 0, 0];
-  [win, draw, loss].forEach((share, index) => ($("wdl").children[index].style.width = `${100 * share}%`));
-  if (!analysis) {
-    $("outlook").textContent = rules.result(now()) ? "The game is over." : "Analysis is off.";
-    $("variation").textContent = "";
-    return;
-  }
-  const side = COLOURS[analysis.moves.length % 2];
-  $("outlook").textContent = `${side}: win ${percent(win)}, draw ${percent(draw)}, loss ${percent(loss)}`;
-  $("variation").textContent = `Best line ${analysis.variation.map((c) => rules.name(c)).join(" ")} · ${analysis.simulations.toLocaleString("en")} simulations, ${analysis.seconds.toFixed(1)} s`;
-  for (const item of analysis.columns) {
-    const row = body.insertRow();
-    if (item.column === analysis.best) row.className = "best";
-    row.dataset.column = item.column;
-    row.insertCell().textContent = rules.name(item.column);
-    row.append(bar(item.share), bar(item.prior, "prior"));
-    row.insertCell().textContent = signed(item.value);
-    row.insertCell().textContent = item.proof;
-  }
-}
-
-function drawMoves() {
-  const list = $("moves");
-  list.replaceChildren(...state.moves.map((column, index) => {
-    const item = document.createElement("li"), button = document.createElement("button");
-    button.textContent = rules.name(column);
-    button.setAttribute("aria-label", `Move ${index + 1}: ${COLOURS[index % 2]} ${rules.name(column)}`);
-    button.setAttribute("aria-current", String(index + 1 === state.ply));
-    button.addEventListener("click", () => go(index + 1));
-    item.append(button);
-    return item;
-  }));
-  drawChart();
-}
-
-function drawChart() {
-  const chart = $("chart"), last = Math.max(state.moves.length, 10);
-  const x = (ply) => 30 + (380 * ply) / last, y = (value) => 55 - 45 * value;
-  const points = [];
-  for (let ply = 0; ply <= state.moves.length; ply++) {
-    const value = state.values.get(rules.write(state.moves.slice(0, ply)));
-    if (value !== undefined) points.push([x(ply), y(value), ply]);
-  }
-  const lines = [1, 0, -1].map((v) => `<line class="axis" x1="30" x2="410" y1="${y(v)}" y2="${y(v)}"/><text x="2" y="${y(v) + 4}">${v > 0 ? "red" : v < 0 ? "yel" : "0"}</text>`);
-  const path = points.map(([px, py], i) => `${i ? "L" : "M"}${px.toFixed(1)} ${py.toFixed(1)}`).join("");
-  const dots = points.map(([px, py, ply]) => `<circle class="dot" r="${ply === state.ply ? 5 : 2.5}" cx="${px.toFixed(1)}" cy="${py.toFixed(1)}"/>`);
-  chart.innerHTML = `${lines.join("")}<path class="curve" d="${path}"/>${dots.join("")}`;
-}
-
-async function showTree(path) {
-  state.path = path;
-  try {
-    const node = await engine.node(rules.write(now()), path);
-    const total = node.columns.reduce((sum, item) => sum + item.visits, 0) || 1;
-    $("nodes").replaceChildren(...node.columns.filter((item) => item.visits).sort((a, b) => b.visits - a.visits).map((item) => {
-      const entry = document.createElement("li"), button = document.createElement("button");
-      button.textContent = `${rules.name(item.column)}: ${item.visits} visits (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)} ${item.proof}`;
-      button.addEventListener("click", () => showTree([...path, item.column]));
-      entry.append(button);
-      return entry;
-    }));
-    $("path").replaceChildren(...["position", ...path.map((c) => rules.name(c))].map((label, index) => {
-      const button = document.createElement("button");
-      button.textContent = label;
-      button.addEventListener("click", () => showTree(path.slice(0, index)));
-      return button;
-    }));
-  } catch (error) {
-    if (path.length) return showTree(path.slice(0, -1));
-    $("nodes").textContent = error.message;
-  }
-}
-
-async function askSolver() {
-  const asked = rules.write(now());
-  $("truth").textContent = "solving …";
-  try {
-    const { columns } = await engine.exact(asked);
-    if (rules.write(now()) !== asked) return;
-    $("truth").textContent = "exact";
-    for (const row of $("columns").tBodies[0].rows) {
-      const item = columns.find(({ column }) => column === Number(row.dataset.column));
-      if (item) row.cells[4].textContent = `${item.outcome}${item.best ? " ★" : ""}`;
-    }
-    const best = columns.filter((item) => item.best);
-    $("outlook").textContent = `The solver: ${best[0].outcome} with ${best.map((item) => rules.name(item.column)).join(" or ")}`;
-  } catch (error) {
-    fail(error);
-  }
-}
-
-async function hint() {
-  const asked = rules.write(now());
-  try {
-    let best = null;
-    for await (const analysis of engine.analyze(asked, setup.simulations)) best = analysis.best;
-    if (rules.write(now()) === asked) {
-      state.hint = best;
-      show();
-    }
-  } catch (error) {
-    fail(error);
-  }
-}
-
-function swap() {
-  [$("first").value, $("second").value] = [$("second").value, $("first").value];
+function resume() {
+  if (game.paused) game.paused = false;
+  else game.go(game.ply);
   update();
+}
+
+async function askForHint() {
+  const asked = game.text;
+  let best = null;
+  $("status").textContent = "Looking for a hint …";
+  try {
+    for await (const found of engine.analyze(asked, setup.simulations)) best = found.best;
+  } catch (error) {
+    fail(error, askForHint);
+  }
+  if (game.text !== asked || mode !== "game") return;
+  hint = best;
+  show();
+  announce($("status").textContent);
+  if ($("analyse").checked) analyse(); // which the hint's search has ended
+}
+
+function choosePlayers(players) {
+  game.players = players;
+  [$("first").value, $("second").value] = players;
+  remember("players", players);
 }
 
 function begin() {
-  state.moves = [];
-  state.ply = 0;
-  state.values.clear();
+  record.values.clear();
+  game.load([]);
   update();
+  announce(`A new game. ${$("status").textContent}`);
 }
 
 async function share() {
-  await navigator.clipboard?.writeText(location.href).catch(() => {});
-  state.message = `Link: ${location.href}`;
+  const link = (setup.link || location.href.split("#")[0]) + location.hash;
+  const copied = await navigator.clipboard?.writeText(link).then(() => true, () => false);
+  message = copied ? `Copied: ${link}` : `Link: ${link}`;
   show();
+  announce(copied ? "The link is copied." : message);
 }
 
-const actions = { resume: () => update(), undo: () => step(-1), redo: () => step(1), hint, swap, new: begin, share, exact: askSolver };
-for (const [id, action] of Object.entries(actions)) $(id).addEventListener("click", action);
-$("analyse").addEventListener("change", analyse);
-$("tree").addEventListener("toggle", () => {
-  if (!$("tree").open) return;
-  if (state.searched === rules.write(now())) showTree([]);
-  else $("nodes").textContent = "The tree is shown when the analysis has finished.";  // showTree is called then
-});
+async function choose(chosen) {
+  if (chosen === "puzzles" && !puzzles) {
+    const all = await engine.puzzles().catch(fail);
+    if (!all) return;
+    puzzles = new Puzzles({ rules, engine: setup.exact ? engine : { exact: async () => ({ columns: [] }) }, board, puzzles: all }, (moves, side) => {
+      choosePlayers(["", ""].map((_, index) => (index === side ? "" : setup.levels.at(-1).name)));
+      game.load(moves);
+      game.paused = false;
+      choose("game");
+    });
+  }
+  mode = chosen;
+  for (const name of ["game", "puzzles"]) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
+  for (const id of ["game-buttons", "choices", "game-side"]) $(id).hidden = mode !== "game";
+  for (const id of ["puzzle-buttons", "puzzle-side"]) $(id).hidden = mode !== "puzzles";
+  $("problem").hidden = true;
+  $("keys").textContent = KEYS_TOLD[mode];
+  if (mode === "game") return update();
+  thinking?.abort();
+  analysis.running?.abort();
+  solver.stop();
+  history.replaceState(null, "", "#puzzles");
+  if (puzzles.puzzle) puzzles.show();
+  else puzzles.next();
+}
+
+const actions = {
+  resume, undo: () => (game.step(-1), update()), redo: () => (game.step(1), update()), hint: askForHint,
+  swap: () => (choosePlayers([...game.players].reverse()), (game.paused = false), update()), new: begin, share,
+  exact: () => solver.toggle(game.text), "mode-game": () => choose("game"), "mode-puzzles": () => choose("puzzles"),
+};
+for (const [id, action] of Object.entries(actions)) onPress(id, action);
+
+const DROP_KEYS = `Keys: 1-${Math.min(9, rules.columns)} drop, ← → and Enter`;
+const KEYS_TOLD = {
+  game: `${DROP_KEYS}, u undo, r redo, h hint, e solve, s swap, n new, p pause or play on, a analysis.`,
+  puzzles: `${DROP_KEYS}, h hint, s solution, n next, p play it out.`,
+};
+const KEYS = {
+  game: { u: "undo", r: "redo", h: "hint", e: "exact", s: "swap", n: "new", p: "resume" },
+  puzzles: { n: "puzzle-next", h: "puzzle-hint", s: "puzzle-solution", p: "puzzle-play" },
+};
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || ["SELECT", "INPUT"].includes(event.target.tagName)) return;
-  const column = "123456789".indexOf(event.key);
-  const shortcut = { u: "undo", r: "redo", h: "hint", s: "swap", n: "new", p: "resume" }[event.key];
-  if (column >= 0 && column < rules.columns) drop(column);
-  else if (shortcut) $(shortcut).click();
-  else if (event.key === "a") $("analyse").click();
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const column = "123456789".indexOf(event.key), listens = event.target.tagName === "SELECT"; // to letters
+  if (column >= 0 && column < rules.columns) {
+    drop(column);
+    event.preventDefault();
+  } else if (event.key === "Escape" && solver.busy) {
+    solver.toggle();
+  } else if (!listens && event.key in KEYS[mode]) {
+    const id = KEYS[mode][event.key];
+    if (isEnabled(id)) $(id).click();
+  } else if (!listens && mode === "game" && event.key === "a") {
+    $("analyse").click();
+  }
 });
-addEventListener("hashchange", () => load());
+
+function prepare() {
+  for (const id of ["first", "second"]) {
+    $(id).append(new Option("you", ""));
+    for (const { name, about } of setup.levels) $(id).append(Object.assign(new Option(name, name), { title: about }));
+    // Chosen with the mouse, the keyboard goes back to the board; with the keyboard, one may want to choose on.
+    let pointed = false;
+    $(id).addEventListener("pointerdown", () => (pointed = true));
+    $(id).addEventListener("keydown", () => (pointed = false));
+    $(id).addEventListener("change", () => {
+      choosePlayers([$("first").value, $("second").value]);
+      update();
+      if (pointed) board.focus();
+    });
+  }
+  const names = ["", ...setup.levels.map(({ name }) => name)], remembered = recall("players", ["", "casual"]);
+  choosePlayers(remembered.length === 2 && remembered.every((name) => names.includes(name)) ? remembered : ["", "casual"]);
+  for (const id of ["shapes", "large", "sound", "analyse"]) {
+    const apply = () => {
+      remember(id, $(id).checked);
+      document.body.classList.toggle(id, $(id).checked);
+      if (id === "analyse") analyse();
+    };
+    $(id).checked = recall(id, false);
+    document.body.classList.toggle(id, $(id).checked);
+    $(id).addEventListener("change", apply);
+  }
+  $("exact").hidden = !setup.exact;
+  $("review").hidden = !setup.review;
+  $("modes").hidden = !setup.puzzles;
+  $("keys").textContent = KEYS_TOLD[mode];
+  addEventListener("hashchange", load);
+  document.addEventListener("click", ({ target }) => $("settings").contains(target) || ($("settings").open = false));
+}
 
 function load() {
   const text = location.hash.slice(1);
+  if (text === "puzzles" && setup.puzzles) return choose("puzzles");
   const moves = rules.read(text);
-  if (moves && rules.write(moves) !== rules.write(now())) {
-    state.moves = moves;
-    state.ply = moves.length;
+  if (moves && rules.write(moves) !== game.text) game.load(moves);
+  if (mode !== "game") return choose("game");
+  update();
+  if (moves === null) {
+    message = `The link's moves ${text} break the rules.`;
+    show();
   }
-  update({ paused: Boolean(moves?.length) });
-  if (moves === null) fail(new Error(`The link's moves ${text} break the rules.`));
 }
 
+prepare();
 load();

@@ -1,15 +1,9 @@
-// The board: SVG, one focusable lane a column.
+// The board: SVG, one focusable lane a column; above it the columns' numbers, and below those what is said of them.
 
-const CELL = 80;
-const COLOURS = ["red", "yellow"];
+import { svg } from "./dom.js";
+
+const CELL = 80, HEAD = 58;
 const NAMES = ["red", "yellow"];
-
-function element(name, attributes, parent) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  parent?.append(node);
-  return node;
-}
 
 export class Board {
   constructor(host, rules, onDrop) {
@@ -17,77 +11,100 @@ export class Board {
     this.onDrop = onDrop;
     this.shown = [];
     const width = rules.columns * CELL, height = rules.rows * CELL;
-    this.svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Board" }, host);
-    element("rect", { class: "frame", width, height }, this.svg);
-    this.holes = element("g", {}, this.svg);
+    this.svg = svg("svg", { viewBox: `0 ${-HEAD} ${width} ${height + HEAD}`, role: "group", "aria-label": "Board" }, host);
+    svg("rect", { class: "frame", width, height, rx: 22 }, this.svg);
+    const holes = svg("g", {}, this.svg);
     for (let c = 0; c < rules.columns; c++)
       for (let r = 0; r < rules.rows; r++)
-        element("circle", { class: "hole", r: CELL * 0.4, cx: this.x(c), cy: this.y(r) }, this.holes);
-    this.stones = element("g", {}, this.svg);
-    this.marks = element("g", { "pointer-events": "none" }, this.svg);
+        svg("circle", { class: "hole", r: CELL * 0.41, cx: this.x(c), cy: this.y(r) }, holes);
+    this.stones = svg("g", {}, this.svg);
+    this.marks = svg("g", { "pointer-events": "none" }, this.svg);
+    this.labels = svg("g", { "pointer-events": "none", "aria-hidden": "true" }, this.svg);
     this.lanes = Array.from({ length: rules.columns }, (_, column) => this.lane(column, height));
-    this.lanes[Math.floor(rules.columns / 2)].setAttribute("tabindex", "0");
+    this.current = Math.floor(rules.columns / 2);
+    this.lanes[this.current].setAttribute("tabindex", "0");
   }
 
   x(column) { return (column + 0.5) * CELL; }
   y(row) { return (this.rules.rows - row - 0.5) * CELL; }
 
   lane(column, height) {
-    const lane = element("g", { class: "column", role: "button", tabindex: "-1" }, this.svg);
-    element("rect", { class: "lane", x: column * CELL + 2, y: 2, width: CELL - 4, height: height - 4, rx: 14 }, lane);
-    element("circle", { class: "ghost", r: CELL * 0.4, cx: this.x(column) }, lane);
+    const lane = svg("g", { class: "column", role: "button", tabindex: "-1" }, this.svg);
+    svg("rect", { class: "lane", x: column * CELL + 2, y: 2 - HEAD, width: CELL - 4, height: height + HEAD - 4, rx: 14 }, lane);
+    svg("circle", { class: "ghost", r: CELL * 0.4, cx: this.x(column) }, lane);
     lane.addEventListener("click", () => this.onDrop(column));
     lane.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (step) {
-        this.focus((column + step + this.rules.columns) % this.rules.columns);
-      } else if (event.key === "Enter" || event.key === " ") {
-        this.onDrop(column);
-      } else {
-        return;
-      }
+      if (step) this.focus((column + step + this.rules.columns) % this.rules.columns);
+      else if (event.key === "Enter" || event.key === " ") this.onDrop(column);
+      else return;
       event.preventDefault();
     });
     return lane;
   }
 
-  focus(column) {
+  focus(column = this.current) {
+    this.current = column;
     this.lanes.forEach((lane, index) => lane.setAttribute("tabindex", index === column ? "0" : "-1"));
-    this.lanes[column].focus();
+    this.lanes[column].focus({ preventScroll: true });
   }
 
-  draw(moves, { active, hint = null }) {
+  stone(owner, column, row) {
+    const stone = svg("g", { class: `stone ${NAMES[owner]}` }, this.stones), at = { cx: this.x(column), cy: this.y(row) };
+    svg("circle", { ...at, r: CELL * 0.385 }, stone);
+    if (owner) svg("circle", { ...at, r: CELL * 0.22, class: "shape" }, stone);
+    else svg("path", { d: `M${at.cx - 13} ${at.cy - 13}l26 26m0 -26l-26 26`, class: "shape" }, stone);
+    return stone;
+  }
+
+  // White on black, so that it stands out from every stone and every hole, in light and in dark.
+  ring(kind, column, row, radius) {
+    const ring = svg("g", { class: `ring ${kind}` }, this.marks);
+    for (const part of ["under", "over"]) svg("circle", { class: part, r: radius * CELL, cx: this.x(column), cy: this.y(row) }, ring);
+    return ring;
+  }
+
+  // said: column -> { text, spoken, strong, closed }, shown above the column.
+  draw(moves, { active, hint = null, better = [], said = new Map() }) {
     const { rules } = this;
     const grid = rules.grid(moves), legal = rules.legal(moves), result = rules.result(moves);
     const grown = moves.length === this.shown.length + 1 && this.shown.every((column, i) => column === moves[i]);
+    const landing = grown ? "landing" : "";
     this.shown = [...moves];
     this.stones.replaceChildren();
     this.marks.replaceChildren();
     grid.forEach((stack, column) => stack.forEach((owner, row) => {
-      const stone = element("circle", { class: COLOURS[owner], r: CELL * 0.4, cx: this.x(column), cy: this.y(row) }, this.stones);
+      const stone = this.stone(owner, column, row);
       if (grown && column === moves.at(-1) && row === stack.length - 1) {
         stone.classList.add("falling");
         stone.style.setProperty("--from", `${-(rules.rows - row) * CELL}px`);
       }
     }));
-    if (result) {
-      for (const [column, row] of result.cells) element("circle", { class: "run", r: CELL * 0.34, cx: this.x(column), cy: this.y(row) }, this.marks);
-    } else if (moves.length) {
-      const column = moves.at(-1);
-      element("circle", { class: "last", r: CELL * 0.16, cx: this.x(column), cy: this.y(grid[column].length - 1) }, this.marks);
-    }
-    if (hint !== null && legal.includes(hint)) {
-      element("circle", { class: "hinted", r: CELL * 0.36, cx: this.x(hint), cy: this.y(grid[hint].length) }, this.marks);
-    }
+    if (result?.cells.length) for (const [column, row] of result.cells) this.ring(`run ${landing}`, column, row, 0.31);
+    else if (moves.length) this.ring(`last ${landing}`, moves.at(-1), grid[moves.at(-1)].length - 1, 0.14);
+    if (hint !== null && legal.includes(hint)) this.ring("hinted", hint, grid[hint].length, 0.33);
+    for (const { column, row } of better) this.ring("better", column, row, 0.33);
+    this.label(said);
     const side = moves.length % 2;
     this.lanes.forEach((lane, column) => {
-      const open = active && legal.includes(column);
+      const word = said.get(column), open = active && legal.includes(column) && !word?.closed;
       lane.setAttribute("aria-disabled", String(!open));
       const ghost = lane.querySelector(".ghost");
-      ghost.setAttribute("class", `ghost ${COLOURS[side]}`);
+      ghost.setAttribute("class", `ghost ${NAMES[side]}`);
       ghost.setAttribute("cy", this.y(Math.min(grid[column].length, rules.rows - 1)));
       const stones = grid[column].map((owner) => NAMES[owner]).join(", ") || "empty";
-      lane.setAttribute("aria-label", `Column ${rules.name(column)}, from the bottom: ${stones}${open ? "" : ", not playable now"}`);
+      lane.setAttribute("aria-label", `Column ${rules.name(column)}${word ? `, ${word.spoken}` : ""}, from the bottom: ${stones}${open ? "" : ", not playable now"}`);
     });
+  }
+
+  label(said) {
+    this.labels.replaceChildren();
+    for (let column = 0; column < this.rules.columns; column++) {
+      svg("text", { class: "number", x: this.x(column), y: -36 }, this.labels).textContent = this.rules.name(column);
+      const word = said.get(column);
+      if (!word) continue;
+      if (word.strong) svg("rect", { class: "pill", x: column * CELL + 2, y: -30, width: CELL - 4, height: 26, rx: 13 }, this.labels);
+      svg("text", { class: word.strong ? "word strong" : "word", x: this.x(column), y: -11 }, this.labels).textContent = word.text;
+    }
   }
 }

@@ -11,10 +11,7 @@ class Remote {
       body: body && JSON.stringify({ ...body, session: this.session }),
       headers: body ? { "Content-Type": "application/json" } : {},
       signal,
-    }).catch((error) => {
-      if (error.name === "AbortError") throw error;
-      throw new Error("The server does not answer. Is it still running?");
-    });
+    }).catch(lost);
     if (!response.ok) {
       const { error } = await response.json().catch(() => ({ error: response.statusText }));
       throw new Error(error);
@@ -23,17 +20,23 @@ class Remote {
   }
 
   async setup() { return (await this.ask("setup")).json(); }
+  async puzzles() { return (await this.ask("puzzles")).json(); }
   async move(moves, level, signal) { return (await this.ask("move", { moves, level }, signal)).json(); }
-  async exact(moves) { return (await this.ask("exact", { moves })).json(); }
+  async exact(moves, signal) { return (await this.ask("exact", { moves }, signal)).json(); }
   async node(moves, path) { return (await this.ask("node", { moves, path })).json(); }
 
   // Analyses as the search goes on, the last one with `finished`.
-  async *analyze(moves, simulations, signal) {
-    const response = await this.ask("analyze", { moves, simulations }, signal);
+  analyze(moves, simulations, signal) { return this.lines("analyze", { moves, simulations }, signal); }
+
+  // { done, total } as the solver goes on, then the review.
+  review(moves, signal) { return this.lines("review", { moves }, signal); }
+
+  async *lines(name, body, signal) {
+    const response = await this.ask(name, body, signal);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch(lost);
       if (done) return;
       text += value;
       const lines = text.split("\n");
@@ -45,6 +48,11 @@ class Remote {
       }
     }
   }
+}
+
+function lost(error) {
+  if (error.name === "AbortError") throw error;
+  throw new Error("The server does not answer. Is it still running?");
 }
 
 export const engine = new Remote();

@@ -1,0 +1,98 @@
+"""Puzzles in the terminal: one move alone wins."""
+
+from collections.abc import Callable, Iterable
+
+from alphac4.game import Position
+from alphac4.game.position import COLUMN_NAMES, column_name
+from alphac4.play.screen import Screen
+from alphac4.puzzles.puzzle import DIFFICULTIES, Puzzle
+from alphac4.solver.verdict import ExactColumn, exact
+
+HELP = """\
+  1 to 7          the move that wins
+  hint            rule out about half of the other moves; ask again for more
+  solution        show the move and go on
+  skip            another puzzle
+  quit            leave"""
+
+
+class PuzzleGame:
+    """Sets one puzzle after another until the input ends.
+
+    Args:
+        puzzles: in the order in which they are set.
+        screen: where to draw.
+        read: asks for a line; raises EOFError at the end of the input.
+    """
+
+    def __init__(self, puzzles: Iterable[Puzzle], screen: Screen, read: Callable[[str], str]) -> None:
+        self.solved = 0
+        self.streak = 0  # solved at the first attempt, one after the other
+        self._puzzles = iter(puzzles)
+        self._screen = screen
+        self._read = read
+
+    def run(self) -> None:
+        """Until "quit", the end of the input, or of the puzzles."""
+        for puzzle in self._puzzles:
+            if not self._set(puzzle):
+                break
+        self._screen.line(f"\n{self.solved} solved; the streak is {self.streak}.")
+
+    def _set(self, puzzle: Puzzle) -> bool:
+        """One puzzle; False if there are to be no more."""
+        position = puzzle.position
+        attempts, ruled_out = 0, set[int]()
+        side = self._screen.side(0 if position.first_to_move else 1)
+        self._screen.board(position)
+        stars = "*" * puzzle.difficulty + "." * (DIFFICULTIES[-1] - puzzle.difficulty)
+        self._screen.line(
+            f"\n{side} to move and win: one move alone does it. Difficulty {stars}, position {puzzle.moves}"
+        )
+        verdicts = {item.column: item for item in exact(position)}
+        while True:
+            try:
+                text = self._read(f"{side} plays (hint, solution, skip, quit): ").strip().lower()
+            except EOFError:
+                self._screen.line()
+                return False
+            if text in ("quit", "q", "exit"):
+                return False
+            if text == "skip":
+                self.streak = 0
+                return True
+            if text == "solution":
+                self.streak = 0
+                self._screen.line(f"{column_name(puzzle.solution)} {verdicts[puzzle.solution].outcome}.")
+                return True
+            if text == "hint":
+                attempts += 1  # a puzzle with a hint does not lengthen the streak
+                self._hint(puzzle, position, ruled_out)
+            elif text == "help":
+                self._screen.line(HELP)
+            elif len(text) == 1 and COLUMN_NAMES.find(text) in verdicts:
+                if self._try(puzzle, verdicts[COLUMN_NAMES.index(text)], position):
+                    self.solved += 1
+                    self.streak = self.streak + 1 if attempts == 0 else 0
+                    return True
+                attempts += 1
+                ruled_out.add(COLUMN_NAMES.index(text))
+            elif text:
+                self._screen.line(f"{text!r} is no open column and no command; help lists the commands")
+
+    def _try(self, puzzle: Puzzle, verdict: ExactColumn, position: Position) -> bool:
+        """Tell what a move does; whether it is the solution."""
+        name = column_name(verdict.column)
+        if verdict.column == puzzle.solution:
+            self._screen.board(position.play(verdict.column))
+            self._screen.line(f"\nRight: {name} {verdict.outcome}.")
+            return True
+        self._screen.line(f"{name} only draws." if verdict.score == 0 else f"No: {name} {verdict.outcome}.")
+        return False
+
+    def _hint(self, puzzle: Puzzle, position: Position, ruled_out: set[int]) -> None:
+        """Rule out half of the moves that are left, at least one, while there are two or more."""
+        wrong = [c for c in position.legal_columns() if c != puzzle.solution and c not in ruled_out]
+        ruled_out.update(wrong[: (len(wrong) + 1) // 2] if len(wrong) > 1 else [])
+        left = [c for c in position.legal_columns() if c not in ruled_out]
+        self._screen.line(f"It is one of {', '.join(map(column_name, left))}.")

@@ -1,0 +1,95 @@
+"""How the board and what is known of it look in a terminal."""
+
+import os
+from typing import TextIO
+
+from alphac4.game import Position
+from alphac4.game.position import COLUMN_NAMES, column_name
+from alphac4.play.analysis import Analysis
+from alphac4.play.solving_progress import SolvingProgress
+from alphac4.solver.solver import shared_solver
+from alphac4.solver.verdict import exact
+
+RESET, BOLD, DIM = "\033[0m", "\033[1m", "\033[2m"
+COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
+BAR = 20  # characters of a full bar
+
+
+class Screen:
+    """Writes to a stream, in colour where that is a terminal that wants it (https://no-color.org)."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.colour = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+    def line(self, text: str = "", *, style: str = "") -> None:
+        """Write one line."""
+        print(f"{style}{text}{RESET}" if style and self.colour else text, file=self._stream, flush=True)
+
+    def board(self, position: Position) -> None:
+        """Draw the board, the last stone and a winning run in capitals."""
+        marked = _marked_cells(position)
+        self.line()
+        for row in range(position.geometry.rows - 1, -1, -1):
+            cells = []
+            for column in range(position.geometry.columns):
+                stone = ".xo"[int(position.grid()[row, column])]
+                shown = stone.upper() if (row, column) in marked else stone
+                if self.colour:
+                    glyph = {"x": "●", "o": "●", ".": "·"}[stone]
+                    strong = BOLD if (row, column) in marked else ""
+                    underline = "\033[4m" if (row, column) in marked else ""
+                    shown = f"{strong}{underline}{COLOURS[stone]}{glyph}{RESET}"
+                cells.append(shown)
+            self.line("  " + " ".join(cells))
+        self.line("  " + " ".join(column_name(column) for column in range(position.geometry.columns)), style=DIM)
+
+    def side(self, index: int) -> str:
+        """The first (0) or second (1) player's stones as they are drawn, in colour with the colour's name."""
+        return f"{COLOURS['xo'[index]]}●{RESET} {('red', 'yellow')[index]}" if self.colour else "xo"[index]
+
+    def analysis(self, analysis: Analysis) -> None:
+        """A bar of visits for each move, and the chances of the side to move."""
+        self.line()
+        self.line("  column  visits                        value  prior", style=DIM)
+        for item in analysis.columns:
+            bar = "█" if self.colour else "#"
+            filled = round(BAR * item.share)
+            value = f"{item.value:+.2f}" if item.value is not None else "    -"
+            mark = " *" if item.column == analysis.best else "  "
+            self.line(
+                f"  {column_name(item.column):>6}{mark}{bar * filled:<{BAR}} {100 * item.share:4.0f} %  "
+                f"{value:>5}  {100 * item.prior:3.0f} %  {item.proof}"
+            )
+        chances = f"win {100 * analysis.win:.0f} %, draw {100 * analysis.draw:.0f} %, loss {100 * analysis.loss:.0f} %"
+        self.line(
+            f"  chances of {self.side(len(analysis.moves) % 2)}, to move: {chances}; "
+            f"best line {' '.join(map(column_name, analysis.variation))}; "
+            f"{analysis.simulations:,} simulations in {analysis.seconds:.1f} s ({analysis.source})"
+        )
+
+    def verdict(self, position: Position) -> None:
+        """The solver's truth about each move of the side to move."""
+        self.line(f"\n  {self.side(0 if position.first_to_move else 1)} to move, with best play:")
+        with SolvingProgress(shared_solver(position.geometry), stream=self._stream) as progress:
+            columns = exact(position, progress)
+        for item in columns:
+            self.line(f"  {column_name(item.column):>6}  {item.outcome}{'  *' if item.best else ''}")
+
+
+def _marked_cells(position: Position) -> set[tuple[int, int]]:
+    """The winning runs once the game is won, else the last stone."""
+    geometry, grid = position.geometry, position.grid()
+    winner = 2 if position.first_to_move else 1
+    cells: set[tuple[int, int]] = set()
+    for down, right in [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else []):
+        for row in range(geometry.rows):
+            for column in range(geometry.columns):
+                run = [(row + i * down, column + i * right) for i in range(geometry.run_length)]
+                inside = all(0 <= r < geometry.rows and 0 <= c < geometry.columns for r, c in run)
+                if inside and all(grid[cell] == winner for cell in run):
+                    cells.update(run)
+    if not cells and position.moves:
+        column = COLUMN_NAMES.index(position.moves[-1])
+        cells.add((int((grid[:, column] > 0).sum()) - 1, column))
+    return cells

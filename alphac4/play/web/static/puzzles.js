@@ -1,0 +1,107 @@
+// Puzzles: one move alone wins. The progress stays in this browser.
+
+import { $, COLOURS, announce, enable, onPress } from "./dom.js";
+import { recall, remember } from "./memory.js";
+
+export class Puzzles {
+  // onPlay(moves, side) plays the position out, with a person on that side.
+  constructor({ rules, engine, board, puzzles }, onPlay) {
+    Object.assign(this, { rules, engine, board });
+    this.all = puzzles.map(([moves, solution, distance, difficulty]) => ({ moves, solution, distance, difficulty }));
+    this.solved = new Set(recall("solved", []));
+    for (const level of [...new Set(this.all.map((puzzle) => puzzle.difficulty))].sort())
+      $("difficulty").append(new Option(`${level} ${"★".repeat(level)}`, level));
+    $("difficulty").append(new Option("any", ""));
+    $("difficulty").value = recall("difficulty", "1");
+    $("difficulty").addEventListener("change", () => {
+      remember("difficulty", $("difficulty").value);
+      this.next();
+    });
+    onPress("puzzle-next", () => this.next());
+    onPress("puzzle-hint", () => this.hint());
+    onPress("puzzle-solution", () => this.tell());
+    onPress("puzzle-play", () => onPlay(this.moves, this.before.length % 2));
+  }
+
+  get chosen() { return this.all.filter(({ difficulty }) => ["", String(difficulty)].includes($("difficulty").value)); }
+
+  // One that was not solved yet, unless all were.
+  next() {
+    const fresh = this.chosen.filter(({ moves }) => !this.solved.has(moves) && moves !== this.puzzle?.moves);
+    const from = fresh.length ? fresh : this.chosen;
+    this.puzzle = from[Math.floor(from.length * Math.random())];
+    this.before = this.moves = this.rules.read(this.puzzle.moves);
+    this.helped = this.over = false;
+    this.wrong = new Map(); // column -> what the board says of it
+    this.say("");
+  }
+
+  say(text) {
+    this.text = this.over ? text : `${COLOURS[this.before.length % 2]} to move and win. ${text}`;
+    announce(this.text);
+    this.show();
+  }
+
+  show() {
+    const stars = "★".repeat(this.puzzle.difficulty), { chosen } = this;
+    $("status").textContent = this.text;
+    $("puzzle-heading").textContent = `Puzzle ${stars}`;
+    $("streak").textContent = recall("streak", 0);
+    $("best-streak").textContent = recall("bestStreak", 0);
+    $("solved").textContent = `${chosen.filter(({ moves }) => this.solved.has(moves)).length} of ${chosen.length}`;
+    $("puzzle-next").textContent = this.over ? "Next puzzle" : "Another puzzle";
+    enable("puzzle-hint", !this.over && this.open.length > 2);
+    enable("puzzle-solution", !this.over);
+    this.board.draw(this.moves, { active: !this.over, said: this.over ? new Map() : this.wrong });
+  }
+
+  // The columns that may still be the solution.
+  get open() { return this.rules.legal(this.before).filter((column) => !this.wrong.has(column)); }
+
+  endStreak() {
+    this.helped = true;
+    remember("streak", 0);
+  }
+
+  async drop(column) {
+    const { puzzle } = this, name = this.rules.name(column);
+    if (this.over || !this.open.includes(column)) return;
+    if (column === puzzle.solution) return this.solve(`Right! ${name} wins in ${puzzle.distance} moves.`);
+    this.endStreak();
+    this.wrong.set(column, { text: "no", spoken: "does not win", closed: true });
+    this.say(`No, ${name} does not win.`);
+    const { columns } = await this.engine.exact(puzzle.moves).catch(() => ({ columns: [] })); // then without the reason
+    const verdict = columns.find((item) => item.column === column);
+    if (!verdict || this.puzzle !== puzzle || this.over) return;
+    const outcome = verdict.score ? verdict.outcome : "only draws";
+    this.wrong.set(column, { text: verdict.score ? "loss" : "draw", spoken: outcome, closed: true });
+    this.say(`No, ${name} ${outcome}.`);
+  }
+
+  solve(text) {
+    this.over = true;
+    this.moves = [...this.before, this.puzzle.solution];
+    this.solved.add(this.puzzle.moves);
+    remember("solved", [...this.solved]);
+    if (!this.helped) {
+      remember("streak", recall("streak", 0) + 1);
+      remember("bestStreak", Math.max(recall("streak", 0), recall("bestStreak", 0)));
+    }
+    this.say(text);
+  }
+
+  // Rule out half of the wrong moves, as long as one of them stays.
+  hint() {
+    const wrong = this.open.filter((column) => column !== this.puzzle.solution);
+    this.endStreak();
+    for (const column of wrong.slice(0, Math.ceil((wrong.length - 1) / 2))) this.wrong.set(column, { text: "no", spoken: "does not win", closed: true });
+    this.say(`It is one of ${this.open.map((column) => this.rules.name(column)).join(", ")}.`);
+  }
+
+  tell() {
+    this.endStreak();
+    this.over = true;
+    this.moves = [...this.before, this.puzzle.solution];
+    this.say(`${this.rules.name(this.puzzle.solution)} wins in ${this.puzzle.distance} moves.`);
+  }
+}

@@ -1,0 +1,101 @@
+// A review of the game on the board: every move judged by the solver, and a way from mistake to mistake.
+
+import { $, COLOURS, announce, onPress } from "./dom.js";
+
+export class Review {
+  // onGo(ply) shows the position after so many moves, onAgain(ply) plays on from there.
+  constructor({ game, record, engine }, { onGo, onAgain, onChange, onFail }) {
+    Object.assign(this, { game, record, engine, onChange, onFail });
+    this.found = null;
+    onPress("review-ask", () => this.toggle());
+    onPress("review-previous", () => onGo(this.mistake(-1)));
+    onPress("review-next", () => onGo(this.mistake(1)));
+    onPress("review-again", () => onAgain(this.game.ply - 1));
+  }
+
+  // The judged moves, as far as the game is still the one that was reviewed.
+  get reviewed() {
+    const { rules, moves } = this.game, same = this.found && rules.write(moves).startsWith(this.found.moves);
+    return same ? this.found.reviewed : [];
+  }
+
+  get current() { return this.reviewed[this.game.ply - 1]; }
+
+  // The number of moves after which the next mistake in this direction has been made; undefined if there is none.
+  mistake(direction) {
+    const plies = this.reviewed.filter((move) => move.slips).map((move) => move.ply);
+    return direction > 0 ? plies.find((ply) => ply > this.game.ply) : plies.findLast((ply) => ply < this.game.ply);
+  }
+
+  // Where better moves than the one just made would have landed.
+  get better() {
+    const { rules, shown } = this.game, before = rules.grid(shown.slice(0, -1));
+    return (this.current?.better ?? [])
+      .map((name) => rules.names.indexOf(name))
+      .map((column) => ({ column, row: before[column].length }));
+  }
+
+  stop() {
+    this.running?.abort();
+    this.running = null;
+    $("review-ask").textContent = "Review the game";
+  }
+
+  async toggle() {
+    if (this.running) return this.stop();
+    const asked = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
+    $("review-ask").textContent = "Stop the review";
+    $("review-summary").textContent = "Reviewing …";
+    try {
+      for await (const line of this.engine.review(asked, controller.signal)) {
+        if (this.running !== controller) return;
+        if (line.reviewed) this.keep(line);
+        else $("review-summary").textContent = `Reviewing: ${line.done} of ${line.total} positions solved …`;
+      }
+    } catch (error) {
+      $("review-summary").textContent = "";
+      if (error.name !== "AbortError") this.onFail(error);
+    } finally {
+      if (this.running === controller) this.stop();
+      this.onChange();
+    }
+  }
+
+  keep(review) {
+    this.found = review;
+    for (const move of review.reviewed) {
+      move.slips = review.turning_points.includes(move.ply);
+      if (move.opinion) this.record.values.set(review.moves.slice(0, move.ply - 1), move.side ? -move.opinion.value : move.opinion.value);
+    }
+    announce(`The review is ready. ${this.summary()}`);
+  }
+
+  summary() {
+    const { sides, turning_points: points, unjudged } = this.found;
+    const accuracy = sides.map(({ accuracy: share }, side) => `${COLOURS[side]} ${share === null ? "not judged" : `${Math.round(share)} %`}`).join(", ");
+    const mistakes = points.length ? `${points.length} ${points.length === 1 ? "mistake" : "mistakes"}` : "no mistakes";
+    return `Accuracy: ${accuracy}; ${mistakes}.${unjudged ? ` ${unjudged} of the first moves would have taken too long to judge.` : ""}`;
+  }
+
+  show() {
+    const { game, current } = this, reviewed = this.reviewed.length > 0;
+    $("review-ask").hidden = reviewed || (!game.moves.length && !this.running);
+    for (const [id, ply] of [["review-previous", this.mistake(-1)], ["review-next", this.mistake(1)]]) {
+      $(id).hidden = !this.found?.turning_points.length || !reviewed;
+      $(id).setAttribute("aria-disabled", String(ply === undefined));
+    }
+    $("review-again").hidden = !current?.slips;
+    if (!this.running) $("review-summary").textContent = reviewed ? this.summary() : "";
+    $("review-move").textContent = current ? this.describe(current) : "";
+  }
+
+  describe({ ply, side, move, mark, comment, best, played, better, line, opinion }) {
+    const who = COLOURS[side], parts = [`${ply}. ${who} ${move}${mark}: ${comment}.`];
+    if (better.length) {
+      parts.push(`It ${best.score ? best.text.replace("wins", "could win").replace("loses", "could last and lose") : "could draw"} with ${better.join(" or ")}; now ${who} ${played.score ? played.text : "draws"}.`);
+      if (line.length > 1) parts.push(`For example ${line.join(" ")}.`);
+    }
+    if (opinion) parts.push(`The network gave ${who} ${Math.round(50 * (1 + opinion.value))} % before it and would have played ${opinion.move}.`);
+    return parts.join(" ");
+  }
+}

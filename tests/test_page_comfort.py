@@ -1,0 +1,286 @@
+"""What people met in the page: each test is one thing that must not annoy them again."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_browser import DESKTOP, PHONE, expect, open_page
+
+pytestmark = pytest.mark.slow
+HARD = "22661"  # takes the solver a quarter of a minute
+
+
+@pytest.fixture
+def errors() -> Iterator[list[str]]:
+    """What the page complains of: nothing."""
+    errors: list[str] = []
+    yield errors
+    assert not errors
+
+
+def script_opponent(page: Any, columns: list[int]) -> None:
+    """Let the opponent play these 0-based columns."""
+    left = iter(columns)
+    page.route(
+        "**/api/move",
+        lambda route: route.fulfill(
+            content_type="application/json", body=json.dumps({"column": next(left), "player": "casual"})
+        ),
+    )
+
+
+def press(page: Any, keys: str) -> None:
+    """One key after the other."""
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def focused(page: Any) -> str:
+    """The id of the element that has the focus, or its class."""
+    return str(page.evaluate("document.activeElement.id || document.activeElement.getAttribute('class') || 'body'"))
+
+
+def test_the_solver_answers_above_the_columns(browser: Any, address: str, errors: list[str]) -> None:
+    """Whole, also on a phone; live analysis does not overwrite it; it is still there after undo and redo."""
+    page = open_page(browser, address + "#4444452226671", PHONE, errors)
+    page.check("#analyse")
+    page.click("#exact")
+    expect(page, "#status", "The solver: loses in 11 moves with 3", 60_000)
+    assert page.locator(".number").all_text_contents() == list("1234567")
+    words = ["loss 1", "loss 1", "loss 11", "loss 1", "loss 1", "loss 1", "loss 1"]
+    expect(page, "#variation", "simulation", 60_000)
+    page.wait_for_timeout(300)
+    assert page.locator(".word").all_text_contents() == words
+    assert page.locator(".word.strong").all_text_contents() == ["loss 11"]
+    assert "loses in 11 moves, best" in page.get_attribute(".column >> nth=2", "aria-label")
+    for word in page.locator(".word").all():
+        box = word.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= PHONE["width"]
+    page.click("#undo")
+    assert page.locator(".word").count() == 0
+    page.click("#redo")
+    assert page.locator(".word").all_text_contents() == words
+    expect(page, "#announcement", "The solver: loses in 11 moves")
+
+
+def test_solving_can_be_stopped(browser: Any, address: str, errors: list[str]) -> None:
+    """By the same button, which shows the seconds, or by Escape; the server is free for another question."""
+    page = open_page(browser, address + f"#{HARD}", DESKTOP, errors)
+    for stop in (lambda: page.click("#exact"), lambda: page.keyboard.press("Escape")):
+        page.click("#exact")
+        expect(page, "#exact", r"Stop solving \(1 s\)")
+        stop()
+        expect(page, "#exact", "^Solve$")
+        assert "solver" not in page.inner_text("#status")
+    page.goto(address + "#112233")
+    page.click("#exact")
+    expect(page, "#status", "wins in 1 move with 4", 10_000)
+
+
+def test_a_lost_server_is_told_and_tried_again(browser: Any, address: str) -> None:
+    """In one line with a button, and the game goes on where it was."""
+    page = open_page(browser, address, DESKTOP, [])
+    page.route("**/api/move", lambda route: route.abort())
+    page.keyboard.press("4")
+    expect(page, "#problem", "The server does not answer")
+    page.unroute("**/api/move")
+    page.click("#retry")
+    expect(page, "#status", "Red to move")
+    assert page.locator("#problem").is_hidden()
+    assert page.locator("#moves li").count() == 2
+    page.route("**/api/setup", lambda route: route.abort())
+    page.reload()
+    expect(page, "#problem", "The server does not answer")
+    page.unroute("**/api/setup")
+    page.click("#retry")
+    expect(page, "#status", "Red to move")
+
+
+def test_a_reload_keeps_players_looks_and_position(browser: Any, address: str, errors: list[str]) -> None:
+    """All of them are remembered by the browser."""
+    page = open_page(browser, address, DESKTOP, errors)
+    page.select_option("#first", "club")
+    page.select_option("#second", "")
+    page.click("#settings summary")
+    page.check("#shapes")
+    expect(page, "#status", "Yellow to move", 30_000)
+    moves = page.url.partition("#")[2]
+    page.reload()
+    page.wait_for_selector(".column[aria-disabled='false']")
+    assert page.input_value("#first") == "club"
+    assert page.input_value("#second") == ""
+    assert page.is_checked("#shapes")
+    assert page.url.endswith(f"#{moves}")
+    assert page.locator(".stone .shape").first.is_visible()
+
+
+def test_the_last_move_is_marked_once_the_stone_has_fallen(browser: Any, address: str, errors: list[str]) -> None:
+    """And the ring stands out from every stone: white on black."""
+    page = open_page(browser, address, DESKTOP, errors)
+    page.select_option("#second", "")
+    page.keyboard.press("4")
+    visible = "getComputedStyle(document.querySelector('.last')).visibility"
+    assert page.evaluate(visible) == "hidden"
+    page.wait_for_timeout(600)
+    assert page.evaluate(visible) == "visible"
+    strokes = page.evaluate("[...document.querySelectorAll('.last circle')].map((c) => getComputedStyle(c).stroke)")
+    assert strokes == ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "ending", "red"),
+    [("1122", [6, 6, 6, 6], "You lose.", 0), ("1234", [6, 6, 6], "You win!", 1)],
+)
+def test_the_end_is_told_to_the_person(
+    browser: Any, address: str, errors: list[str], mine: str, theirs: list[int], ending: str, red: int
+) -> None:
+    """In the status, aloud with the place of the line, in the bar and as the chart's last point."""
+    page = open_page(browser, address, DESKTOP, errors)
+    script_opponent(page, theirs)
+    for ply, key in enumerate(mine):
+        page.keyboard.press(key)
+        count = min(2 * ply + 2, 2 * len(mine) - red)
+        page.wait_for_selector(f"#moves li:nth-child({count})")
+    expect(page, "#status", re.escape(ending))
+    line = "from column 7, row 1 to column 7, row 4" if not red else "from column 1, row 1 to column 4, row 1"
+    expect(page, "#announcement", line)
+    expect(page, "#outlook", "over")
+    widths = page.evaluate("[...document.querySelectorAll('#wdl span')].map((part) => part.style.width)")
+    assert widths == ["100%" if red else "0%", "0%", "0%" if red else "100%"]
+    assert page.get_attribute("#chart", "aria-label").endswith("100 %" if red else " 0 %")
+    assert page.locator(".ring.run").count() == 4
+
+
+def test_a_click_on_the_chart_goes_there(browser: Any, address: str, errors: list[str]) -> None:
+    """To the position after the nearest move."""
+    page = open_page(browser, address + "#44445223", DESKTOP, errors)
+    box = page.locator("#chart").bounding_box()
+    page.mouse.click(box["x"] + box["width"] * (46 + 354 * 0.3) / 420, box["y"] + box["height"] / 2)
+    assert page.url.endswith("#444")
+    assert page.locator("#moves li").count() == 8
+
+
+def test_keys_work_after_a_level_was_chosen(browser: Any, address: str, errors: list[str]) -> None:
+    """Digits at once, also where the list still has the focus."""
+    page = open_page(browser, address, DESKTOP, errors)
+    page.focus("#second")
+    page.select_option("#second", "")
+    assert focused(page) == "second"
+    page.keyboard.press("3")
+    assert page.url.endswith("#3")
+    page.dispatch_event("#second", "pointerdown")
+    page.select_option("#second", "beginner")
+    assert focused(page) == "column"
+
+
+def test_another_board_names_its_own_keys(browser: Any, address: str) -> None:
+    """And has no puzzles, which are for the standard board."""
+    page = browser.new_context(viewport=DESKTOP).new_page()
+
+    def shrink(route: Any) -> None:
+        setup = route.fetch().json() | {"columns": 5, "rows": 5, "column_names": "12345", "puzzles": False}
+        route.fulfill(content_type="application/json", body=json.dumps(setup))
+
+    page.route("**/api/setup", shrink)
+    page.goto(address + "#1122334")
+    expect(page, "#status", "Red wins")
+    expect(page, "#keys", "Keys: 1-5 drop")
+    assert page.locator("#modes").is_hidden()
+    assert page.locator(".column").count() == 5
+    page.context.close()
+
+
+def test_the_focus_stays_where_it_was(browser: Any, address: str, errors: list[str]) -> None:
+    """Also when the last move has been taken back, and when a button goes away."""
+    page = open_page(browser, address, DESKTOP, errors)
+    page.select_option("#second", "")
+    page.keyboard.press("4")
+    page.focus("#undo")
+    page.keyboard.press("Enter")
+    assert page.url.endswith("/")
+    assert focused(page) == "undo"
+    assert page.get_attribute("#undo", "aria-disabled") == "true"
+    page.select_option("#second", "beginner")
+    press(page, "r")
+    page.focus("#resume")
+    page.keyboard.press("Enter")
+    expect(page, "#status", "Red to move")
+    assert focused(page) == "column"
+
+
+def test_two_levels_can_be_watched_and_paused(browser: Any, address: str, errors: list[str]) -> None:
+    """There is time to look between the moves."""
+    page = open_page(browser, address, DESKTOP, errors)
+    page.select_option("#first", "novice")
+    expect(page, "#resume", "Pause")
+    page.wait_for_selector("#moves li:nth-child(3)")
+    page.click("#resume")
+    count = page.locator("#moves li").count()
+    page.wait_for_timeout(2500)
+    assert page.locator("#moves li").count() == count
+    assert count < 15
+    page.click("#resume")
+    page.wait_for_selector(f"#moves li:nth-child({count + 1})")
+
+
+def test_the_board_stays_where_it_is(browser: Any, address: str, errors: list[str]) -> None:
+    """On a phone, through a game, the puzzles, the solver's answer and a copied link; nothing overflows."""
+    page = open_page(browser, address, PHONE, errors)
+    before = page.locator("#board").bounding_box()
+    page.locator(".column").nth(3).click()
+    expect(page, "#status", "thinking|Red to move")
+    assert page.locator("#board").bounding_box() == before
+    expect(page, "#status", "Red to move")
+    page.click("#mode-puzzles")
+    expect(page, "#status", "to move and win")
+    assert page.locator("#board").bounding_box() == before
+    page.click("#mode-game")
+    page.goto(address + "#4444452226671")
+    page.click("#share")
+    expect(page, "#status", "http")
+    page.click("#exact")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_a_hint_stays_and_one_simulation_is_one(browser: Any, address: str, errors: list[str]) -> None:
+    """The hint until the next move; and grammar."""
+    page = open_page(browser, address + "#44", DESKTOP, errors)
+    page.keyboard.press("h")
+    expect(page, "#status", r"Hint: column \d", 60_000)
+    page.check("#analyse")
+    page.wait_for_selector("#columns tbody tr")
+    assert page.locator(".hinted").count() == 1
+    counted = "import('./static/dom.js').then(({ counted }) => [1, 2].map((n) => counted(n, 'simulation')))"
+    assert page.evaluate(counted) == ["1 simulation", "2 simulations"]
+
+
+def test_bars_are_seen_in_forced_colours(browser: Any, address: str, errors: list[str]) -> None:
+    """They keep a colour of their own."""
+    page = open_page(browser, address + "#44", DESKTOP, errors, forced_colors="active")
+    page.check("#analyse")
+    page.wait_for_selector("#columns tr.best .bar")
+    bar, behind = page.evaluate(
+        "['#columns tr.best .bar', 'body'].map((s) => getComputedStyle(document.querySelector(s)).backgroundColor)"
+    )
+    assert bar != behind
+
+
+def test_a_page_opened_as_a_file_says_what_it_needs(browser: Any, static_folder: Path) -> None:
+    """Instead of "Loading" for ever."""
+    page = browser.new_page()
+    page.goto((static_folder / "index.html").as_uri())
+    expect(page, "#status", "needs a web server")
+    page.close()
+
+
+def test_the_exported_pages_opponent_does_not_wait_for_the_analysis(browser: Any, static_address: str) -> None:
+    """Each has a worker of its own."""
+    page = open_page(browser, static_address, DESKTOP, [])
+    page.check("#analyse")
+    expect(page, "#variation", "simulation", 60_000)
+    assert len(page.workers) == 2
+    page.close()

@@ -1,0 +1,118 @@
+"""Puzzles and reviews in the page, in a real browser."""
+
+import re
+from typing import Any
+
+import pytest
+from page_browser import DESKTOP, PHONE, expect, open_page
+
+from alphac4.puzzles import Puzzle, packaged_puzzles
+
+pytestmark = pytest.mark.slow
+GAME = "4444452226671"
+
+
+def shown(page: Any) -> Puzzle:
+    """The puzzle on the board, found by its stones."""
+    stones = page.evaluate(
+        "[...document.querySelectorAll('.column')].map((lane) => lane.getAttribute('aria-label').split('bottom: ')[1])"
+    )
+    for puzzle in packaged_puzzles():
+        grid = puzzle.position.grid()
+        columns = [
+            ", ".join("red" if cell == 1 else "yellow" for cell in grid[:, c] if cell) or "empty" for c in range(7)
+        ]
+        if all(told.startswith(column) for told, column in zip(stones, columns, strict=True)):
+            return puzzle
+    raise AssertionError(stones)
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_puzzles_are_solved_and_the_streak_is_remembered(browser: Any, address: str, size: dict[str, int]) -> None:
+    """Two at the first attempt; a wrong move is told what it does and ends the streak; a reload forgets nothing."""
+    errors: list[str] = []
+    page = open_page(browser, address, size, errors)
+    page.click("#mode-puzzles")
+    for count in (1, 2):
+        expect(page, "#status", "(Red|Yellow) to move and win")
+        puzzle = shown(page)
+        page.locator(".column").nth(puzzle.solution).click()
+        expect(page, "#status", f"Right! {puzzle.solution + 1} wins in {puzzle.distance} moves")
+        assert page.inner_text("#streak") == str(count)
+        page.click("#puzzle-next")
+    page.reload()
+    expect(page, "#streak", "2")
+    expect(page, "#solved", "2 of")
+    puzzle = shown(page)
+    wrong = next(column for column in puzzle.position.legal_columns() if column != puzzle.solution)
+    page.locator(".column").nth(wrong).click()
+    expect(page, "#status", f"No, {wrong + 1} (only draws|loses in)")
+    assert page.inner_text("#streak") == "0"
+    assert page.inner_text("#best-streak") == "2"
+    expect(page, ".word", "loss|draw")
+    page.locator(".column").nth(puzzle.solution).click()
+    expect(page, "#status", "Right!")
+    expect(page, "#solved", "3 of")
+    assert page.inner_text("#streak") == "0"
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert not errors
+    page.context.close()
+
+
+def test_hints_never_rule_the_solution_out(browser: Any, address: str) -> None:
+    """And leave two moves at least; the solution can be shown, and the position played out."""
+    page = open_page(browser, address, DESKTOP, [])
+    page.goto(address + "#puzzles")
+    expect(page, "#status", "to move and win")
+    while page.get_attribute("#puzzle-hint", "aria-disabled") == "true":  # two legal moves: nothing to rule out
+        page.click("#puzzle-next")
+    puzzle = shown(page)
+    while page.get_attribute("#puzzle-hint", "aria-disabled") == "false":
+        page.keyboard.press("h")
+        expect(page, "#status", rf"one of .*{puzzle.solution + 1}")
+    assert len(page.inner_text("#status").split("one of ")[1].split(",")) == 2
+    page.keyboard.press("s")
+    expect(page, "#status", f"^{puzzle.solution + 1} wins in")
+    page.keyboard.press("p")
+    expect(page, "#status", "thinking|to move|You", 30_000)
+    assert page.url.partition("#")[2].startswith(puzzle.moves)
+    page.context.close()
+
+
+def test_the_exported_page_has_the_puzzles_too(browser: Any, static_address: str) -> None:
+    """Its own solver tells what a wrong move does."""
+    page = open_page(browser, static_address, PHONE, [])
+    page.click("#mode-puzzles")
+    expect(page, "#status", "to move and win")
+    puzzle = shown(page)
+    wrong = next(column for column in puzzle.position.legal_columns() if column != puzzle.solution)
+    page.keyboard.press(str(wrong + 1))
+    expect(page, "#status", f"No, {wrong + 1} (only draws|loses in)")
+    page.keyboard.press(str(puzzle.solution + 1))
+    expect(page, "#status", "Right!")
+    page.context.close()
+
+
+def test_a_game_is_reviewed_on_the_board(browser: Any, address: str) -> None:
+    """Accuracies, arrows from mistake to mistake with the better move, and another try from there."""
+    errors: list[str] = []
+    page = open_page(browser, address + f"#{GAME}", DESKTOP, errors)
+    page.select_option("#second", "")
+    page.click("#review-ask")
+    expect(page, "#review-summary", "Accuracy: Red .* Yellow", 120_000)
+    flags = page.locator("#chart .flag").count()
+    assert flags >= 1
+    page.click("#review-previous")
+    expect(page, "#review-move", "slips|turns a win")
+    move = page.inner_text("#review-move")
+    ply, better = int(move.split(".")[0]), re.search(r"with (\d)", move)
+    assert better is not None
+    assert page.url.endswith(f"#{GAME[:ply]}")
+    assert page.locator(".ring.better").count() >= 1
+    page.click("#review-again")
+    assert page.url.endswith(f"#{GAME[: ply - 1]}" if ply > 1 else "/")
+    page.keyboard.press(better[1])
+    assert page.url.endswith(f"#{GAME[: ply - 1]}{better[1]}")
+    assert page.locator("#review-ask").is_visible()
+    assert not errors
+    page.context.close()
