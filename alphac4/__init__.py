@@ -10,7 +10,7 @@
 
 The names in `__all__` are the public interface; they are loaded at their first use. Every other module is internal, and
 may change from one version to the next. Columns are 0-based in code and 1-based in move strings; values are for the
-side to move; what is wrong with an argument is told by one `ValueError` in one line.
+side to move; a wrong argument raises one `ValueError` with a message of one line.
 """
 
 from importlib import import_module

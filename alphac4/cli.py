@@ -29,13 +29,17 @@ COMMANDS = {
     "arena": Command("arena", "play matches between any players and rate them"),
     "evaluate": Command("evaluate", "measure a network or any player against exact play"),
     "prove": Command("prove", "judge every move that a player can ever have to make"),
+    "certificate": Command("certificate", "make or check a proof that a player wins against every reply"),
     "positions": Command("positions", "make sets of positions with exact scores to evaluate on"),
     "play": Command("play", "play a game in the terminal"),
+    "review": Command("review", "judge every move of a game, and show where it turned"),
+    "puzzles": Command("puzzles", "make puzzles: positions where one move alone wins"),
     "engine": Command("engine", "answer other programs over a line protocol"),
     "search": Command("search", "show what a search sees in a position, and draw its tree"),
     "curve": Command("curve", "draw how the networks of a run got better"),
     "solve": Command("solve", "score positions exactly"),
     "export": Command("export", "write a network in a form that runs without this package"),
+    "doctor": Command("doctor", "check the installation, and tell how fast this machine is"),
     "benchmark": Command("benchmark", "measure rules, searches, inference and self-play"),
 }
 
@@ -51,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return end.code if isinstance(end.code, int) else 0
         finally:
             if sys.stdout is not None:
-                sys.stdout.flush()  # here, where a full disk can still be told
+                sys.stdout.flush()  # here, where a full disk can still be reported
     except (ValueError, RuntimeError) as error:  # bad input: every such error says in one line what is wrong
         return _refuse(name, str(error))
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -70,7 +74,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: alphac4 COMMAND [options]\n\ncommands:")
         for name, command in COMMANDS.items():
-            print(f"  {name:<10} {command.summary}")
+            print(f"  {name:<11} {command.summary}")
         print("\nalphac4 COMMAND --help explains every option.")
         return 0
     if arguments[0] == "--version":
@@ -81,12 +85,22 @@ def _dispatch(arguments: Sequence[str]) -> int:
         raise ValueError(f"no command {name!r}; there are {', '.join(COMMANDS)}")
     # Imported here: `alphac4 --help` should not wait for PyTorch.
     module: Any = import_module(f"alphac4.commands.{COMMANDS[name].module}")
+    if "numba" in sys.modules:  # else nothing is compiled
+        from alphac4.compiled import announce_compilation
+
+        announce_compilation(_announce_compilation)
     execute: Callable[[Sequence[str]], int] = module.main
     return execute(rest)
 
 
+def _announce_compilation() -> None:
+    """Tell a person why the first use of something is silent for a while."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print("compiling once for this machine: 5 to 40 seconds ...", file=sys.stderr, flush=True)
+
+
 def _refuse(name: str, message: str) -> int:
-    """Say in one line what is wrong; of what was given at great length only the ends are repeated."""
+    """Say in one line what is wrong; very long input is shortened to its ends."""
     line = " ".join(message.split())
     if len(line) > MOST_CHARACTERS:
         line = f"{line[: MOST_CHARACTERS // 2]} ... {line[-MOST_CHARACTERS // 2 :]}"
@@ -95,7 +109,7 @@ def _refuse(name: str, message: str) -> int:
 
 
 def _forget_output() -> None:
-    """Let what is still to be written go nowhere, or Python would try again at its end and complain."""
+    """Discard what is still to be written; at exit Python would otherwise try again, and complain."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # a stream without a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

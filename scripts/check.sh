@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Run every check in an environment of its own in .venv: lint, format, types, import contract, package, tests.
+# Run every check in an environment of its own in .venv: lint, format, types, import contract, package, tests, documentation.
 #   ./scripts/check.sh           everything; where CI is set, a test that is skipped for want of a program fails
-#   ./scripts/check.sh --quick   without the tests marked slow, in the .venv that is there
+#   ./scripts/check.sh --quick   without the tests marked slow and the documentation, in the .venv that is there
 # Further arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tests=()
+quick=
 if [ "${1:-}" = --quick ]; then
     shift
+    quick=yes
     tests=(-m "not slow")
     [ -e .venv/bin/pytest ] || [ -e .venv/Scripts/pytest.exe ] || ./scripts/setup.sh dev onnx web
 else
-    ./scripts/setup.sh cuda dev kaggle onnx openvino peers pettingzoo web
+    ./scripts/setup.sh cluster cuda dev docs kaggle onnx openvino peers pettingzoo web
     if [ -n "${CI:-}" ]; then
         tests=(--no-skips)
         # A person is told by the skipped tests what to install; a bare Debian machine helps itself.
@@ -30,4 +32,12 @@ if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Window
 "$bin/ruff" format --check .
 "$bin/mypy"
 "$bin/lint-imports"
-"$bin/python" -m pytest ${tests[@]+"${tests[@]}"} "$@"
+documentation=
+if [ -z "$quick" ]; then # beside the tests, most of which take one core
+    ./scripts/docs.sh &
+    documentation=$!
+fi
+status=0
+"$bin/python" -m pytest ${tests[@]+"${tests[@]}"} "$@" || status=$?
+[ -z "$documentation" ] || wait "$documentation" || status=$?
+exit "$status"

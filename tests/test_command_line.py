@@ -49,7 +49,7 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
         ("engine --player nobody", "unknown player 'nobody'"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_reported_in_one_line(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The option, what it takes and what was given; or the options whose names are like it."""
     assert refused(capsys, *line.split()).startswith(told)
 
@@ -81,8 +81,9 @@ def test_help_is_as_rich_as_ever(name: str, capsys: pytest.CaptureFixture[str]) 
         assert "(default: " in output.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirection", ["--help >/dev/full", "solve --help >/dev/full", "solve 112233 >/dev/full"])
-def test_a_full_output_is_told(redirection: str) -> None:
+def test_a_full_output_is_reported(redirection: str) -> None:
     """One line, exit code 2, and Python does not complain once more at its end."""
     done = subprocess.run(
         f"{sys.executable} -m alphac4.cli {redirection}", shell=True, capture_output=True, text=True, check=False
@@ -92,6 +93,7 @@ def test_a_full_output_is_told(redirection: str) -> None:
     assert "No space left on device" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code"),
     [
@@ -122,7 +124,7 @@ def test_settings_that_are_no_numbers_are_refused(make: type, number: float) -> 
                 make(**{name: number})
 
 
-def test_places_that_cannot_be_written_are_told_beforehand(tmp_path: Path) -> None:
+def test_places_that_cannot_be_written_are_reported_beforehand(tmp_path: Path) -> None:
     """A folder in a file's place, a file in a folder's, a name too long; a good place is left as it was."""
     (tmp_path / "file").write_text("kept")
     for path in (tmp_path, tmp_path / "file" / "below.svg", tmp_path / ("x" * 300) / "a.svg", Path("/proc/none/a.svg")):

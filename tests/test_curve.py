@@ -47,7 +47,7 @@ def test_a_curve_is_judged_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "iteration 2, 2.0 min, 2 simulations" in capsys.readouterr().out
 
 
-def test_a_folder_without_a_run_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_a_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One line, exit code 2; also for a picture of an unknown kind."""
     assert main(["curve", str(tmp_path)]) == 2
     assert "no reports of a run here" in capsys.readouterr().err

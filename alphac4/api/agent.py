@@ -14,10 +14,11 @@ from alphac4.compute import choose
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import Searched, draw_tree
+from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.report import describe_search
 from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import Budget, NetworkParameters
+from alphac4.mcts.search import Budget
 from alphac4.nn.function_evaluator import FunctionEvaluator
 from alphac4.play.analysis import ColumnAnalysis, describe
 
@@ -139,7 +140,7 @@ class Agent:
         """
         searching = as_searching(self.player)
         if searching is None:
-            raise PlayerError(f"{self.name} chooses moves without telling why: ask choose, not search")
+            raise PlayerError(f"{self.name} only chooses moves: call choose, not search")
         budget = None
         if simulations is not None or seconds is not None:
             budget = Budget(simulations=simulations, seconds=seconds)

@@ -1,1 +1,1 @@
-"""The subcommands of `alphac4`: each parses nothing, builds from its options, calls and prints."""
+"""The subcommands of `alphac4`: each reads its options, calls the package and prints."""

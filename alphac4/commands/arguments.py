@@ -1,4 +1,4 @@
-"""Reads a command's options; whatever is wrong with them is told in one line."""
+"""Reads a command's options; whatever is wrong with them is reported in one line."""
 
 import contextlib
 import difflib

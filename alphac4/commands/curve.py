@@ -1,5 +1,6 @@
-"""`alphac4 curve`: how a run's networks got better, held against exact play."""
+"""`alphac4 curve`: how a run's networks improved, measured against exact play."""
 
+import io
 import json
 import logging
 import sys
@@ -20,9 +21,9 @@ from alphac4.evaluation.accuracy import judge_moves
 from alphac4.evaluation.answers import ask_network
 from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
-from alphac4.files import append_line, read_lines
+from alphac4.files import append_line, read_lines, write_atomically
 from alphac4.json_files import read_signed_line, read_value
-from alphac4.outputs import check_output
+from alphac4.outputs import check_output, own_file
 from alphac4.ranges import MOST, check_ranges
 
 _log = logging.getLogger(__name__)
@@ -77,20 +78,21 @@ def run(options: CurveOptions) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     check_picture(options.picture)
     check_output(options.picture)
-    check_output(options.output)
     budgets = parse_budgets(options.simulations)
     sets: Sequence[PositionSet] = [load_positions(path) for path in options.positions] or packaged_positions()
     sets = [part.head(options.count) if options.count is not None else part for part in sets]
     progress = progress_of(options.run)
     compute = choose(backend=options.backend)
     points = []
-    for path in tqdm(find_checkpoints(options.run, options.every), desc="networks", disable=None):
-        for point in judge(load_checkpoint(path), sets, budgets, progress, compute):
-            points.append(point)
-            errors = "  ".join(f"{name} {share:.1%}" for name, share in point.errors.items())
-            print(f"iteration {point.iteration}, {point.minutes:.1f} min, {point.simulations} simulations: {errors}")
-            if options.output is not None:
-                append_line(options.output, json.dumps(asdict(point)))
+    with own_file(options.output):
+        for path in tqdm(find_checkpoints(options.run, options.every), desc="networks", disable=None):
+            for point in judge(load_checkpoint(path), sets, budgets, progress, compute):
+                points.append(point)
+                errors = "  ".join(f"{name} {share:.1%}" for name, share in point.errors.items())
+                spent = f"{point.minutes:.1f} min, {point.simulations} simulations"
+                print(f"iteration {point.iteration}, {spent}: {errors}")
+                if options.output is not None:
+                    append_line(options.output, json.dumps(asdict(point)))
     draw(points, options.picture)
     return 0
 
@@ -192,5 +194,7 @@ def draw(points: Sequence[CurvePoint], path: Path) -> None:
         place.set_xlabel("minutes of training" if against == "minutes" else "million evaluations in self-play")
         place.set_ylabel("moves that err, %")
     axes[0][0].legend(fontsize="small")
-    figure.savefig(path, dpi=110)
+    content = io.BytesIO()
+    figure.savefig(content, dpi=110, format=path.suffix[1:])
     pyplot.close(figure)
+    write_atomically(path, content.getvalue())

@@ -47,7 +47,7 @@ def run(options: EngineCommandOptions) -> int:
     """Answer until "quit" or the end of the input."""
     geometry = options.board.geometry()
     network = find_network(options.player)
-    if network is not None:  # a bad player is told now, though it is loaded at the first need
+    if network is not None:  # a bad player is reported now, though it is loaded at the first need
         network_budget(network, options.player)
         network.load()
     else:

@@ -9,17 +9,28 @@ from typing import Literal
 
 import numpy as np
 
-from alphac4.arena.networks import find_network
+from alphac4.arena.networks import find_network, named_checkpoint
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import MOST_SIMULATIONS, SPECIFICATIONS, common_geometry, parse_player
+from alphac4.arena.specifications import (
+    MOST_SIMULATIONS,
+    SPECIFICATIONS,
+    check_network,
+    common_geometry,
+    parse_player,
+)
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.game.rules import make_geometry
 from alphac4.play.analysis import Analyst
-from alphac4.play.levels import LEVELS, find_level, level_player
+from alphac4.play.late_player import LatePlayer
+from alphac4.play.levels import LEVELS, Level, find_level, level_player
+from alphac4.play.puzzle_game import PuzzleGame
+from alphac4.play.screen import Screen
 from alphac4.play.session import Session
-from alphac4.play.terminal import Screen, Side, TerminalGame, read_line
+from alphac4.play.terminal import Side, TerminalGame, read_line
 from alphac4.play.web.server import MOST_PORT, serve
+from alphac4.puzzles import packaged_puzzles
+from alphac4.puzzles.puzzle import DIFFICULTIES
 from alphac4.ranges import MOST_SEED, check_ranges
 
 HUMAN = "human"
@@ -46,7 +57,11 @@ class PlayOptions:
     exact: bool = False
     """Show the solver's verdict after each move; early positions take it seconds."""
     seed: int | None = None
-    """Fixes the players' chance."""
+    """Seed of the players' random choices."""
+    puzzle: bool = False
+    """Solve puzzles instead: positions where one move alone wins."""
+    difficulty: int = 0
+    """With --puzzle: 1 to 5, by how much search it takes to find the move; 0 for all, the easiest first."""
     web: bool = False
     """Play in the browser instead: serves a page with the network of --network until Ctrl-C."""
     host: str = "127.0.0.1"
@@ -64,7 +79,13 @@ class PlayOptions:
     """The board."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, simulations=(1, MOST_SIMULATIONS), seed=(0, MOST_SEED), port=(0, MOST_PORT))
+        check_ranges(
+            self,
+            simulations=(1, MOST_SIMULATIONS),
+            seed=(0, MOST_SEED),
+            difficulty=(0, DIFFICULTIES[-1]),
+            port=(0, MOST_PORT),
+        )
 
 
 _LEVELS = "\n".join(f"  {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
@@ -87,6 +108,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(options: PlayOptions) -> int:
     """Play until the input ends."""
+    if options.puzzle:
+        return _run_puzzles(options)
     if options.web:
         serve(
             options.network,
@@ -102,15 +125,28 @@ def run(options: PlayOptions) -> int:
     standard = board == make_geometry()
     geometry = common_geometry((*named, *((options.network,) if standard else ())), board)
     rng = np.random.default_rng(options.seed)
+    level: Level | None = None
+    at_once = sys.stdin is not None and sys.stdin.isatty()  # a person thinks while networks are loaded
 
     def make(name: str) -> Player | None:
+        nonlocal level
         if name == HUMAN:
             return None
-        if name:
-            return parse_player(name, rng=rng, geometry=geometry, batch_size=1)
-        if not standard:  # no network is shipped for it
-            return parse_player("uct:5000", rng=rng, geometry=geometry)
-        return level_player(find_level(options.level), options.network, rng)
+        if not name and standard:
+            level = chosen = find_level(options.level)
+            if not chosen.perfect:
+                shown = f"{named_checkpoint(options.network).name}, {chosen.name}"
+                return LatePlayer(shown, lambda: level_player(chosen, options.network, rng), background=at_once)
+            return level_player(chosen, options.network, rng)
+        name = name or "uct:5000"  # no network is shipped for another board
+        network = find_network(name)
+        if network is None and name.partition(":")[0] != "certificate":  # which takes seconds to check
+            return parse_player(name, rng=rng, geometry=geometry)
+        if network is not None:
+            check_network(network, name, geometry)  # so that what is wrong is told before the board is shown
+        return LatePlayer(
+            name, lambda: parse_player(name, rng=rng, geometry=geometry, batch_size=1), background=at_once
+        )
 
     second = options.second or (HUMAN if options.first != HUMAN else "")
     session = Session(geometry=geometry)
@@ -131,8 +167,19 @@ def run(options: PlayOptions) -> int:
         read_line,
         lambda level: level_player(level, options.network, rng),
         make_analyst,
+        level=level,
         show_analysis=options.analysis,
         show_exact=options.exact,
     )
     game.run()
+    return 0
+
+
+def _run_puzzles(options: PlayOptions) -> int:
+    """Set the package's puzzles in an order of chance, of all difficulties the easier ones first."""
+    puzzles = [p for p in packaged_puzzles() if options.difficulty in (0, p.difficulty)]
+    order = np.random.default_rng(options.seed).permutation(len(puzzles))
+    PuzzleGame(
+        sorted((puzzles[index] for index in order), key=lambda puzzle: puzzle.difficulty), Screen(sys.stdout), read_line
+    ).run()
     return 0

@@ -40,7 +40,7 @@ class SearchOptions:
     branches: Annotated[int, tyro.conf.arg(aliases=["--width"])] = 3
     """Moves of each node to draw, the most visited ones."""
     seed: int = 0
-    """Fixes the search."""
+    """Seed of the search."""
     board: Board = field(default_factory=BoardOptions)
     """The board."""
 

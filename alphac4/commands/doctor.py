@@ -1,0 +1,125 @@
+"""`alphac4 doctor`: whether the installation is sound, what it would run on, and how fast."""
+
+import json
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from tqdm import tqdm
+
+from alphac4.commands.arguments import read_arguments
+from alphac4.machine import cores, processor_name
+from alphac4.play.installation import Check, Extra, check_installation, find_extras
+from alphac4.version import __version__
+
+UNSOUND = 1  # exit code
+MEASURED_SECONDS = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions:
+    """Check the installation, and measure for some seconds how fast this machine is and how long training takes here.
+
+    The exit code is 1 if something that every installation needs does not work.
+    """
+
+    measure: bool = True
+    """Whether to measure; the checks alone take a few seconds."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to measure; auto takes CUDA where there is one."""
+    json: bool = False
+    """Print JSON instead."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse and run."""
+    return run(read_arguments(DoctorOptions, arguments, "doctor"))
+
+
+def run(options: DoctorOptions) -> int:
+    """Check, measure and print as results come; 1 if a check fails."""
+    report: dict[str, Any] = {"machine": _machine(), "checks": [], "extras": []}
+
+    def show(line: str) -> None:
+        if not options.json:
+            print(line, flush=True)
+
+    show(", ".join(f"{name} {value}" if name != "processor" else value for name, value in report["machine"].items()))
+    show("")
+    for check in check_installation():
+        report["checks"].append(asdict(check))
+        show(_describe_check(check))
+    show("")
+    for extra in find_extras():
+        report["extras"].append(asdict(extra))
+        show(_describe_extra(extra))
+    sound = all(check["sound"] for check in report["checks"])
+    if options.measure and sound:
+        show("")
+        for name, figures, line in _measure(options.device):
+            report[name] = figures
+            show(line)
+    report["sound"] = sound
+    if options.json:
+        print(json.dumps(report, indent=2))
+    else:
+        show("\nThe installation is sound." if sound else "\nThe installation is not sound: see above.")
+    return 0 if sound else UNSOUND
+
+
+def _machine() -> dict[str, Any]:
+    import torch
+
+    return {
+        "processor": processor_name(),
+        "cores": cores(),
+        "system": platform.system(),
+        "alphac4": __version__,
+        "Python": platform.python_version(),
+        "PyTorch": torch.__version__,
+        "GPU": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+    }
+
+
+def _describe_check(check: Check) -> str:
+    return f"  {'ok ' if check.sound else 'BAD'}  {check.name}: {check.says}"
+
+
+def _describe_extra(extra: Extra) -> str:
+    if not extra.missing:
+        return f"  ok   {extra.name}: {extra.purpose}"
+    return f"  --   {extra.name}, for {extra.purpose}: pip install 'alphac4[{extra.name}]' ({', '.join(extra.missing)})"
+
+
+def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The name, figures and line of each measurement."""
+    from alphac4.arena.networks import load_network
+    from alphac4.benchmarks.presets import measure_preset
+    from alphac4.compute import choose
+    from alphac4.nn.backend_memory import forget
+    from alphac4.nn.evaluator import measure_rate
+    from alphac4.nn.quantization import random_boards
+    from alphac4.training.config import PRESETS
+
+    _, checkpoint = load_network("best")
+    forget()  # whoever asks how fast this is may have changed something
+    for batch, use in ((1, "play"), (128, "matches")):
+        compute = choose(device)
+        evaluator = compute.evaluator(checkpoint.network, batch_size=batch)
+        boards = random_boards(checkpoint.geometry.rows, checkpoint.geometry.columns, batch, np.random.default_rng(0))
+        rate = measure_rate(evaluator.evaluate, boards, 1, MEASURED_SECONDS)
+        place = compute.learning.device.type
+        figures = {"device": place, "backend": evaluator.backend, "batch": batch, "evaluations_a_second": rate}
+        line = f"  {use}: best on {place} by {evaluator.backend}, {rate:,.0f} evaluations/s in batches of {batch}"
+        yield f"inference for {use}", figures, line
+    for name, config in tqdm(PRESETS.items(), desc="measuring presets", disable=None, leave=False, file=sys.stderr):
+        duration = measure_preset(config, device=device)
+        time = f"{duration.minutes:.0f} minutes" if duration.minutes < 120 else f"{duration.minutes / 60:.1f} hours"
+        line = (
+            f"  alphac4 train --preset {name}: about {time} ({duration.samples_a_second:,.0f} positions/s of self-play "
+            f"by {duration.backend}, {duration.steps_a_second:.0f} steps/s of learning)"
+        )
+        yield f"preset {name}", asdict(duration), line

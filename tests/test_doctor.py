@@ -1,0 +1,77 @@
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from alphac4.benchmarks.presets import measure_preset
+from alphac4.cli import main
+from alphac4.commands import doctor
+from alphac4.play import installation
+from alphac4.play.installation import EXTRAS, Check, check_installation, find_extras
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.training.config import LearningConfig, NetworkSize, TrainConfig
+
+PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
+
+
+def test_this_installation_is_sound() -> None:
+    """Every check passes and says what it found."""
+    checks = list(check_installation())
+    assert [check.name for check in checks if not check.sound] == []
+    assert all(check.says for check in checks)
+
+
+def test_every_extra_of_the_project_is_known() -> None:
+    """But for the developers' own, those of `pyproject.toml`."""
+    extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+    assert set(EXTRAS) == set(extras) - {"dev"}
+
+
+def test_a_missing_extra_is_named_with_its_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what has to be installed for it."""
+    monkeypatch.setattr(installation, "EXTRAS", {"web": (("json", "no_such_module"), "the page")})
+    (extra,) = find_extras()
+    assert extra.missing == ("no_such_module",)
+    assert "pip install 'alphac4[web]'" in doctor._describe_extra(extra)
+
+
+def test_what_does_not_work_is_told_and_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is measured then."""
+    monkeypatch.setattr(doctor, "check_installation", lambda: [Check(name="the sky", sound=False, says="it fell")])
+    assert main(["doctor"]) == 1
+    output = capsys.readouterr().out
+    assert "BAD  the sky: it fell" in output
+    assert "not sound" in output
+    assert main(["doctor", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["sound"] is False
+    assert report["checks"] == [{"name": "the sky", "sound": False, "says": "it fell"}]
+
+
+def test_a_damaged_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a network whose file has been altered, or code that gives wrong scores."""
+    monkeypatch.setattr("alphac4.solver.solve", lambda _position: 1)
+    assert not installation._checked("solver", installation._check_solver).sound
+    monkeypatch.setattr("alphac4.checkpoint_header.SHIPPED", {"best": "missing.safetensors"})
+    assert not installation._checked("networks", installation._check_networks).sound
+
+
+@pytest.mark.slow
+def test_a_presets_duration_follows_from_its_settings() -> None:
+    """Twice as many iterations take twice as long; the rates are those of what was measured."""
+    config = TrainConfig(
+        iterations=10,
+        samples=2_000,
+        device="cpu",
+        network=NetworkSize(channels=8, blocks=1),
+        selfplay=SelfPlayConfig(games=32, full_simulations=8, fast_simulations=4),
+        learning=LearningConfig(batch_size=64),
+    )
+    found = measure_preset(config, seconds=0.2, device="cpu")
+    play, learn = 2_000 / found.samples_a_second, 2_000 * 2 / 64 / found.steps_a_second
+    assert found.minutes == pytest.approx(10 * (play + learn) / 0.75 / 60, rel=0.02)
+    assert re.match(r"torch|openvino", found.backend)
