@@ -1,11 +1,14 @@
 """Fixtures shared by the tests, and the rule that continuous integration skips none of them."""
 
+import os
 import signal
+import tempfile
 from collections.abc import Generator
 
 import numpy as np
 import pytest
 import torch
+from page_browser import address, browser, static_address, static_folder  # noqa: F401 - fixtures
 
 from alphac4.cuda.device import why_not
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
@@ -17,7 +20,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach the tests of it: a shell that starts pytest in the background lets it be ignored."""
+    """Keep out of the user's cache, and let Ctrl-C reach its tests: a shell's background processes ignore it."""
+    os.environ["ALPHAC4_CACHE"] = tempfile.mkdtemp(prefix="alphac4-cache-")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -65,7 +69,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 def network() -> PolicyValueNetwork:
-    """A small network whose batch norms and heads have lived a little, so that folding them matters."""
+    """A small network whose batch norms and heads are not at their initial values, so that folding them matters."""
     with torch.random.fork_rng():
         torch.manual_seed(3)
         network = PolicyValueNetwork(NetworkConfig(channels=16, blocks=2))

@@ -21,7 +21,9 @@ def test_every_example_is_run_here() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize(
+    "name", ["own_player", *(pytest.param(name, marks=pytest.mark.slow) for name in EXPECTED if name != "own_player")]
+)
 def test_examples_do_what_they_say(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

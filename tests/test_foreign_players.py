@@ -85,7 +85,9 @@ def test_a_function_may_take_a_budget_or_everything(module: str, rng: np.random.
         ("random:Leftmost", "unknown player"),
     ],
 )
-def test_what_is_no_player_is_told_in_one_line(module: str, written: str, told: str, rng: np.random.Generator) -> None:
+def test_what_is_no_player_is_reported_in_one_line(
+    module: str, written: str, told: str, rng: np.random.Generator
+) -> None:
     """With the specification, and without a traceback of somebody else's code."""
     specification = written.format(module)
     with pytest.raises(PlayerError, match=told) as error:

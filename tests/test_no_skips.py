@@ -27,7 +27,8 @@ def test_passes(): pass
 
 def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """The tests of ``folder`` under this project's conftest and settings."""
-    shutil.copy(Path(__file__).with_name("conftest.py"), folder)
+    for name in ("conftest.py", "page_browser.py"):  # and what it imports
+        shutil.copy(Path(__file__).with_name(name), folder)
     settings = Path(__file__).parents[1] / "pyproject.toml"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", str(settings), "--rootdir", str(folder)]
     environment = os.environ | {"COLUMNS": "200"}  # or the summary's lines would be cut

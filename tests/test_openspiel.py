@@ -94,7 +94,7 @@ def test_refuses_to_move_out_of_turn_or_in_another_game(stubbed: Any, rng: np.ra
         ours.step(StubState([3], game="othello"))
 
 
-def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line that says what to install."""
     monkeypatch.setitem(sys.modules, "pyspiel", None)
     monkeypatch.delitem(sys.modules, MODULE, raising=False)

@@ -3,7 +3,7 @@
 ``PYTHONPATH=tests python -m campaigns.arguments --count 5000 --processes 20``
 
 Each must be refused with exit code 2 and one line on the standard error that begins with the command's name: no
-traceback, nothing on the standard output, and nothing begun. Most run in this process, some in one of their own.
+traceback, nothing on the standard output, and no work begun. Most run in this process, some in one of their own.
 """
 
 import argparse

@@ -67,7 +67,7 @@ CHOICES: dict[str, list[Any]] = {
 
 @dataclass(kw_only=True)
 class Tally:
-    """What the configurations came to."""
+    """The results with the configurations."""
 
     tried: int = 0
     trained: int = 0

@@ -30,7 +30,7 @@ OUT_OF_SPACE = 2  # the command's exit code
 
 @dataclass(kw_only=True)
 class Tally:
-    """What the full disks came to."""
+    """The results with the full disks."""
 
     disks: int = 0
     real: int = 0  # file systems that were full
@@ -109,7 +109,7 @@ def _mount(folder: Path, size: int) -> bool:
 
 
 def _fill(run: Path, settings: Path, said: Path, wanted: int) -> str:
-    """Train until there is no space; what was wrong with how that was told, empty if nothing was."""
+    """Train until there is no space; what was wrong with how that was reported, empty if nothing was."""
 
     def work() -> None:
         with said.open("w") as file:
@@ -125,7 +125,7 @@ def _fill(run: Path, settings: Path, said: Path, wanted: int) -> str:
     if status == OUT_OF_SPACE:
         lines = [line for line in text.splitlines() if line.startswith("alphac4 train:")]
         if len(lines) != 1 or "No space left on device" not in lines[0]:
-            return f"not told in one line: {text[-300:]}"
+            return f"not reported in one line: {text[-300:]}"
     if leftovers := [path.name for path in run.rglob("*.alphac4-tmp")]:
         return f"left behind: {leftovers}"
     return ""

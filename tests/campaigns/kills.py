@@ -1,4 +1,4 @@
-"""Kill -9 at file events and at random moments; what comes of it is what an uninterrupted run comes to, bit for bit.
+"""Kill -9 at file events and at random moments; the run then ends as an uninterrupted one does, bit for bit.
 
 ``PYTHONPATH=tests python -m campaigns.kills --count 1000``
 """
@@ -13,28 +13,51 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from alphac4.files import read_lines
 from alphac4.selfplay.shards import load_shard
+from alphac4.training.config import TrainConfig
 from alphac4.training.costs import Costs
 from alphac4.training.reports import IterationReport
-from alphac4.training.run_folder import STATE_FILE
-from alphac4.training.run_state import load_state
-from campaigns import tiny_run
-from campaigns.tiny_run import ITERATIONS, in_child, kill_at_event, outcome, prepare, train
+from alphac4.training.run_state import STATE_FILE, load_state
+from campaigns.tiny_run import (
+    EXPLORING,
+    ITERATIONS,
+    cut_blocks_often,
+    in_child,
+    kill_at_event,
+    outcome,
+    prepare,
+    tiny_run,
+    train,
+)
+
+CONFIGURATIONS = {"plain": tiny_run(), "exploring": tiny_run(**EXPLORING)}  # killed in turn
 
 
 @dataclass(kw_only=True)
 class Tally:
-    """What the kills came to."""
+    """The results of the kills."""
 
     kills: int = 0
     at_events: int = 0
     runs: int = 0
     equal: int = 0  # runs that ended exactly as the uninterrupted one
     failures: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """A run that nobody has interrupted."""
+
+    name: str
+    config: TrainConfig
+    events: int  # changes to its files
+    seconds: float
+    outcome: dict[str, Any]
 
 
 def main() -> int:
@@ -60,29 +83,19 @@ def attack(folder: Path, count: int, seed: int) -> Tally:
     """Kill runs until there were ``count`` kills, and let each of them come to its end."""
     prepare(folder)
     rng = np.random.default_rng(seed)
-    reference = folder / "reference"
-    counted = folder / "events"
-
-    def count_events() -> None:
-        seen = kill_at_event(reference, -1)
-        train(reference)
-        counted.write_text(str(seen[0]))
-
-    started = time.monotonic()
-    assert in_child(count_events) == 0
-    seconds = time.monotonic() - started
-    events, expected = int(counted.read_text()), outcome(reference)
+    references = [_reference(folder / name, config) for name, config in CONFIGURATIONS.items()]
     tally = Tally()
     while tally.kills < count:
         run = folder / "run"
         shutil.rmtree(run, ignore_errors=True)
+        reference = references[tally.runs % len(references)]
         kills, description = 0, []
         often = rng.random() < 0.25  # in pieces, after which it need not end in the same way
         while kills < 12:
             at_event = rng.random() < 0.7
-            wanted = int(rng.integers(1, events + 1)) if at_event else -1
-            moment = None if at_event else float(rng.uniform(0, seconds))
-            status = in_child(partial(_train, run, wanted, often), kill_after=moment)
+            wanted = int(rng.integers(1, reference.events + 1)) if at_event else -1
+            moment = None if at_event else float(rng.uniform(0, reference.seconds))
+            status = in_child(partial(_train, run, reference.config, wanted, often), kill_after=moment)
             if status != -signal.SIGKILL:
                 break
             kills += 1
@@ -92,26 +105,44 @@ def attack(folder: Path, count: int, seed: int) -> Tally:
         tally.runs += 1
         problem = "" if status == 0 else f"exit status {status}"
         if kills == 12:
-            status = in_child(partial(_train, run, -1, False))
+            status = in_child(partial(_train, run, reference.config, -1, False))
             problem = "" if status == 0 else f"exit status {status}"
         problem = problem or _damage(run)
         if not problem and not often:
             found = outcome(run)
-            if found == expected:
+            if found == reference.outcome:
                 tally.equal += 1
             else:
-                problem = f"differs in {[name for name in expected if found[name] != expected[name]]}"
+                problem = f"differs in {[name for name in found if found[name] != reference.outcome[name]]}"
         if problem:
-            tally.failures.append(f"after kills at {', '.join(description)} (pieces: {often}): {problem}")
+            tally.failures.append(f"{reference.name}, killed at {', '.join(description)} (pieces: {often}): {problem}")
+        print(f"{tally.kills} kills, {tally.runs} runs, {len(tally.failures)} failures", file=sys.stderr, flush=True)
     return tally
 
 
-def _train(run: Path, wanted: int, often: bool) -> None:
+def _reference(run: Path, config: TrainConfig) -> Reference:
+    """Train a run without interruption, in a child as the others."""
+    counted = run.with_name(f"{run.name}.events")
+
+    def count_events() -> None:
+        seen = kill_at_event(run, -1)
+        train(run, config)
+        counted.write_text(str(seen[0]))
+
+    started = time.monotonic()
+    assert in_child(count_events) == 0
+    seconds = time.monotonic() - started
+    return Reference(
+        name=run.name, config=config, events=int(counted.read_text()), seconds=seconds, outcome=outcome(run)
+    )
+
+
+def _train(run: Path, config: TrainConfig, wanted: int, often: bool) -> None:
     if often:
-        tiny_run.cut_blocks_often()
+        cut_blocks_often()
     if wanted > 0:
         kill_at_event(run, wanted)
-    train(run)
+    train(run, config)
 
 
 def _damage(run: Path) -> str:

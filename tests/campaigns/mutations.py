@@ -59,7 +59,7 @@ class Format:
 
 @dataclass(kw_only=True)
 class Tally:
-    """What the altered files came to."""
+    """The results with the altered files."""
 
     files: int = 0
     refused: int = 0

@@ -19,6 +19,7 @@ from campaigns.tiny_run import prepare, tiny_run
 
 MB_A_THOUSAND = 60.0  # resident memory that a thousand iterations may add: their reports, and what allocators keep
 KB_AN_ITERATION = 12.0  # of reports and curves
+SLOWDOWN = 1.5  # by which later iterations may take longer: the reports before them are looked through
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class Findings:
     growth_mb: float  # of memory, a thousand iterations
     folder_kb: float  # the folder's growth, an iteration
     files: int  # at the end
-    slowdown: float  # seconds of the last fifth's iterations, over those of the second fifth's
+    slowdown: float  # seconds on the processor of the last fifth's iterations, over those of the second fifth's
 
     @property
     def problems(self) -> list[str]:
@@ -42,6 +43,8 @@ class Findings:
             found.append(f"the folder grows by {self.folder_kb:.1f} KB an iteration")
         if self.files > 60:
             found.append(f"{self.files} files")
+        if self.slowdown > SLOWDOWN:
+            found.append(f"the last iterations took {self.slowdown:.2f} times the time of the first")
         return found
 
 
@@ -79,7 +82,7 @@ def soak(folder: Path, iterations: int) -> Findings:
         def commit(state: object, report: IterationReport) -> None:
             real(state, report)  # type: ignore[arg-type]
             memory.append(resident_memory_mb())
-            ends.append(time.monotonic())
+            ends.append(time.process_time())
             if report.iteration % 10 == 0:
                 sizes.append((report.iteration, sum(path.stat().st_size for path in run.rglob("*") if path.is_file())))
 

@@ -24,8 +24,7 @@ from alphac4.selfplay.shards import load_shard
 from alphac4.training.config import TrainConfig, from_dict
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.monitor import Monitor
-from alphac4.training.run_folder import STATE_FILE
-from alphac4.training.run_state import load_state
+from alphac4.training.run_state import STATE_FILE, load_state
 
 ITERATIONS = 3
 
@@ -40,6 +39,13 @@ SETTINGS: dict[str, Any] = {
     "learning": {"batch_size": 16, "passes": 1.0},
     "gate": {"pairs": 1, "simulations": 2, "classic_every": 0, "classic_rollouts": []},
     "evaluation": {"every": 0},
+}
+
+# Everything that self-play may keep between games and learn besides, as a resumed run must find it again.
+EXPLORING: dict[str, Any] = {
+    "selfplay": SETTINGS["selfplay"]
+    | {"fork_share": 0.5, "fork_by": "regret", "learn_proofs": True, "root_value": "best", "evaluation_cache": 256},
+    "learning": SETTINGS["learning"] | {"merge_duplicates": True},
 }
 
 
@@ -86,6 +92,7 @@ def in_child(work: Callable[[], object], *, kill_after: float | None = None, lim
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
             faulthandler.dump_traceback_later(0.9 * limit)  # where it hangs, should it
+            tqdm.set_lock(threading.RLock())  # a fork that is killed would keep the one that all share
             work()
             status = 0
         except BaseException:
@@ -152,7 +159,7 @@ def kill_at_event(folder: Path, wanted: int) -> list[int]:
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """What a finished run has come to, without what depends on the clock and on interruptions."""
+    """The results of a finished run, without what depends on the clock and on interruptions."""
     state = load_state(folder / STATE_FILE)
     digest = hashlib.sha256()
     for name, tensor in sorted(state.learner.items()):
