@@ -1,0 +1,51 @@
+"""Sphinx's settings for the documentation site; `scripts/docs.sh` builds it.
+
+The pages are read from the repository's root, so that their relative links lead to the same files in the site as in
+the plain files, and README, CONTRIBUTING and EXPERIMENTS need no copies.
+"""
+
+import re
+
+from sphinx.application import Sphinx
+
+from alphac4 import __version__
+
+project = "alphac4"
+author = "The alphac4 authors"
+project_copyright = author
+version = release = __version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+root_doc = "docs/index"
+include_patterns = ["*.md", "checkpoints/README.md", "docs/**.md"]
+exclude_patterns = [".*", "build", "dist", "runs", "alphac4"]
+
+# A line in single backticks is code in docstrings, as it is on every page.
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+
+myst_heading_anchors = 3
+
+nb_execution_mode = "force"  # a page is executed whenever it is built; a result of yesterday's code would prove nothing
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300  # seconds a cell
+nb_merge_streams = True
+
+html_theme = "furo"
+html_title = f"alphac4 {version}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_extra_path = ["static/root"]  # the page at the top, which leads to this one
+
+
+def show_examples(_app: Sphinx, _page: str, source: list[str]) -> None:
+    """Lead links to the folder of examples to the page that shows them: a site has no folders to look into."""
+    source[0] = re.sub(r"\]\((\.\./)?examples\)", "](/docs/examples.md)", source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Sphinx calls this."""
+    app.connect("source-read", show_examples)
