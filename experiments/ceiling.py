@@ -18,7 +18,7 @@ import numpy.typing as npt
 from alphac4.checkpoint import load_checkpoint
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD, has_run, landing_cell, legal_cells, play
-from alphac4.game.symmetry import canonical_orientation
+from alphac4.game.symmetry import canonical_orientation, oriented
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
@@ -88,6 +88,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--channels", type=int, default=32)
     parser.add_argument("--blocks", type=int, default=4)
+    parser.add_argument("--canonical", action="store_true", help="learn and measure the canonical orientation alone")
     parser.add_argument("--cache", type=Path, help="keep the scored positions in this .npz")
     options = parser.parse_args()
     low, high = (int(word) for word in options.stages.split("-"))
@@ -103,6 +104,9 @@ def main() -> None:
         b_outcome = solver.solve_outcome_batch(b_own, b_occupied)
         if options.cache:
             np.savez(options.cache, own, occupied, outcome, b_own, b_occupied, b_outcome)
+    if options.canonical:
+        own, occupied, _ = oriented(STANDARD, own, occupied)
+        b_own, b_occupied, _ = oriented(STANDARD, b_own, b_occupied)
     held = len(own) - len(own) // 10
     print(
         f"{held} learned from, {len(own) - held} held out, {len(b_own)} beside; drawn {np.mean(outcome == 0):.2f}",
@@ -118,7 +122,7 @@ def main() -> None:
         for _ in range(options.steps):
             chosen = rng.integers(0, held, BATCH)
             planes = make_planes(STANDARD, own[chosen], occupied[chosen])
-            flip = rng.random(BATCH) < 0.5
+            flip = rng.random(BATCH) < (0.0 if options.canonical else 0.5)
             planes[flip] = planes[flip][..., ::-1]
             wdl = np.stack([outcome[chosen] == o for o in (1, 0, -1)], axis=1).astype(np.float32)
             policy = np.full((BATCH, STANDARD.columns), 1 / STANDARD.columns, np.float32)

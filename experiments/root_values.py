@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from alphac4.checkpoint import load_checkpoint
 from alphac4.evaluation.positions import load_positions
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Budget, NetworkSearch
+from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import UNPROVEN
 from alphac4.nn.evaluator import Evaluator
 
