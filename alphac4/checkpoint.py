@@ -21,6 +21,7 @@ from alphac4.checkpoint_header import (
     FORMAT,
     SCHEMA_VERSION,
     check_format,
+    named_file,
     opened,
     read_geometry,
     read_header,
@@ -66,16 +67,12 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint, which may be one of the names in `SHIPPED`, such as "best".
-
-    A name always means the shipped network, whatever the current folder holds; a file that happens to be called
-    "best" is read by its absolute path.
+    """Read a checkpoint, which may be one of the names that `named_file` knows, such as "best" or "hf://OWNER/NAME".
 
     Raises:
         CheckpointError: if the file is missing, truncated, altered, of another format or a newer schema.
     """
-    if str(path) in SHIPPED:
-        path = shipped_checkpoint(str(path))
+    path = named_file(path)
     header, tensors = unpack_tensors(path, FORMAT, SCHEMA_VERSION)
     try:
         geometry = read_geometry(header)

@@ -8,6 +8,7 @@ from typing import Any
 import safetensors
 
 from alphac4.game.rules import Geometry, make_geometry
+from alphac4.hub import HubError, hub_file, is_hub_name
 from alphac4.json_files import parse_json, read_value
 from alphac4.shipped import shipped_file
 
@@ -40,6 +41,25 @@ def shipped_checkpoint(name: str = "best") -> Path:
     if not path.exists():
         raise CheckpointError(f"the shipped network {name!r} is not here ({path}); name a checkpoint file")
     return path
+
+
+def named_file(name: Path) -> Path:
+    """The file of a network that is named in one of three ways: a name in `SHIPPED`, hf://OWNER/NAME, or its path.
+
+    A name always means the shipped network, whatever the current folder holds; a file that happens to be called
+    "best" is read by its absolute path.
+
+    Raises:
+        CheckpointError: for a shipped network that is not there, or one that the hub does not give.
+    """
+    if str(name) in SHIPPED:
+        return shipped_checkpoint(str(name))
+    if not is_hub_name(name):
+        return name
+    try:
+        return hub_file(name)
+    except HubError as error:
+        raise CheckpointError(str(error)) from error
 
 
 def checkpoint_geometry(path: Path) -> Geometry:

@@ -14,7 +14,7 @@ if [ "${1:-}" = --quick ]; then
     tests=(-m "not slow")
     [ -e .venv/bin/pytest ] || [ -e .venv/Scripts/pytest.exe ] || ./scripts/setup.sh dev onnx web
 else
-    ./scripts/setup.sh cluster cuda dev docs kaggle onnx openvino peers pettingzoo web
+    ./scripts/setup.sh cluster cuda dev docs hub kaggle onnx openvino peers pettingzoo web
     if [ -n "${CI:-}" ]; then
         tests=(--no-skips)
         # A person is told by the skipped tests what to install; a bare Debian machine helps itself.

@@ -97,7 +97,7 @@ def test_the_metadata_are_complete(built: Path, wheel: Path) -> None:
     assert all(metadata[field] for field in ("Summary", "Author", "License-Expression", "Keywords"))
     classifiers = metadata.get_all("Classifier")
     assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} <= set(classifiers)
-    extras = {"cluster", "cuda", "kaggle", "onnx", "openspiel", "openvino", "peers", "pettingzoo", "web"}
+    extras = {"cluster", "cuda", "hub", "kaggle", "onnx", "openspiel", "openvino", "peers", "pettingzoo", "web"}
     assert extras <= set(metadata.get_all("Provides-Extra"))
 
 

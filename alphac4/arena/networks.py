@@ -1,4 +1,4 @@
-"""The networks that specifications name: by their file, or as one that comes with the project."""
+"""The networks that specifications name: by their file, as one that comes with the project, or as one on the hub."""
 
 import re
 from dataclasses import dataclass
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from alphac4.arena.options import NetworkOptions, parse_options
 from alphac4.arena.players import PlayerError
-from alphac4.checkpoint_header import SHIPPED, CheckpointError, checkpoint_geometry, shipped_checkpoint
+from alphac4.checkpoint_header import SHIPPED, CheckpointError, checkpoint_geometry, named_file
 from alphac4.game import Geometry
+from alphac4.hub import FORM as HUB_FORM
+from alphac4.hub import PREFIX, is_hub_name, shown_name
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, which a command that only names a network need not wait for
     from alphac4.checkpoint import Checkpoint
@@ -16,7 +18,8 @@ if TYPE_CHECKING:  # PyTorch takes a second to import, which a command that only
 
 ONNX = ".onnx"
 FORM = re.compile(
-    rf"(?P<network>{'|'.join(SHIPPED)}|.+\.(?:safetensors|onnx))(?P<limit>@[^,]*)?(?P<options>,.*)?", re.DOTALL
+    rf"(?P<network>{'|'.join(SHIPPED)}|{HUB_FORM}|.+\.(?:safetensors|onnx))(?P<limit>@[^,]*)?(?P<options>,.*)?",
+    re.DOTALL,
 )
 
 
@@ -92,12 +95,12 @@ def find_network(specification: str) -> NamedNetwork | None:
     written = found["network"]
     try:
         options = parse_options((found["options"] or ",")[1:], NetworkOptions)
-        path = shipped_checkpoint(written) if written in SHIPPED else Path(written)
+        path = named_file(Path(written))
     except (ValueError, CheckpointError) as error:
         raise PlayerError(f"{specification!r}: {error}") from error
     return NamedNetwork(
         written=written,
-        name=written if written in SHIPPED else _shown_name(path),
+        name=written if written in SHIPPED else shown_name(written) if is_hub_name(written) else _shown_name(path),
         path=path,
         limit=(found["limit"] or "@")[1:],
         options=options,
@@ -126,7 +129,8 @@ def named_checkpoint(specification: str) -> NamedNetwork:
     """
     network = find_network(specification)
     if network is None or network.is_onnx:
-        raise PlayerError(f"a network is named {' or '.join(SHIPPED)}, or FILE.safetensors, not {specification!r}")
+        names = f"{' or '.join(SHIPPED)}, FILE.safetensors or {PREFIX}OWNER/NAME"
+        raise PlayerError(f"a network is named {names}, not {specification!r}")
     return network
 
 

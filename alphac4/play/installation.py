@@ -17,6 +17,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyprojec
     "cluster": (("ray",), "alphac4 train --cluster"),
     "web": (("starlette", "uvicorn"), "alphac4 play --web"),
     "onnx": (("onnx", "onnxruntime", "onnxscript"), "alphac4 export --onnx and --web, and networks of ONNX files"),
+    "hub": (("huggingface_hub",), "networks named hf://OWNER/NAME, and checking the card of alphac4 export --hub"),
     "kaggle": (("flask", "jsonschema", "requests", "termcolor"), "games of Kaggle's ConnectX on this machine"),
     "pettingzoo": (("pettingzoo", "pygame"), "PettingZoo's connect_four_v3"),
     "openspiel": (("pyspiel",), "OpenSpiel's player openspiel:1000"),

@@ -1,0 +1,94 @@
+"""Networks on the Hugging Face hub, by names such as hf://OWNER/NAME."""
+
+import os
+import re
+from functools import cache
+from pathlib import Path
+
+PREFIX = "hf://"
+FORM = r"hf://[^@,]+"  # of a name within a player's specification
+NETWORK_FILE = "model.safetensors"  # what a repository's network is called where no file is named
+
+_PARTS = re.compile(r"hf:/{1,2}(?P<repository>[^/]+/[^/]+)(?:/(?P<file>.+))?")  # a `Path` has lost one of the slashes
+
+
+class HubError(ValueError):
+    """A network that the hub did not give, and why, in one line."""
+
+
+def is_hub_name(name: str | Path) -> bool:
+    """Whether a network is named as one on the hub; also if the name has been made a `Path`."""
+    return (name.as_posix() if isinstance(name, Path) else name).startswith("hf:/")
+
+
+def shown_name(name: str) -> str:
+    """What a network on the hub is called: OWNER/NAME, or OWNER/NAME/FILE without the file's ending."""
+    found = _PARTS.fullmatch(name)
+    if found is None:
+        return name
+    return found["repository"] + ("" if found["file"] is None else f"/{Path(found['file']).with_suffix('').as_posix()}")
+
+
+def hub_file(name: str | Path) -> Path:
+    """The file of a network on the hub, downloaded unless it is in the hub's cache already.
+
+    ``hf://OWNER/NAME`` is the file `NETWORK_FILE` of that repository, ``hf://OWNER/NAME/FILE`` another one. The hub's
+    library reads ``HF_ENDPOINT``, ``HF_HOME``, ``HF_TOKEN`` and ``HF_HUB_OFFLINE``. Without a connection, what has been
+    downloaded before is used.
+
+    Raises:
+        HubError: in one line, if the name is none, the library is missing, or there is no such file, or no connection.
+    """
+    return _download(name.as_posix() if isinstance(name, Path) else name)
+
+
+@cache  # a command asks several times, and the hub's library asks the hub each time
+def _download(name: str) -> Path:
+    found = _PARTS.fullmatch(name)
+    if found is None:
+        raise HubError(f"{name!r} is no network on the hub; write {PREFIX}OWNER/NAME or {PREFIX}OWNER/NAME/FILE")
+    repository, file = found["repository"], found["file"] or NETWORK_FILE
+    shown = f"{PREFIX}{repository}"
+    try:
+        from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
+        from huggingface_hub.errors import (
+            EntryNotFoundError,
+            GatedRepoError,
+            HfHubHTTPError,
+            HFValidationError,
+            RepositoryNotFoundError,
+        )
+    except ImportError as error:
+        raise HubError(f"{shown} needs the package {error.name}: pip install 'alphac4[hub]'") from error
+    # The library reads these when it is imported, which may have been long ago in a notebook.
+    endpoint, cache = os.environ.get("HF_ENDPOINT"), os.environ.get("HF_HUB_CACHE")
+    try:
+        # Asked first, since without a connection the download itself would try again for half a minute.
+        get_hf_file_metadata(hf_hub_url(repository, file, endpoint=endpoint), endpoint=endpoint)
+        return Path(hf_hub_download(repository, file, endpoint=endpoint, cache_dir=cache))
+    except HFValidationError as error:
+        raise HubError(f"{shown}: no name that the hub has: {_first_line(error)}") from error
+    except GatedRepoError as error:
+        raise HubError(f"{shown}: its owner has to let you in first, and HF_TOKEN to say who you are") from error
+    except RepositoryNotFoundError as error:
+        raise HubError(
+            f"{shown}: no such repository on the hub, or a private one that HF_TOKEN does not open"
+        ) from error
+    except EntryNotFoundError as error:
+        raise HubError(
+            f"{shown} has no file {file!r}; name one that it has, such as {shown}/best.safetensors"
+        ) from error
+    except HfHubHTTPError as error:
+        raise HubError(f"{shown}: the hub refused: {_first_line(error)}") from error
+    except Exception as error:  # the library's way of saying that there is no connection differs by its version
+        kept = try_to_load_from_cache(repository, file, cache_dir=cache)
+        if isinstance(kept, str):
+            return Path(kept)
+        raise HubError(
+            f"{shown}: no connection to the hub ({_first_line(error)}), and {file} was not downloaded before"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
