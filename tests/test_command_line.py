@@ -37,7 +37,10 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
         ("arena a b --games -4", "--games must be at least 2, not -4"),
         ("benchmark --batches 1 x", "--batches takes whole numbers, not '1' 'x'"),
         ("evaluate --device gpu", "--device takes one of auto, cpu, cuda, not 'gpu'"),
-        ("export", "PATH is missing: The network's file, such as checkpoints/quick.safetensors"),
+        (
+            "export",
+            "PATH is missing: The network's file, such as checkpoints/quick.safetensors; or best, fast, or hf://OWNER/NAME",
+        ),
         ("solve 44 55", "unexpected '55'; --help tells what the command takes"),
         ("solve --table-bits 99", "--table-bits must be at most 34, not 99"),
         ("train --preset fast", "no preset 'fast'; there are quick, standard, strong"),

@@ -1,5 +1,6 @@
 """`alphac4 export`: networks in forms that run without this package."""
 
+import dataclasses
 import logging
 import sys
 from collections.abc import Sequence
@@ -9,8 +10,16 @@ from typing import Annotated
 
 import tyro
 
-from alphac4.checkpoint import load_checkpoint
+from alphac4.checkpoint import SHIPPED, Checkpoint, load_checkpoint
 from alphac4.commands.arguments import read_arguments
+from alphac4.export.card_figures import CardFigures, measure, read_rates
+from alphac4.export.hub_folder import (
+    EVALUATION_FILE,
+    PROJECT_LICENSE,
+    check_folder_is_ours,
+    export_hub,
+    project_license,
+)
 from alphac4.export.kaggle import export_kaggle
 from alphac4.export.onnx import export_onnx
 from alphac4.outputs import check_output
@@ -24,13 +33,22 @@ class ExportOptions:
     """Write a checkpoint's network in a form that runs without this package."""
 
     checkpoint: Annotated[Path, tyro.conf.Positional]
-    """The network's file, such as checkpoints/quick.safetensors."""
+    """The network's file, such as checkpoints/quick.safetensors; or best, fast, or hf://OWNER/NAME."""
     kaggle: Path | None = None
     """Write a submission for Kaggle's ConnectX, one Python file that needs only numpy, such as main.py."""
     onnx: Path | None = None
     """Write the network for ONNX runtimes, such as network.onnx, checked against PyTorch (extra alphac4[onnx])."""
     web: Path | None = None
     """Write a page that plays in the visitor's browser into this folder, for any web server to serve."""
+    hub: Path | None = None
+    """Write a folder ready for the Hugging Face hub: model card with its errors, cost and licence, and the network as
+    safetensors and ONNX (extra alphac4[onnx]). Its errors in the package's positions are measured: half a minute."""
+    evaluation: Path | None = None
+    """With --hub: a report of `alphac4 evaluate --json` on this network, whose table the card gets."""
+    notes: Path | None = None
+    """With --hub: a file of Markdown for the card, such as errors that you know of, or the machine."""
+    license: str | None = None
+    """With --hub: the licence as the hub abbreviates it, such as mit or cc-by-4.0; the project's networks have mit."""
     web_runtime: Path | None = None
     """With --web: onnxruntime-web-1.30.0.tgz from npm, for machines that cannot download it (33 MB, once)."""
 
@@ -43,8 +61,10 @@ def main(arguments: Sequence[str]) -> int:
 def run(options: ExportOptions) -> int:
     """Write every form that was asked for."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    if options.kaggle is options.onnx is options.web is None:
-        raise ValueError("nothing to do: say what to write: --kaggle main.py, --onnx network.onnx or --web page")
+    if options.kaggle is options.onnx is options.web is options.hub is None:
+        raise ValueError(
+            "nothing to do: say what to write: --kaggle main.py, --onnx network.onnx, --web page or --hub folder"
+        )
     check_output(options.kaggle)
     check_output(options.onnx)
     checkpoint = load_checkpoint(options.checkpoint)
@@ -56,8 +76,40 @@ def run(options: ExportOptions) -> int:
         deviation = export_onnx(checkpoint, options.onnx)
         size = options.onnx.stat().st_size // 1000
         _log.info("%s: %d KB, probabilities as PyTorch's within %.1g", options.onnx, size, deviation)
+    if options.hub is not None:
+        _export_hub(options, options.hub, checkpoint)
     if options.web is not None:
         _log.info("%s: writing the page and converting the network, some ten seconds ...", options.web)
         export_page(checkpoint, options.checkpoint.stem, options.web, options.web_runtime)
         _log.info("%s: to play, python -m http.server --directory %s", options.web, options.web)
     return 0
+
+
+def _export_hub(options: ExportOptions, folder: Path, checkpoint: Checkpoint) -> None:
+    """Measure the network and write the folder; what is wrong with the options is told before anything is measured."""
+    shipped = str(options.checkpoint) in SHIPPED
+    license_id = options.license or (PROJECT_LICENSE if shipped else "")
+    if not license_id:
+        raise ValueError("say under which licence you give the network: --license mit, or another that the hub knows")
+    check_folder_is_ours(folder)
+    notes = "" if options.notes is None else options.notes.read_text(encoding="utf-8")
+    rates = None if options.evaluation is None else read_rates(options.evaluation, checkpoint)
+    _log.info("%s: measuring errors and converting the network ...", folder)
+    figures = measure(checkpoint)
+    if rates is not None:
+        source = f"Measured by `alphac4 evaluate`, whose report is `{EVALUATION_FILE}`."
+        known = CardFigures(rates=(), errors=(), asked=0, source="") if figures is None else figures
+        figures = dataclasses.replace(known, rates=rates, source=source)
+    checked = export_hub(
+        checkpoint,
+        options.checkpoint.stem,
+        folder,
+        license_id=license_id,
+        license_text=project_license() if shipped and license_id == PROJECT_LICENSE else "",
+        figures=figures,
+        notes=notes,
+        evaluation=options.evaluation,
+    )
+    verdict = "read by the hub's library" if checked else "not checked, for want of alphac4[hub]"
+    _log.info("%s: the card is %s", folder, verdict)
+    _log.info("%s: to publish it, hf upload OWNER/NAME %s", folder, folder)
