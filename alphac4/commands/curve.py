@@ -1,11 +1,11 @@
-"""`alphac4 curve`: how a run's networks improved, measured against exact play."""
+"""`alphac4 curve`: how the networks of runs improved, measured against exact play."""
 
-import io
 import json
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from alphac4.commands.evaluate import parse_budgets
 from alphac4.compute import Compute, choose
 from alphac4.evaluation.accuracy import judge_moves
 from alphac4.evaluation.answers import ask_network
+from alphac4.evaluation.curves import CurvePoint, draw_run, draw_runs
 from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
 from alphac4.files import append_line, read_lines, write_atomically
@@ -31,13 +32,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class CurveOptions:
-    """Judge every network that a run has kept, and draw the errors against minutes and evaluations.
+    """Judge every network that runs have kept, and draw the errors against minutes and evaluations.
 
-    A run keeps all its networks with ``alphac4 train --keep-checkpoints 1000``.
+    A run keeps all its networks with ``alphac4 train --keep-checkpoints 1000``. One run is drawn with a line for each
+    set of positions; several with a line each, over all positions. Runs that differ in their seed alone are given as
+    one, and drawn as their mean in a band from the best to the worst of them:
+
+        alphac4 curve runs/mine
+        alphac4 curve quick=runs/q0,runs/q1,runs/q2 standard=runs/s0
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
-    """The run's folder."""
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Folders of runs; or NAME=FOLDER, or NAME=FOLDER,FOLDER,... for several seeds."""
     simulations: str = "0,600"
     """Simulations a position; each is judged. 0 is the raw network."""
     positions: tuple[Path, ...] = ()
@@ -58,14 +64,21 @@ class CurveOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurvePoint:
-    """One network's errors with one budget."""
+class RunGroup:
+    """Runs that are drawn as one, such as those that differ in their seed alone."""
 
-    iteration: int
-    minutes: float  # of training until then
-    evaluations: int  # network evaluations in self-play until then
-    simulations: int
-    errors: dict[str, float]  # share of moves that err, by set
+    name: str
+    folders: tuple[Path, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundRun:
+    """What is there of a run."""
+
+    group: str
+    folder: Path
+    networks: list[Path]
+    progress: dict[int, tuple[float, int]]  # as `progress_of` tells
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -81,20 +94,77 @@ def run(options: CurveOptions) -> int:
     budgets = parse_budgets(options.simulations)
     sets: Sequence[PositionSet] = [load_positions(path) for path in options.positions] or packaged_positions()
     sets = [part.head(options.count) if options.count is not None else part for part in sets]
-    progress = progress_of(options.run)
+    groups = parse_groups(options.runs)
+    found = [run for group in groups for run in find_runs(group, options.every)]
     compute = choose(backend=options.backend)
-    points = []
-    with own_file(options.output):
-        for path in tqdm(find_checkpoints(options.run, options.every), desc="networks", disable=None):
-            for point in judge(load_checkpoint(path), sets, budgets, progress, compute):
-                points.append(point)
-                errors = "  ".join(f"{name} {share:.1%}" for name, share in point.errors.items())
-                spent = f"{point.minutes:.1f} min, {point.simulations} simulations"
-                print(f"iteration {point.iteration}, {spent}: {errors}")
-                if options.output is not None:
-                    append_line(options.output, json.dumps(asdict(point)))
-    draw(points, options.picture)
+    points: list[CurvePoint] = []
+    total = sum(len(run.networks) for run in found)
+    with own_file(options.output), tqdm(total=total, desc="networks", disable=None) as bar:
+        for run in found:
+            for path in run.networks:
+                for point in judge(load_checkpoint(path), sets, budgets, run.progress, compute):
+                    named = replace(point, run=run.group, folder=str(run.folder))
+                    points.append(named)
+                    _tell(named, shown=str(run.folder) if len(found) > 1 else "")
+                    if options.output is not None:
+                        append_line(options.output, json.dumps(asdict(named)))
+                bar.update()
+    content = draw_run(points, options.picture) if len(found) == 1 else draw_runs(points, options.picture)
+    write_atomically(options.picture, content)
     return 0
+
+
+def _tell(point: CurvePoint, shown: str) -> None:
+    errors = "  ".join(f"{name} {share:.1%}" for name, share in point.errors.items())
+    spent = f"{point.minutes:.1f} min, {point.simulations} simulations"
+    print(f"{shown + ': ' if shown else ''}iteration {point.iteration}, {spent}: {errors}")
+
+
+def parse_groups(texts: Sequence[str]) -> list[RunGroup]:
+    """Runs from texts such as "quick=runs/q0,runs/q1"; a text that names a folder is that folder.
+
+    Raises:
+        ValueError: if none or one twice is named, or two groups have one name.
+    """
+    groups = []
+    for text in texts:
+        name, equals, listed = text.rpartition("=") if not is_folder(text) else ("", "", text)
+        names = [listed] if is_folder(listed) else listed.split(",")
+        folders = tuple(Path(folder) for folder in names if folder)
+        if not folders or (equals and not name):
+            raise ValueError(f"{text!r} names no runs; write FOLDER, or NAME=FOLDER,FOLDER")
+        groups.append(RunGroup(name=name or folders[0].absolute().name, folders=folders))
+    if not groups:
+        raise ValueError("name at least one run's folder")
+    for kind, given in (
+        ("name", [group.name for group in groups]),
+        ("folder", [str(folder.absolute()) for group in groups for folder in group.folders]),
+    ):
+        if twice := [item for index, item in enumerate(given) if item in given[:index]]:
+            raise ValueError(f"the {kind} {twice[0]} is given twice; runs are told apart as NAME=FOLDER")
+    return groups
+
+
+def is_folder(text: str) -> bool:
+    """Whether a text as it stands names a folder, whatever signs it holds."""
+    return os.path.isdir(text)  # noqa: PTH112 - a name too long for a folder is none, not an error
+
+
+def find_runs(group: RunGroup, every: int) -> list[FoundRun]:
+    """The runs of a group, before the first network is judged.
+
+    Raises:
+        ValueError: if one is none, or they have no iteration in common.
+    """
+    found = [
+        FoundRun(
+            group=group.name, folder=folder, progress=progress_of(folder), networks=find_checkpoints(folder, every)
+        )
+        for folder in group.folders
+    ]
+    if not set.intersection(*({path.stem for path in run.networks} for run in found)):
+        raise ValueError(f"{group.name}: its runs have kept no network of the same iteration")
+    return found
 
 
 def find_checkpoints(folder: Path, every: int = 1) -> list[Path]:
@@ -162,39 +232,7 @@ def judge(
                     part.name: judge_moves([part], [columns]).error.value
                     for part, columns in zip(sets, answers.columns, strict=True)
                 },
+                error=judge_moves(sets, answers.columns).error.value,
             )
         )
     return points
-
-
-def draw(points: Sequence[CurvePoint], path: Path) -> None:
-    """A panel for each budget against minutes, and one for the last budget against evaluations."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-    from matplotlib.ticker import FuncFormatter, NullLocator
-
-    budgets = sorted({point.simulations for point in points})
-    panels = [(budget, "minutes") for budget in budgets] + [(budgets[-1], "evaluations")]
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(5 * len(panels), 4.4), squeeze=False, layout="constrained")
-    for place, (budget, against) in zip(axes[0], panels, strict=True):
-        rows = sorted((p for p in points if p.simulations == budget), key=lambda p: p.iteration)
-        across = [row.minutes if against == "minutes" else row.evaluations / 1e6 for row in rows]
-        for name in rows[0].errors:
-            errors = [100 * row.errors[name] for row in rows]
-            place.plot(across, errors, marker=".", ms=4, lw=1.3, label=name.replace("$", r"\$"))
-        place.set_yscale("symlog", linthresh=0.5, linscale=0.5)  # logarithmic, with room for 0
-        place.set_yticks([0, 0.5, 1, 2, 5, 10, 20, 50])
-        place.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
-        place.yaxis.set_minor_locator(NullLocator())
-        place.set_ylim(bottom=-0.1)
-        place.grid(alpha=0.3)
-        place.set_title("raw network" if budget == 0 else f"{budget} simulations")
-        place.set_xlabel("minutes of training" if against == "minutes" else "million evaluations in self-play")
-        place.set_ylabel("moves that err, %")
-    axes[0][0].legend(fontsize="small")
-    content = io.BytesIO()
-    figure.savefig(content, dpi=110, format=path.suffix[1:])
-    pyplot.close(figure)
-    write_atomically(path, content.getvalue())
