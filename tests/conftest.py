@@ -8,7 +8,13 @@ from collections.abc import Generator
 import numpy as np
 import pytest
 import torch
-from page_browser import address, browser, static_address, static_folder  # noqa: F401 - fixtures
+from page_browser import (  # noqa: F401 - fixtures
+    address,
+    browser,
+    launched_browser,
+    static_address,
+    static_folder,
+)
 
 from alphac4.cuda.device import why_not
 from alphac4.nn import NetworkConfig, PolicyValueNetwork

@@ -12,6 +12,11 @@ import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # as the systems name it; otherwise Playwright's own
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
+PATIENCE = 120_000  # milliseconds: a test fails because something does not happen, not because the machine is busy
+DICE = """
+let state = 1;
+Math.random = () => ((state = (48271 * state) % 2147483647) - 1) / 2147483646;
+"""  # Lehmer's generator: each page picks the same puzzles in each run
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +31,16 @@ def address() -> Iterator[str]:
     server.wait()
 
 
+@pytest.fixture
+def browser(launched_browser: Any) -> Iterator[Any]:
+    """A browser without pages; whatever a test has opened is closed after it, and searches for nobody."""
+    yield launched_browser
+    for context in launched_browser.contexts:
+        context.close()
+
+
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def launched_browser() -> Iterator[Any]:
     """The system's Chromium, or the one that Playwright has downloaded.
 
     For a module, not for all: its event loop keeps running in this thread, where other tests need their own.
@@ -71,9 +84,17 @@ def static_address(static_folder: Path) -> Iterator[str]:
     server.wait()
 
 
+def new_page(browser: Any, size: dict[str, int] = DESKTOP, **context: Any) -> Any:
+    """An empty page in a browser that remembers nothing, with patience and without chance."""
+    made = browser.new_context(viewport=size, **context)
+    made.set_default_timeout(PATIENCE)
+    made.add_init_script(DICE)
+    return made.new_page()
+
+
 def open_page(browser: Any, address: str, size: dict[str, int], errors: list[str], **context: Any) -> Any:
     """The page at a size, in a browser that remembers nothing; what it complains of goes to ``errors``."""
-    page = browser.new_context(viewport=size, **context).new_page()
+    page = new_page(browser, size, **context)
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.goto(address)
@@ -81,8 +102,20 @@ def open_page(browser: Any, address: str, size: dict[str, int], errors: list[str
     return page
 
 
-def expect(page: Any, selector: str, pattern: str, timeout: float = 30_000) -> None:
+def expect(page: Any, selector: str, pattern: str) -> None:
     """Wait until an element's text matches."""
     from playwright.sync_api import expect
 
-    expect(page.locator(selector)).to_have_text(re.compile(pattern), timeout=timeout)
+    expect(page.locator(selector)).to_have_text(re.compile(pattern), timeout=PATIENCE)
+
+
+def expect_count(page: Any, selector: str, count: int) -> None:
+    """Wait until there are so many such elements."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(selector)).to_have_count(count, timeout=PATIENCE)
+
+
+def expect_moves(page: Any, moves: str) -> None:
+    """Wait until the page's address names this position: the browser tells a new address a moment later."""
+    page.wait_for_url(lambda url: url.partition("#")[2] == moves)

@@ -72,6 +72,7 @@ export class Analysis {
   }
 
   async showTree(path) {
+    const showing = (this.showing = {}), isWanted = () => this.showing === showing; // a later call takes over
     if (!this.searched) {
       for (const id of ["picture", "path", "nodes"]) $(id).replaceChildren();
       $("tree-note").textContent = "The tree is shown when the analysis has finished.";
@@ -80,6 +81,7 @@ export class Analysis {
     $("tree-note").textContent = "";
     try {
       const node = await this.engine.node(this.searched, path);
+      if (!isWanted()) return;
       const visited = mostVisited(node), asked = this.searched;
       const total = visited.reduce((sum, item) => sum + item.visits, 0);
       $("nodes").replaceChildren(...visited.map((item) => {
@@ -92,9 +94,10 @@ export class Analysis {
         makeButton(label, () => this.showTree(path.slice(0, index)))));
       await drawTree($("picture"), {
         rules: this.rules, moves: this.rules.read(asked), path, node,
-        ask: (below) => this.engine.node(asked, below), onGo: (below) => this.showTree(below),
+        ask: (below) => this.engine.node(asked, below), onGo: (below) => this.showTree(below), isWanted,
       });
     } catch (error) {
+      if (!isWanted()) return;
       if (path.length) return this.showTree(path.slice(0, -1));
       $("tree-note").textContent = error.message;
     }

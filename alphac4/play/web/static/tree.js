@@ -19,9 +19,11 @@ async function branch(ask, node, path, [most, ...rest]) {
 const depth = ({ branches }) => 1 + Math.max(0, ...branches.map(depth));
 const leaves = ({ branches }) => Math.max(1, branches.reduce((sum, below) => sum + leaves(below), 0));
 
-// ask(path) promises a node of the tree; onGo(path) is called when somebody clicks on one.
-export async function drawTree(picture, { rules, moves, path, node, ask, onGo }) {
+// ask(path) promises a node of the tree; onGo(path) is called when somebody clicks on one. Nothing is drawn once it is
+// no longer wanted.
+export async function drawTree(picture, { rules, moves, path, node, ask, onGo, isWanted }) {
   const root = { item: null, path, branches: await branch(ask, node, path, MOST) };
+  if (!isWanted()) return;
   const width = leaves(root) * (WIDTH + GAP), height = depth(root) * (HEIGHT + DOWN) - DOWN;
   picture.replaceChildren();
   picture.setAttribute("viewBox", `-1 -1 ${width + 2} ${height + 2}`);
