@@ -1,5 +1,6 @@
 """Networks on the Hugging Face hub, by names such as hf://OWNER/NAME."""
 
+import logging
 import os
 import re
 from functools import cache
@@ -62,6 +63,8 @@ def _download(name: str) -> Path:
         raise HubError(f"{shown} needs the package {error.name}: pip install 'alphac4[hub]'") from error
     # The library reads these when it is imported, which may have been long ago in a notebook.
     endpoint, cache = os.environ.get("HF_ENDPOINT"), os.environ.get("HF_HUB_CACHE")
+    disabled = logging.root.manager.disable
+    logging.disable(max(disabled, logging.INFO))  # its HTTP library tells of every request
     try:
         # Asked first, since without a connection the download itself would try again for half a minute.
         get_hf_file_metadata(hf_hub_url(repository, file, endpoint=endpoint), endpoint=endpoint)
@@ -87,6 +90,8 @@ def _download(name: str) -> Path:
         raise HubError(
             f"{shown}: no connection to the hub ({_first_line(error)}), and {file} was not downloaded before"
         ) from error
+    finally:
+        logging.disable(disabled)
 
 
 def _first_line(error: Exception) -> str:

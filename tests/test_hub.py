@@ -1,3 +1,4 @@
+import logging
 import socket
 import sys
 from collections.abc import Iterator
@@ -47,9 +48,14 @@ def requests(network_bytes: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
-    requests: list[str], network_bytes: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    requests: list[str],
+    network_bytes: bytes,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It is the file that was uploaded, downloaded once; commands take it with simulations, as a path, from Python."""
+    caplog.set_level(logging.INFO)
     found = find_network("hf://someone/connect-4.5@7,c-init=2")
     assert found is not None
     assert (found.name, found.limit, found.options.config.c_init) == ("someone/connect-4.5", "7", 2)
@@ -60,6 +66,7 @@ def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
     assert inner.name == "someone/connect-4.5/other/small"
     assert load_checkpoint(Path("hf://someone/connect-4.5")).geometry == BOARD  # as commands with a path give it
     assert main(["export", "hf://someone/connect-4.5", "--kaggle", str(tmp_path / "main.py")]) == 0
+    assert "HTTP" not in caplog.text  # the library would tell of every request
     assert main(["search", "12", "--player", "hf://someone/connect-4.5@9"]) == 0
     assert "someone/connect-4.5@9" in capsys.readouterr().out
     assert alphac4.load("hf://someone/connect-4.5@8").search("12").simulations == 8

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
 
@@ -136,9 +135,6 @@ class Monitor:
 def scalars(report: IterationReport) -> dict[str, float]:
     """Every curve's value for one iteration."""
     selfplay, learning = report.selfplay, report.learning
-    calibration = selfplay.value_calibration
-    weights = np.array([count for _, _, count in calibration], float)
-    gaps = np.array([abs(value - outcome) for value, outcome, _ in calibration])
     values = {
         "loss/policy": learning.policy_loss,
         "loss/value": learning.value_loss,
@@ -149,7 +145,7 @@ def scalars(report: IterationReport) -> dict[str, float]:
         "policy/target entropy": selfplay.policy_entropy,
         "policy/network entropy": learning.policy_entropy,
         "policy/surprise": selfplay.root_surprise,
-        "value/calibration error": float((weights * gaps).sum() / max(weights.sum(), 1.0)),
+        "value/calibration error": selfplay.calibration_error,
         "games/plies": selfplay.mean_plies,
         "games/first player wins": selfplay.first_player_wins,
         "games/draws": selfplay.draws,

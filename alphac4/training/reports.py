@@ -15,6 +15,8 @@ from alphac4.selfplay.statistics import GameRecord, SelfPlayStatistics
 
 logger = logging.getLogger(__name__)
 
+REPORTS_FILE = "reports.jsonl"  # in a run's folder, one line an iteration
+
 
 @dataclass(frozen=True, kw_only=True)
 class SelfPlayReport:
@@ -45,6 +47,13 @@ class SelfPlayReport:
     def cache_hits(self) -> float:
         """Share of the evaluations that searches needed which a cache knew already."""
         return self.cached_evaluations / max(self.cached_evaluations + self.evaluations, 1)
+
+    @property
+    def calibration_error(self) -> float:
+        """Mean distance of the root values from the outcomes, over bins of positions with similar values."""
+        positions = sum(count for _, _, count in self.value_calibration)
+        gaps = sum(count * abs(value - outcome) for value, outcome, count in self.value_calibration)
+        return gaps / max(positions, 1)
 
     @property
     def simulations_per_second(self) -> float:

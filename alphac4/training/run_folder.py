@@ -38,7 +38,7 @@ from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.shards import ShardName, parse_shard_name
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 from alphac4.training.costs import CostJournal, Costs
-from alphac4.training.reports import IterationReport, read_reports
+from alphac4.training.reports import REPORTS_FILE, IterationReport, read_reports
 from alphac4.training.run_settings import changes_of, check_changes, stored_settings
 from alphac4.training.run_state import (
     PREVIOUS_STATE_FILE,
@@ -158,7 +158,7 @@ class RunFolder:
             link_atomically(self.path / STATE_FILE, self.path / PREVIOUS_STATE_FILE)
         save_state(self.path / STATE_FILE, state)
         self._state_is_good, self._committed_best = True, state.best_iteration
-        append_line(self.path / "reports.jsonl", state.last_report)
+        append_line(self.path / REPORTS_FILE, state.last_report)
         self.publish_best(state)
         self._drop_old_files(state)
 
@@ -248,14 +248,14 @@ class RunFolder:
 
     def reports(self, state: RunState) -> list[IterationReport]:
         """The reports of all committed iterations; a damaged line is left out with a warning."""
-        reports = read_reports(self.path / "reports.jsonl")
+        reports = read_reports(self.path / REPORTS_FILE)
         found = {report.iteration: report for report in reports if report.iteration <= state.iteration}
         return [found[iteration] for iteration in sorted(found)]
 
     def _repair_reports(self, state: RunState) -> None:
         """Write the last report's line if a kill came between the commit and the line."""
         if state.last_report and all(r.iteration != state.iteration for r in self.reports(state)):
-            append_line(self.path / "reports.jsonl", state.last_report)
+            append_line(self.path / REPORTS_FILE, state.last_report)
 
     def _checkpoints(self) -> list[Path]:
         """The networks with a number for a name; a stray copy is none of them."""
