@@ -1,19 +1,25 @@
 import dataclasses
 import json
 import logging
+import re
 from pathlib import Path
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from alphac4 import cli
 from alphac4.checkpoint import load_checkpoint
+from alphac4.evaluation.positions import SETS
+from alphac4.game.rules import STANDARD
 from alphac4.training.config import TrainConfig, from_dict
+from alphac4.training.figures import errors_figure
 from alphac4.training.loop import TrainingLoop
-from alphac4.training.monitor import LAYOUT, scalars
+from alphac4.training.monitor import LAYOUT, Monitor, scalars
 from alphac4.training.progress import find_warnings
-from alphac4.training.reports import EvaluationReport, ExactPlayFigures, IterationReport, summarise
+from alphac4.training.reports import EvaluationReport, ExactPlayFigures, IterationReport, read_reports, summarise
 
+REAL_RUN = Path(__file__).resolve().parents[1] / "docs" / "notebooks" / "quick-reports.jsonl"
 TINY = {
     "iterations": 2,
     "samples": 300,
@@ -80,15 +86,43 @@ def test_the_judge_changes_nothing_that_is_learned(folder: Path, tmp_path: Path)
 
 
 def test_curves_and_the_line_show_the_errors(folder: Path) -> None:
-    """Every set, raw and with search, has its curve; the custom page's patterns find them; the line has both."""
+    """Every set has its curves, the charts of the custom page one or two each; the line has both."""
     report = reports(folder)[-1]
     curves = [tag for tag in scalars(report) if "error" in tag and tag.startswith("strength/")]
     assert len(curves) == 2 * 7 + 2
     patterns = [pattern for chart in LAYOUT["Is it getting stronger?"].values() for pattern in chart[1]]
     for kind in ("move error raw", "move error search", "value error"):
-        assert f"strength/{kind} .*" in patterns
+        found = [{tag for tag in curves if re.search(pattern, tag)} for pattern in patterns]
+        assert any(tags and all(kind in tag for tag in tags) for tags in found)
+        assert all(len(tags) <= 2 for tags in found)  # which TensorBoard draws in one colour
     assert report.evaluation is not None
     assert f"errs {report.evaluation.raw.error:.1%} raw, {report.evaluation.search.error:.1%} at 4" in summarise(report)
+
+
+def test_the_picture_of_the_errors_has_a_colour_for_each_set() -> None:
+    """Six sets and all together, raw and with search; a real run's reports."""
+    history = read_reports(REAL_RUN)
+    raw, search = errors_figure(history).axes
+    for axes, which in ((raw, "raw"), (search, "search")):
+        lines = {line.get_label(): line for line in axes.get_lines()}
+        assert set(lines) == {"all", *SETS}
+        assert len({line.get_color() for line in lines.values()}) == 7
+        hard = [100 * getattr(report.evaluation, which).errors["begin-hard"] for report in history]
+        assert list(lines["begin-hard"].get_ydata()) == pytest.approx(hard)
+
+
+def test_the_closing_matches_are_in_tensorboard(tmp_path: Path) -> None:
+    """As a point at the run's last iteration, and in words."""
+    history = read_reports(REAL_RUN)
+    (match,) = history[-1].matches
+    with Monitor(tmp_path, {}, STANDARD, history) as monitor:
+        monitor.record_closing([match], 36)
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    (point,) = events.Scalars("strength/closing match against uct:1000")
+    assert (point.step, point.value) == (36, pytest.approx(0.825))
+    (said,) = events.Tensors("closing matches/text_summary")
+    assert b"82.5% of the points [70.2%, 94.8%] in 40 colour-swapped games" in said.tensor_proto.string_val[0]
 
 
 def test_a_run_goes_on_with_another_judge(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

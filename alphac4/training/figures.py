@@ -1,6 +1,7 @@
 """Pictures of training: boards with the search's opinion, calibration, distributions, Elo, time."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,8 +12,10 @@ from matplotlib.patches import Circle, Rectangle
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.selfplay.statistics import GameRecord
+from alphac4.training.reports import IterationReport
 
 BOARD_BLUE, EMPTY, FIRST, SECOND, INK = "#1f4e9c", "#e9eef7", "#d7263d", "#f4c20d", "#222222"
+SET_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # Okabe and Ito 2008
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -60,11 +63,10 @@ def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = 
     axes.set_title(title, fontsize=9, color=INK)
 
 
-def game_figure(record: GameRecord, geometry: Geometry, moments: int = 8) -> Figure:
+def game_figure(record: GameRecord, geometry: Geometry, moments: int = 8, columns: int = 4) -> Figure:
     """A game at evenly spread moments, each with the search's policy and value, and the final board."""
     searched = len(record.values)
     shown = sorted({round(i) for i in np.linspace(0, searched - 1, min(moments - 1, searched))})
-    columns = 4
     rows = -(-(len(shown) + 1) // columns)
     figure = new_figure(2.6 * columns, 3.1 * rows)
     all_axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
@@ -123,6 +125,29 @@ def elo_figure(iterations: Sequence[int], elos: Sequence[float], errors: Sequenc
     axes.set_ylabel("Elo, untrained network = 0")
     axes.set_title("strength of the best network, from gate matches (95 %)", fontsize=10)
     axes.grid(alpha=0.3)
+    return figure
+
+
+def errors_figure(reports: Sequence[IterationReport]) -> Figure:
+    """The share of moves that err by set, raw and with search, in the iterations that were judged."""
+    figure = new_figure(8.5, 3.6)
+    iterations = [report.iteration for report in reports]
+    evaluations = [report.evaluation for report in reports if report.evaluation is not None]
+    every_set = dict.fromkeys(name for found in evaluations for name in found.raw.errors)
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, which in zip(panels, ("raw", "search"), strict=True):
+        shares = [getattr(found, which) for found in evaluations]
+        axes.plot(iterations, [100 * share.error for share in shares], color=INK, linewidth=2.2, label="all")
+        for name, colour, dashes in zip(every_set, cycle(SET_COLOURS), cycle(("-", "--")), strict=False):
+            errors = [100 * share.errors.get(name, np.nan) for share in shares]
+            axes.plot(iterations, errors, color=colour, linestyle=dashes, marker="o", markersize=2.5, label=name)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("iteration")
+        axes.grid(alpha=0.3)
+    panels[0].set_title("raw network", fontsize=10)
+    panels[1].set_title(f"{evaluations[-1].simulations} simulations", fontsize=10)
+    panels[0].set_ylabel("% of moves that err")
+    panels[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 

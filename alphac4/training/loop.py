@@ -186,6 +186,8 @@ class TrainingLoop:
         }
         if history:
             strength["elo"] = {"value": history[-1].elo, "error": history[-1].elo_error}
+        with Monitor(self.folder.tensorboard, to_dict(self.config), self.geometry, history) as monitor:
+            monitor.record_closing(reports, self.state.iteration)
         self.folder.add_strength(self.state, strength)
         return reports
 

@@ -14,7 +14,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from alphac4.game import Geometry, column_name
 from alphac4.training import figures
-from alphac4.training.reports import IterationReport
+from alphac4.training.reports import IterationReport, MatchReport
 
 logger = logging.getLogger(__name__)
 
@@ -23,11 +23,14 @@ SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
 LAYOUT = {
     "Is it getting stronger?": {
         "Elo of the best network": ["Multiline", ["strength/elo$", "strength/elo_low", "strength/elo_high"]],
-        "moves that err against exact play, raw network": ["Multiline", ["strength/move error raw .*"]],
-        "moves that err against exact play, with search": ["Multiline", ["strength/move error search .*"]],
+        # TensorBoard gives all curves of a run one colour: those of the sets are in the picture "strength/move errors".
+        "moves that err against exact play, raw network": ["Multiline", ["strength/move error raw all"]],
+        "moves that err against exact play, with search": ["Multiline", ["strength/move error search all"]],
+        "the same on begin-hard, the hardest set": ["Multiline", ["strength/move error .* begin-hard"]],
         "error of the value against exact play": ["Multiline", ["strength/value error .*"]],
         "score of each candidate against the best": ["Multiline", ["gate/score"]],
         "score against classic MCTS": ["Multiline", ["strength/against .*"]],
+        "score against classic MCTS at the end": ["Multiline", ["strength/closing match against .*"]],
     },
     "Is it learning?": {
         "losses": ["Multiline", ["loss/.*"]],
@@ -111,6 +114,19 @@ class Monitor:
         except OSError as error:
             self._tell(error)
 
+    def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
+        """Show the matches that close a run, at the run's last ``iteration``: as points, and in words."""
+        if self._broken:
+            return
+        try:
+            for match in matches:
+                tag = f"strength/closing match against {match.opponent}"
+                self._writer.add_scalar(tag, match.score, iteration)
+                self._writer.add_text("closing matches", f"against {match.opponent}: {match.in_words}", iteration)
+            self._writer.flush()
+        except OSError as error:
+            self._tell(error)
+
     def _figures(self, report: IterationReport) -> dict[str, Figure]:
         selfplay = report.selfplay
         first_moves = {column_name(column): count for column, count in enumerate(selfplay.first_moves)}
@@ -127,8 +143,12 @@ class Monitor:
             ),
             "time/shares by iteration": figures.time_figure(iterations, [past.time_shares for past in self._history]),
         }
+        judged = [past for past in self._history if past.evaluation is not None]
+        if judged:
+            shown["strength/move errors"] = figures.errors_figure(judged)
         for index, game in enumerate(selfplay.sample_games):
-            shown[f"sample games/{index + 1}"] = figures.game_figure(game, self._geometry)
+            # TensorBoard scales pictures to a card's width, so few boards stand side by side.
+            shown[f"sample games/{index + 1}"] = figures.game_figure(game, self._geometry, moments=6, columns=2)
         return shown
 
 

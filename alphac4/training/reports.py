@@ -118,6 +118,15 @@ class MatchReport:
         """Share of points, a draw counting half."""
         return (self.wins + 0.5 * self.draws) / max(self.wins + self.draws + self.losses, 1)
 
+    @property
+    def in_words(self) -> str:
+        """The score with its 95 % interval, and the games behind it."""
+        return (
+            f"{self.score:.1%} of the points [{self.low:.1%}, {self.high:.1%}] in "
+            f"{self.wins + self.draws + self.losses} colour-swapped games "
+            f"({self.wins} won, {self.draws} drawn, {self.losses} lost)"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExactPlayFigures:

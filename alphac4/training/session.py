@@ -36,7 +36,10 @@ class TrainedRun:
             start = "first" if self.config.start_from else "untrained"
             last = self.history[-1]
             lines.append(f"Elo {last.elo:+.0f} ± {last.elo_error:.0f} over the {start} network.")
-        lines += [_describe_match(match, self.config.gate.classic_simulations) for match in self.closing]
+        simulations = self.config.gate.classic_simulations
+        lines += [
+            f"At {simulations} simulations a move against {match.opponent}: {match.in_words}." for match in self.closing
+        ]
         return "\n".join([*lines, f"The best network: {self.best}"])
 
     def __repr__(self) -> str:
@@ -100,14 +103,4 @@ def train(
         games=state.games,
         samples=state.samples,
         evaluations=state.evaluations,
-    )
-
-
-def _describe_match(match: MatchReport, simulations: int) -> str:
-    """One sentence with the score and its 95 % interval."""
-    games = match.wins + match.draws + match.losses
-    return (
-        f"At {simulations} simulations a move against {match.opponent}: {match.score:.1%} of the points "
-        f"[{match.low:.1%}, {match.high:.1%}] in {games} colour-swapped games "
-        f"({match.wins} won, {match.draws} drawn, {match.losses} lost)."
     )
