@@ -164,7 +164,7 @@ def test_the_page_is_whole_and_servable_from_anywhere(
     assert "class Local" in (folder / "static" / "engine.js").read_text()
     described = json.loads((folder / "setup.json").read_text())
     assert described["network"] == "small"
-    assert [level["name"] for level in described["levels"]][-1] == "master"
+    assert [level["name"] for level in described["levels"]][-1] == "perfect"
     assert {path.name for path in (folder / "static" / "onnxruntime").iterdir()} == set(RUNTIME_FILES)
 
 

@@ -90,10 +90,11 @@ def test_the_exported_page_has_the_puzzles_too(browser: Any, static_address: str
     expect(page, "#status", "Right!")
 
 
-def test_a_game_is_reviewed_on_the_board(browser: Any, address: str) -> None:
+@pytest.mark.parametrize("page_of", ["address", "static_address"], ids=["served", "exported"])
+def test_a_game_is_reviewed_on_the_board(browser: Any, request: pytest.FixtureRequest, page_of: str) -> None:
     """Accuracies, arrows from mistake to mistake with the better move, and another try from there."""
     errors: list[str] = []
-    page = open_page(browser, address + f"#{GAME}", DESKTOP, errors)
+    page = open_page(browser, request.getfixturevalue(page_of) + f"#{GAME}", DESKTOP, errors)
     page.select_option("#second", "")
     page.click("#review-ask")
     expect(page, "#review-summary", "Accuracy: Red .* Yellow")

@@ -91,7 +91,7 @@ def test_the_server_and_the_export_tell_the_page_the_same() -> None:
     exported = static_page.setup(geometry, "network")
     served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True, review=True)
     assert {name for name in served if exported[name] != served[name]} == {"levels", "simulations", "exact", "review"}
-    assert set(exported) - set(served) == {"search"}
+    assert set(exported) - set(served) == {"search", "review_simulations"}
     assert served["diagonals"] is False
     assert served["column_names"] == "123456789a"
 

@@ -81,7 +81,6 @@ def test_the_exported_page_plays_without_a_server(browser: Any, static_address: 
     """A whole game with the mouse, the search in the page; then its analysis, tree and hint, and a shared position."""
     errors: list[str] = []
     page = open_page(browser, static_address, size, errors)
-    assert page.locator("#review").is_hidden()
     page.select_option("#second", "club")
     for _ in range(21):
         status = page.inner_text("#status")

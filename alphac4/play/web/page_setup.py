@@ -34,6 +34,7 @@ def page_setup(
                 "about": level.about,
                 "simulations": level.simulations,
                 "temperature": level.temperature,
+                "perfect": level.perfect,
             }
             for level in levels
         ],

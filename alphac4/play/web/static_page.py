@@ -27,6 +27,7 @@ from alphac4.solver.book import packaged_book
 
 WEB = Path(__file__).parent
 SIMULATIONS = 800  # of an analysis in the page; a phone makes some hundred a second
+REVIEW_SIMULATIONS = 50  # for the network's opinion of each position of a reviewed game
 
 RUNTIME_URL = "https://registry.npmjs.org/onnxruntime-web/-/onnxruntime-web-1.30.0.tgz"
 RUNTIME_SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
@@ -78,13 +79,11 @@ def _check_ours(shown: Path, folder: Path, building: Path | None = None) -> None
 
 
 def setup(geometry: Geometry, name: str) -> dict[str, object]:
-    """What the page gets, with the settings of its search.
-
-    Its solver knows the standard board only, and is too slow in the opening for the perfect level.
-    """
-    levels = [level for level in LEVELS if not level.perfect]
-    page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=geometry == STANDARD, review=False)
-    return page | {"search": dataclasses.asdict(PuctConfig())}
+    """What the page gets, with the settings of its search. Its solver knows the standard board only."""
+    exact = geometry == STANDARD
+    levels = [level for level in LEVELS if exact or not level.perfect]
+    page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact, review=exact)
+    return page | {"search": dataclasses.asdict(PuctConfig()), "review_simulations": REVIEW_SIMULATIONS}
 
 
 def book() -> dict[str, object]:

@@ -44,6 +44,15 @@ export class Bitboard {
     return found & this.full & ~occupied;
   }
 
+  // Whether these stones of one side hold a winning run.
+  hasRun(stones) {
+    return this.shifts.some((shift) => {
+      let run = stones;
+      for (let step = 1; step < this.runLength; step++) run &= stones >> (shift * BigInt(step));
+      return run;
+    });
+  }
+
   // The stones with the columns in reverse order.
   mirror(stones) {
     const column = (1n << this.height) - 1n;

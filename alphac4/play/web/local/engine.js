@@ -1,4 +1,8 @@
-// The engine behind the page, in the page itself: the opponent and the analysis search in a worker each.
+// The engine behind the page, in the page itself: the opponent and the analysis search in a worker each, the exact
+// solver in a few.
+
+import { Judge } from "./judge.js";
+import { reviewGame } from "./reviewer.js";
 
 class Searcher {
   constructor() {
@@ -45,35 +49,6 @@ class Searcher {
   }
 }
 
-const EXACT_SECONDS = 120;
-
-// The exact solver in a worker, which keeps what it has found until it is stopped.
-class Judge {
-  constructor(setup, book) {
-    Object.assign(this, { setup, book });
-  }
-
-  solve(moves, signal) {
-    this.worker ??= new Worker(new URL("./exact_worker.js", import.meta.url), { type: "module" });
-    return new Promise((resolve, reject) => {
-      const end = (error) => {
-        clearTimeout(clock);
-        signal?.removeEventListener("abort", stop);
-        if (!error) return;
-        this.worker.terminate();
-        this.worker = null;
-        reject(error);
-      };
-      const stop = () => end(new DOMException("stopped", "AbortError"));
-      const clock = setTimeout(() => end(new Error(`no answer within ${EXACT_SECONDS} seconds`)), 1000 * EXACT_SECONDS);
-      signal?.addEventListener("abort", stop);
-      this.worker.onmessage = ({ data }) => (end(), resolve(data));
-      this.worker.onerror = (event) => end(new Error(event.message));
-      this.worker.postMessage({ setup: this.setup, book: this.book, moves });
-    });
-  }
-}
-
 class Local {
   async setup() {
     this.opponent = new Searcher();
@@ -91,18 +66,27 @@ class Local {
 
   columns(moves) { return [...moves].map((name) => this.names.indexOf(name)); }
 
-  // One question after the other.
-  exact(moves, signal) {
-    const asked = Promise.resolve(this.lastAsked).catch(() => {}).then(async () => {
-      if (signal?.aborted) throw new DOMException("stopped", "AbortError");
-      this.judge ??= new Judge(this.told, await this.file("book.json"));
-      return { columns: await this.judge.solve(this.columns(moves), signal) };
-    });
-    this.lastAsked = asked;
-    return asked;
+  async exact(moves, signal) { return { columns: await (await this.judge()).columns(this.columns(moves), signal) }; }
+
+  judge() {
+    return (this.judging ??= this.file("book.json").then((book) => new Judge(this.told, book)));
   }
 
-  move(moves, level, signal) { return this.opponent.ask("move", { moves: this.columns(moves), level }, signal); }
+  async move(moves, level, signal) {
+    const asked = { moves: this.columns(moves), level };
+    if (!this.told.levels.find(({ name }) => name === level).perfect) return this.opponent.ask("move", asked, signal);
+    const best = (await (await this.judge()).columns(asked.moves, signal)).filter((item) => item.best);
+    return { column: best[Math.floor(best.length * Math.random())].column, player: level };
+  }
+
+  async *review(moves, signal) {
+    const judge = await this.judge();
+    yield* reviewGame(this.columns(moves), this.told, {
+      score: (position) => judge.score(position, signal),
+      opinion: (before) => this.opponent.ask("opinion", { moves: before }, signal),
+    });
+  }
+
   node(moves, path) { return this.analyst.ask("node", { moves: this.columns(moves), path }); }
 
   async *analyze(moves, simulations, signal) {

@@ -75,6 +75,14 @@ async function move(id, { moves, level }) {
   return sample(legal, legal.map((column) => policy[column]), temperature);
 }
 
+// What a short search thinks of a position, for a review.
+async function opinion(id, { moves }) {
+  const search = new Search(setup, evaluate);
+  search.plant(moves);
+  await search.run(setup.review_simulations, () => stopped.has(id));
+  return { value: search.root.mean(), column: search.best() };
+}
+
 function node({ moves, path }) {
   if (String(analyst.moves) !== String(moves)) throw new Error("Analyse this position first.");
   let found = analyst.root;
@@ -89,6 +97,7 @@ addEventListener("message", async ({ data: { id, kind, ...request } }) => {
     let answer = {};
     if (kind === "analyze") await analyze(id, request);
     if (kind === "move") answer = { column: await move(id, request), player: request.level };
+    if (kind === "opinion") answer = await opinion(id, request);
     if (kind === "node") answer = node(request);
     postMessage({ id, answer });
   } catch (error) {

@@ -1,0 +1,80 @@
+// Asks the exact solver, which has a few workers, so that the moves of a position are searched at the same time.
+
+import { Bitboard } from "./bitboard.js";
+import { describe, movesToEnd } from "./exact.js";
+
+const MOST_WORKERS = 4; // each has a table of its own
+
+export class Judge {
+  constructor(setup, book) {
+    Object.assign(this, { setup, book, board: new Bitboard(setup) });
+    this.waiting = []; // { position, signal, resolve, reject }, first come first served
+    this.idle = [];
+    this.workers = this.asked = 0;
+  }
+
+  // Promises the exact score of { own, occupied } for the side to move.
+  score(position, signal) {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ position, signal, resolve, reject });
+      this.serve();
+    });
+  }
+
+  serve() {
+    while (this.waiting.length) {
+      if (this.waiting[0].signal?.aborted) {
+        this.waiting.shift().reject(new DOMException("stopped", "AbortError"));
+        continue;
+      }
+      if (!this.idle.length && this.workers < Math.min(MOST_WORKERS, navigator.hardwareConcurrency || 2)) {
+        const worker = new Worker(new URL("./exact_worker.js", import.meta.url), { type: "module" });
+        worker.postMessage({ setup: this.setup, book: this.book });
+        this.idle.push(worker);
+        this.workers += 1;
+      }
+      if (!this.idle.length) return;
+      this.hand(this.idle.pop(), this.waiting.shift());
+    }
+  }
+
+  hand(worker, { position, signal, resolve, reject }) {
+    const id = ++this.asked;
+    const end = (settle, value) => {
+      signal?.removeEventListener("abort", stop);
+      worker.onmessage = worker.onerror = null;
+      settle(value);
+      this.serve();
+    };
+    const fail = (message) => { // the next question gets a new worker
+      worker.terminate();
+      this.workers -= 1;
+      end(reject, new Error(message));
+    };
+    const stop = () => {
+      worker.postMessage({});
+      this.idle.push(worker);
+      end(reject, new DOMException("stopped", "AbortError"));
+    };
+    signal?.addEventListener("abort", stop);
+    worker.onmessage = ({ data }) => {
+      if (data.id !== id) return; // to a question that was stopped
+      if (data.error) return fail(data.error);
+      this.idle.push(worker);
+      end(resolve, data.score);
+    };
+    worker.onerror = (event) => fail(event.message || "The solver cannot be loaded.");
+    worker.postMessage({ id, position });
+  }
+
+  // { column, score, outcome, best } of each move of an unfinished game, as the server's solver tells them.
+  async columns(moves, signal) {
+    const { board, setup } = this, position = board.at(moves);
+    const legal = [...Array(setup.columns).keys()].filter((column) => board.landing(position.occupied, column));
+    const scores = await Promise.all(legal.map(async (column) => -(await this.score(board.play(position, column), signal)) || 0));
+    return legal.map((column, index) => {
+      const score = scores[index];
+      return { column, score, outcome: describe(score, movesToEnd(setup, moves.length, score)), best: score === Math.max(...scores) };
+    });
+  }
+}

@@ -1,0 +1,85 @@
+// Reviews a game by exact play: alphac4/review in the page. What it yields reads like what the server sends.
+
+import { Bitboard } from "./bitboard.js";
+import { describe, movesToEnd } from "./exact.js";
+
+const OUTCOME_CREDIT = [1, 0.3, 0], CREDIT_A_MOVE = 0.05, LEAST_KEEPING_CREDIT = 0.7; // see alphac4/review/record.py
+const LINE_PLIES = 10;
+const MARKS = { "throws-win": "??", "slips-win": "?", "slips-draw": "?", keeps: "~" };
+const COMMENTS = {
+  best: "best", "slips-win": "slips a win", "slips-draw": "slips a draw", "throws-win": "turns a win into a loss",
+};
+
+function grade(best, played) {
+  if (played.score === best.score) return "best";
+  if (Math.sign(played.score) === Math.sign(best.score)) return "keeps";
+  if (!best.score) return "slips-draw";
+  return played.score ? "throws-win" : "slips-win";
+}
+
+// { done, total } for each position solved, then the review. moves: columns; score(position) and opinion(moves) promise
+// the exact score and the network's { value, column }, both for the side to move.
+export async function* reviewGame(moves, setup, { score, opinion }) {
+  const board = new Bitboard(setup), { columns, column_names: names } = setup;
+  const positions = moves.map((_, ply) => board.at(moves.slice(0, ply))).concat([board.at(moves)]);
+  const scores = positions.map(() => null), middle = (columns - 1) / 2;
+  const fromTheCentre = [...Array(columns).keys()].sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
+  const legal = ({ own, occupied }) => fromTheCentre.filter((c) => board.landing(occupied, c) && !board.hasRun(own ^ occupied));
+  const verdict = (ply, found) => {
+    const distance = movesToEnd(setup, ply, found);
+    return { score: found, moves: distance, text: describe(found, distance) };
+  };
+  const reaching = async (position, among, wanted) => {
+    const found = await Promise.all(among.map((column) => score(board.play(position, column))));
+    return among.filter((_, index) => -found[index] === wanted);
+  };
+
+  let done = 0, wake = () => {};
+  const opinions = opinion ? moves.map((_, ply) => opinion(moves.slice(0, ply))) : moves.map(() => null);
+  // From the last to the first: what is proven of later ones speeds up earlier ones.
+  const solved = Promise.all([...positions.keys()].reverse().map(async (ply) => {
+    scores[ply] = await score(positions[ply]);
+    done += 1;
+    wake();
+  }));
+  solved.catch(() => wake());
+  Promise.all(opinions).catch(() => {}); // told when they are waited for
+  while (done < positions.length) {
+    await Promise.race([solved, new Promise((resolve) => (wake = resolve))]);
+    yield { done: Math.max(done - 1, 0), total: moves.length };
+  }
+
+  const reviewed = [];
+  for (const [index, column] of moves.entries()) {
+    const best = verdict(index, scores[index]), played = verdict(index, -scores[index + 1] || 0);
+    const graded = grade(best, played), line = [];
+    let better = [], position = positions[index], wanted = best.score;
+    if (graded !== "best" && graded !== "keeps") {
+      let candidates = (better = await reaching(position, legal(position), wanted));
+      while (candidates.length && line.length < LINE_PLIES) { // best play by both sides, of moves equally good the most central
+        line.push(candidates[0]);
+        position = board.play(position, candidates[0]);
+        wanted = -wanted || 0;
+        candidates = await reaching(position, legal(position), wanted);
+      }
+    }
+    const delay = graded === "keeps" ? Math.abs(played.moves - best.moves) : 0, later = `${delay} move${delay === 1 ? "" : "s"}`;
+    const given = Math.sign(best.score) - Math.sign(played.score), thought = await opinions[index];
+    reviewed.push({
+      ply: index + 1, side: index % 2, move: names[column], grade: graded, mark: MARKS[graded] ?? "",
+      comment: COMMENTS[graded] ?? (best.score > 0 ? `still wins, ${later} later` : `loses ${later} sooner`),
+      best, played, better: better.map((c) => names[c]), line: line.map((c) => names[c]),
+      opinion: thought && { value: thought.value, move: names[thought.column] },
+      credit: given ? OUTCOME_CREDIT[given] : Math.max(LEAST_KEEPING_CREDIT, 1 - CREDIT_A_MOVE * delay),
+    });
+  }
+  const sides = [0, 1].map((side) => {
+    const own = reviewed.filter((move) => move.side === side);
+    return { accuracy: own.length ? (100 * own.reduce((sum, { credit }) => sum + credit, 0)) / own.length : null };
+  });
+  const slips = reviewed.filter((move) => ["slips-win", "slips-draw", "throws-win"].includes(move.grade));
+  yield {
+    moves: moves.map((column) => names[column]).join(""), unjudged: 0, sides, turning_points: slips.map(({ ply }) => ply),
+    reviewed: reviewed.map(({ credit, ...move }) => move),
+  };
+}
