@@ -159,6 +159,9 @@ def test_the_page_is_whole_and_servable_from_anywhere(
             assert not addresses[-1].startswith(("/", "http"))
             assert (path.parent / addresses[-1]).exists(), (path, addresses[-1])
     assert len(addresses) >= 12
+    listed = json.loads((folder / "offline.js").read_text().partition("FILES = ")[2].partition(";\n")[0])
+    kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert set(listed) == kept - {"offline.js", ".alphac4-export.json"} | {"./"}
     both = {path.name for path in (WEB / "static").iterdir()} & {path.name for path in (WEB / "local").iterdir()}
     assert both == {"engine.js"}  # the page's own files are not overwritten by others of the same name
     assert "class Local" in (folder / "static" / "engine.js").read_text()

@@ -56,17 +56,32 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
         shutil.copytree(WEB / "static", building / "static")
         shutil.copytree(WEB / "local", building / "static", dirs_exist_ok=True)
         (building / "static" / "index.html").rename(building / "index.html")
+        # At the top, as a service worker serves what lies beside and below it.
+        (building / "static" / "offline.js").rename(building / "offline.js")
         unpack_runtime(packed, building / "static" / "onnxruntime")
         export_onnx(checkpoint, building / "network.onnx")
         puzzles = page_puzzles(checkpoint.geometry)
         write_atomically(building / "puzzles.json", json.dumps(puzzles).encode())
         write_atomically(building / "book.json", json.dumps(book()).encode())
         write_atomically(building / "setup.json", json.dumps(setup(checkpoint.geometry, name), indent=1).encode())
+        write_offline_worker(building)
         seal(building)
         _check_ours(shown, folder, building)
         put_in_place(building, folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def write_offline_worker(folder: Path) -> None:
+    """Tell the page's service worker which files a finished export holds, and a name for just these contents."""
+    worker = folder / "offline.js"
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    names.remove(worker.name)
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(name.encode() + b"\0" + hashlib.sha256((folder / name).read_bytes()).digest())
+    facts = f"const VERSION = {json.dumps(digest.hexdigest()[:16])}, FILES = {json.dumps(['./', *names])};\n"
+    write_atomically(worker, facts.encode() + worker.read_bytes())
 
 
 def _check_ours(shown: Path, folder: Path, building: Path | None = None) -> None:

@@ -1,0 +1,27 @@
+// A service worker that keeps the page's files in the browser, so that it opens without a network. The export writes a
+// name for its version, and the list of files, before this code. A newer version waits until the page is opened again.
+
+const OURS = `alphac4 ${registration.scope} `, CACHE = OURS + VERSION;
+
+addEventListener("install", (event) => {
+  const requests = FILES.map((name) => new Request(name, { cache: "no-cache" }));
+  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(requests)));
+});
+
+addEventListener("message", ({ data }) => data === "take over" && skipWaiting());
+
+addEventListener("activate", (event) => {
+  event.waitUntil((async () => {
+    const others = (await caches.keys()).filter((name) => name.startsWith(OURS) && name !== CACHE);
+    await Promise.all(others.map((name) => caches.delete(name)));
+    await clients.claim();
+  })());
+});
+
+addEventListener("fetch", (event) => {
+  if (event.request.method !== "GET") return;
+  event.respondWith((async () => {
+    const cache = await caches.open(CACHE);
+    return (await cache.match(event.request, { ignoreSearch: true })) ?? fetch(event.request);
+  })());
+});
