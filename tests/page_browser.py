@@ -119,3 +119,10 @@ def expect_count(page: Any, selector: str, count: int) -> None:
 def expect_moves(page: Any, moves: str) -> None:
     """Wait until the page's address names this position: the browser tells a new address a moment later."""
     page.wait_for_url(lambda url: url.partition("#")[2] == moves)
+
+
+def expect_hidden(page: Any, selector: str) -> None:
+    """Wait until an element cannot be seen."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(selector)).to_be_hidden(timeout=PATIENCE)

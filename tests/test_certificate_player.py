@@ -69,6 +69,25 @@ def test_it_wins_every_game_that_it_begins(player: tuple[CertificatePlayer, Othe
     assert found.describe_proof(0, int(found.moves[0])) == f"wins in {(plies + 1) // 2} moves"
 
 
+def test_it_says_how_long_the_longest_game_lasts(player: tuple[CertificatePlayer, Other]) -> None:
+    """Whoever is to move; nothing of positions that the certificate's own moves do not lead to."""
+    certificate, other = player
+    position = Position(geometry=SMALL)
+    while position.outcome() is None:
+        plies = certificate.plies_to_win(position)
+        assert plies == longest_game(certificate, position)
+        position = position.play(certificate.choose([position])[0])
+        if position.outcome() is None:
+            assert certificate.plies_to_win(position) == 1 + max(
+                longest_game(certificate, position.play(reply)) for reply in position.legal_columns()
+            )
+            position = position.play(position.legal_columns()[0])
+    assert not other.asked
+    start = Position(geometry=SMALL)
+    strayed = next(column for column in start.legal_columns() if column != certificate.choose([start])[0])
+    assert certificate.plies_to_win(start.play(strayed).play(strayed)) is None
+
+
 def test_elsewhere_it_plays_as_the_other_does(player: tuple[CertificatePlayer, Other]) -> None:
     """Also in a batch of both kinds."""
     certificate, other = player

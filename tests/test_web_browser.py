@@ -2,7 +2,7 @@ import re
 from typing import Any
 
 import pytest
-from page_browser import DESKTOP, PHONE, expect, expect_count, expect_moves, new_page, open_page
+from page_browser import DESKTOP, PHONE, expect, expect_count, expect_hidden, expect_moves, new_page, open_page
 
 pytestmark = pytest.mark.slow
 OVER = re.compile("You win|You lose|wins\\.|A draw")
@@ -60,6 +60,7 @@ def test_analysis_and_tree_are_shown(browser: Any, address: str) -> None:
     assert page.locator("#analysis").is_hidden()
     page.check("#analyse")
     page.wait_for_selector("#columns tbody tr:nth-child(7)")
+    expect(page, "#certified summary", r"Proven win for Red, at most \d+ more moves")
     expect(page, "#variation", "2,000 simulations")
     page.click("#tree summary")
     page.wait_for_selector("#nodes button")
@@ -73,6 +74,8 @@ def test_analysis_and_tree_are_shown(browser: Any, address: str) -> None:
     page.wait_for_selector("#path button:nth-child(3)")
     page.click("#moves button >> nth=0")
     expect_moves(page, "4")
+    page.uncheck("#analyse")
+    expect_hidden(page, "#certified")
     assert not errors
 
 

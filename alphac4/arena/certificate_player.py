@@ -74,6 +74,20 @@ class CertificatePlayer:
                 variations[row] = [column]
         return dataclasses.replace(result, moves=moves, proofs=proofs, value=value, wdl=wdl, variations=variations)
 
+    def plies_to_win(self, position: Position) -> int | None:
+        """In how many plies the player has won at the latest, going on from an unfinished position as the first player.
+
+        The opponent may be to move: then all its replies are looked up. None where the certificate does not say.
+        """
+        opponent = position.plies % 2
+        following = [position.play(column) for column in position.legal_columns()] if opponent else [position]
+        if any(after.outcome() is not None for after in following):
+            return None
+        found = self._look_up(following)
+        if len(found) < len(following):
+            return None
+        return opponent + max(int(self._plies[level][place]) for _, level, place in found.values())
+
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `SearchingPlayer`; the other player's tree."""
         return self._other.node(index, path)

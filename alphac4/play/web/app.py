@@ -69,6 +69,7 @@ class WebApplication:
                 Route("/api/puzzles", _answering(self._puzzles), methods=["GET"]),
                 Route("/api/move", _answering(self._move), methods=["POST"]),
                 Route("/api/exact", _answering(self._exact), methods=["POST"]),
+                Route("/api/certificate", _answering(self._certificate), methods=["POST"]),
                 Route("/api/node", _answering(self._node), methods=["POST"]),
                 Route("/api/analyze", _answering(self._analyze), methods=["POST"]),
                 Route("/api/review", _answering(self._review), methods=["POST"]),
@@ -111,6 +112,15 @@ class WebApplication:
         )
         columns = [{"column": v.column, "score": v.score, "outcome": v.outcome, "best": v.best} for v in verdict]
         return JSONResponse({"columns": columns})
+
+    async def _certificate(self, request: Request) -> Response:
+        """In how many plies the first player wins at the latest, where the certificate says so."""
+        position = requests.unfinished_position(await requests.read_object(request), self.service.geometry)
+        stop = Stop()
+        plies = await _while_connected(
+            request, self._searches.submit(partial(self.service.plies_to_win, position), stop), stop
+        )
+        return JSONResponse({"plies": plies})
 
     async def _node(self, request: Request) -> Response:
         """A node of the session's tree, which the last analysis of this position has grown."""

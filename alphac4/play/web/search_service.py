@@ -1,13 +1,17 @@
 """What all visitors of the page share: the network, the solver, and a search tree for each session."""
 
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import numpy as np
 
+from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.networks import load_network
-from alphac4.arena.players import NetworkPlayer
+from alphac4.arena.players import NetworkPlayer, PlayerError
+from alphac4.certificate.file import SHIPPED
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.mcts.kept_trees import Reuse
@@ -17,6 +21,7 @@ from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import Level
 from alphac4.play.web.work_queue import Stop
 from alphac4.review import Review, review_game
+from alphac4.shipped import shipped_file
 from alphac4.solver.verdict import ExactColumn, exact
 
 REVIEW_SIMULATIONS = 100  # for the network's opinion of each position of a reviewed game
@@ -33,6 +38,7 @@ class SearchService:
         self._evaluator = self._compute.evaluator(checkpoint.network, batch_size=1)
         self._analysts: OrderedDict[str, Analyst] = OrderedDict()
         self._lock = threading.Lock()
+        self._certificate = _Certificate(self.geometry)
         self._rng = np.random.default_rng()
 
     def choose(self, level: Level, position: Position, stop: Stop) -> int:
@@ -50,6 +56,10 @@ class SearchService:
         """Judge every move of a game; see `review_game`."""
         player = self._network(REVIEW_SIMULATIONS)
         return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_move=on_move)
+
+    def plies_to_win(self, position: Position) -> int | None:
+        """In how many plies the first player wins at the latest, by the certificate; None where it does not say."""
+        return self._certificate.plies_to_win(position)
 
     def analyze(
         self, session: str, position: Position, simulations: int, stop: Stop, on_progress: Callable[[Analysis], None]
@@ -84,3 +94,28 @@ class SearchService:
     def _make_rng(self) -> np.random.Generator:
         with self._lock:
             return np.random.default_rng(self._rng.integers(2**63))
+
+
+class _Certificate:
+    """The certificate that comes with the project, read and checked at the first question, which takes seconds."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self._geometry = geometry
+        self._lock = threading.Lock()
+
+    def plies_to_win(self, position: Position) -> int | None:
+        """See `CertificatePlayer.plies_to_win`."""
+        with self._lock:
+            player = self._player
+            return None if player is None else player.plies_to_win(position)
+
+    @functools.cached_property
+    def _player(self) -> CertificatePlayer | None:
+        try:
+            return CertificatePlayer(shipped_file(SHIPPED), self._geometry, _nobody)
+        except (PlayerError, OSError):  # of another board, or not there
+            return None
+
+
+def _nobody(name: str) -> NoReturn:
+    raise PlayerError(f"{name} is not asked here")

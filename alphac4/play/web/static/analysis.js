@@ -35,8 +35,10 @@ export class Analysis {
       $("outlook").textContent = "Switch “live” on to see the network's chances and plans while you play.";
     }
     if ($("tree").open) this.showTree([]);
+    $("certified").hidden = true;
     if (!wanted || result) return;
     const asked = game.text, controller = (this.running = new AbortController());
+    this.tellCertified(asked, controller).catch(() => {}); // a lost server is told by the analysis
     for await (const found of this.engine.analyze(asked, this.setup.simulations, controller.signal)) {
       if (this.running !== controller) return;
       this.onValue(asked, asked.length % 2 ? -found.value : found.value);
@@ -46,6 +48,14 @@ export class Analysis {
         if ($("tree").open) await this.showTree([]);
       }
     }
+  }
+
+  // Whether the position is one of a certificate's, which proves that red wins it. The exported page has none.
+  async tellCertified(moves, controller) {
+    const { plies } = (await this.engine.certificate?.(moves, controller.signal)) ?? { plies: null };
+    if (plies === null || this.running !== controller) return;
+    $("certified").firstElementChild.textContent = `Proven win for Red, at most ${counted(Math.ceil(plies / 2), "more move")}`;
+    $("certified").hidden = false;
   }
 
   show(found) {
