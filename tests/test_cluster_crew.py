@@ -293,7 +293,7 @@ def test_the_state_is_that_of_the_blocks_handed_over(make_actors: MakeActors) ->
     resumed.restore(state)
     check_ended_once(begun, blocks + [block for _, block in play(resumed, 600)])
     with pytest.raises(ValueError, match="do not fit"):
-        make_actors(FakeRay(1), SLOTS + 1).restore(state)
+        make_actors(FakeRay(1), SLOTS - 1).restore(state)
 
 
 def test_a_mistake_of_an_actor_ends_the_run_in_one_line(make_actors: MakeActors) -> None:
@@ -303,3 +303,39 @@ def test_a_mistake_of_an_actor_ends_the_run_in_one_line(make_actors: MakeActors)
     ray.fail = True
     with pytest.raises(RuntimeError, match="an actor of the cluster failed: a mistake of ours"):
         play(actors, 100)
+
+
+def test_blocks_that_wait_count_as_spent_until_they_are_handed_over(make_actors: MakeActors) -> None:
+    """A run that ends before it records them has paid for them all the same."""
+    actors = make_actors(FakeRay(1))
+    play(actors, 200)
+    crew = actors._crew
+    wait_for(lambda: crew._waiting >= 200 and not any(seat.calls for seat in crew._seats))
+    spent = actors.spent_ahead()
+    crew.rest()  # or it would play on while they are taken
+    seen = [delivery.block for _ in range(crew.waiting) if (delivery := crew.take(1)) is not None]
+    assert spent["games"] == sum(len(block.games.plies) for block in seen) > 0
+    assert spent["evaluations"] == sum(block.work.evaluations for block in seen) > 0
+    assert not any(actors.spent_ahead().values())
+
+
+def test_nobody_plays_ahead_of_the_last_call(make_actors: MakeActors) -> None:
+    """The cores are free for whatever closes the run."""
+    ray = FakeRay(3)
+    actors = make_actors(ray)
+    play(actors, 200)
+    actors.end_with_next()
+    recorded = sum(len(block.samples) for _, block in play(actors, 200))
+    assert 200 <= recorded < 200 + LARGEST_BLOCK
+    wait_for(lambda: not any(actor.alive for actor in ray.actors))
+    assert len(ray.actors) == 3
+
+
+def test_a_head_that_has_gone_ends_the_run_in_one_line(
+    make_actors: MakeActors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for it without end."""
+    monkeypatch.setattr(Connection, "head_answers", lambda _connection: False)
+    monkeypatch.setattr("alphac4.cluster.crew.SECONDS_WITHOUT_HEAD", 0.0)
+    with pytest.raises(RuntimeError, match=r"the head of the cluster.* has gone.*the same command goes on"):
+        play(make_actors(FakeRay(1)), 10**9)

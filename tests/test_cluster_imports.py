@@ -1,4 +1,6 @@
 import ast
+import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -6,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from alphac4.cli import main
+from alphac4.cluster import connection
 
 PACKAGE = Path(__file__).parents[1] / "alphac4"
 
@@ -40,3 +43,20 @@ def test_a_missing_ray_is_reported_in_one_line(
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(["train", "--run", str(tmp_path), "--cluster", "auto"]) == 2
     assert capsys.readouterr().err == "alphac4 train: a cluster needs Ray: pip install 'alphac4[cluster]'\n"
+
+
+def test_an_address_that_is_no_longer_a_cluster_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where something else has the port that "auto" stands for and never says a word."""
+    pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
+    monkeypatch.setattr(connection, "SECONDS_TO_CONNECT", 0.2)
+    with socket.socket() as silent:
+        silent.bind(("", 0))
+        silent.listen()
+        for port in (silent.getsockname()[1], 9):
+            monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+            assert main(["train", "--run", str(tmp_path), "--cluster", "auto"]) == 2
+            line = capsys.readouterr().err
+            assert re.search(rf"no Ray cluster at \S+:{port}: ", line)
+            assert line.count("\n") == 1

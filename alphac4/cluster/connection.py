@@ -15,6 +15,8 @@ from alphac4.version import __version__
 logger = logging.getLogger(__name__)
 
 SECONDS_TO_CONNECT = 5.0
+HTTP_2_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # length, type, flags and stream of a frame (RFC 9113, 6.5)
+HTTP_2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HTTP_2_SETTINGS
 SECONDS_FOR_ANSWER = 60.0  # a node's first answer waits for a process to start
 
 
@@ -24,11 +26,20 @@ class Connection:
 
     ray: Any  # the module
     ours: bool  # whether `connect` has made it
+    head: str = ""  # its address, if that is known
 
     def close(self) -> None:
         """Leave the cluster; whatever this process runs there ends."""
         if self.ours:
             self.ray.shutdown()
+
+    def head_answers(self) -> bool:
+        """Whether the head is there; True if its address is not known."""
+        try:
+            check_port(self.head)
+        except OSError:
+            return False
+        return True
 
 
 def connect(address: str) -> Connection:
@@ -43,13 +54,16 @@ def connect(address: str) -> Connection:
     ray = import_ray()
     ours = not ray.is_initialized()
     if ours:
+        place = address
         try:
-            check_port(os.environ.get("RAY_ADDRESS", address) if address == "auto" else address)
+            if address == "auto":
+                place = find_cluster()
+            check_port(place)
             with warnings.catch_warnings(action="ignore"):
                 ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True)
         except Exception as error:  # Ray raises many kinds
-            raise RuntimeError(f"no Ray cluster at {address}: {first_line(error)}") from error
-    connection = Connection(ray=ray, ours=ours)
+            raise RuntimeError(f"no Ray cluster at {place}: {first_line(error)}") from error
+    connection = Connection(ray=ray, ours=ours, head=ray.get_runtime_context().gcs_address)
     try:
         check_nodes(ray)
     except BaseException:
@@ -58,15 +72,31 @@ def connect(address: str) -> Connection:
     return connection
 
 
+def find_cluster() -> str:
+    """The cluster that this machine or this job belongs to; it may have ended since its address was written down.
+
+    Raises:
+        ConnectionError: if there is none.
+    """
+    found: str = importlib.import_module("ray._private.services").canonicalize_bootstrap_address("auto")
+    return found
+
+
 def check_port(address: str) -> None:
-    """Look whether somebody listens at HOST:PORT: Ray would try for minutes. For "auto" it knows where to look.
+    """Look whether somebody at HOST:PORT speaks HTTP/2, as the head of a cluster does: Ray would try for minutes.
 
     Raises:
         OSError: if nobody does.
     """
     host, _, port = address.rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+    if not host or not port.isdigit() or os.environ.get("RAY_USE_TLS", "0") != "0":
+        return
+    with socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT) as found:
+        found.settimeout(SECONDS_TO_CONNECT)
+        found.sendall(HTTP_2_GREETING)
+        answer = found.recv(len(HTTP_2_SETTINGS))
+    if answer[3:4] != HTTP_2_SETTINGS[3:4]:
+        raise ConnectionError("something else answers there")
 
 
 def import_ray() -> Any:
@@ -76,6 +106,8 @@ def import_ray() -> Any:
         RuntimeError: in one line, if it is not installed.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # Ray would end this process a minute after the head, in the middle of whatever it does; `Crew` says so instead.
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "1000000")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a warning to users otherwise
     try:
         ray = importlib.import_module("ray")

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from alphac4.cluster.connection import Connection, first_line
 from alphac4.cluster.worker import Place, RemoteActor, Task, Weights
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.under_way import GamesUnderWay
 
 logger = logging.getLogger(__name__)
 
 CALLS_IN_FLIGHT = 2  # of each actor: it plays one block while the driver takes the other, and never gets further ahead
 SECONDS_BETWEEN_LOOKS = 0.1  # at the actors
 SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores
+SECONDS_WITHOUT_HEAD = 20.0  # before it is given up; one that is restarted elsewhere is back by then
+SECONDS_TO_LEAVE = 5.0  # a cluster without a head
 SECONDS_AFTER_FAILURE = 2.0  # before an actor is placed again that has died without a block
-
-GamesUnderWay = Mapping[str, npt.NDArray[np.generic]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,7 @@ class Crew:
         task: what all actors do.
         network: the first weights.
         seeds: the random numbers of a seat that begins its games.
+        kind: of actors.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Crew:
         task: Task,
         network: PolicyValueNetwork,
         seeds: Callable[[int], np.random.Generator],
+        kind: type[RemoteActor] = RemoteActor,
     ) -> None:
         self._connection, self._ray = connection, connection.ray
         self._task = task
@@ -79,17 +81,19 @@ class Crew:
         self.games: dict[int, GamesUnderWay] = {}  # by seat, as of the last block received; those to begin with
         self.lost = 0  # actors, so far
         self._remote = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(
-            RemoteActor
+            kind
         )
         self._weights = Weights(version=0, reference=[self._ray.put(network)])
         self._seats: list[_Seat] = []
         self._next_count = 0.0
         self._most_waiting = 0  # positions
         self._waiting = 0
+        self._spent = Counter(games=0, evaluations=0)  # on blocks that nobody has taken yet
         self._deliveries: queue.Queue[Delivery | BaseException] = queue.Queue()
-        self._lock = threading.Lock()  # of _waiting
-        self._ended = threading.Event()
+        self._lock = threading.Lock()  # of _waiting and _spent
+        self._ended, self._resting = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
+        self._headless = False
 
     @property
     def version(self) -> int:
@@ -116,9 +120,30 @@ class Crew:
     def play_ahead(self, positions: int) -> None:
         """Play, and pause while more than so many ``positions`` wait."""
         self._most_waiting = max(self._most_waiting, positions)
+        self._resting.clear()
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="cluster", daemon=True)
             self._thread.start()
+            threading.Thread(target=self._watch_head, name="cluster-head", daemon=True).start()
+
+    def play_until(self, positions: int) -> None:
+        """Play no further than ``positions`` that wait."""
+        self._most_waiting = positions
+
+    def pause(self) -> None:
+        """Begin no more blocks until the next `play_ahead`, and let those that have begun come in."""
+        self._most_waiting = 0
+        while any(seat.calls for seat in list(self._seats)) and not self._ended.is_set():
+            self._ended.wait(SECONDS_BETWEEN_LOOKS)
+
+    def rest(self) -> None:
+        """Leave the cores to others until the next `play_ahead`."""
+        self._resting.set()
+
+    def spent_ahead(self) -> Mapping[str, int]:
+        """The games and evaluations of the blocks that nobody has taken yet."""
+        with self._lock:
+            return dict(self._spent)
 
     def take(self, timeout: float) -> Delivery | None:
         """The next block, None if none has come in time.
@@ -135,20 +160,44 @@ class Crew:
             raise delivery
         with self._lock:
             self._waiting -= len(delivery.block.samples)
+            self._spent -= _work_of(delivery.block)
         return delivery
 
     def close(self) -> None:
         """End all actors and leave the cluster."""
         self._ended.set()
+        if self._headless:
+            return  # whoever asks Ray for anything now waits without end
         if self._thread is not None:
             self._thread.join()
         for seat in self._seats:
             self._dismiss(seat)
         self._connection.close()
 
+    def _watch_head(self) -> None:
+        """End this crew once the head has been away for some time."""
+        seen = time.monotonic()
+        while not self._ended.wait(SECONDS_BETWEEN_COUNTS):
+            if self._connection.head_answers():
+                seen = time.monotonic()
+            elif time.monotonic() - seen > SECONDS_WITHOUT_HEAD:
+                self._headless = True
+                self._ended.set()
+                self._deliveries.put(
+                    RuntimeError(
+                        f"the head of the cluster, {self._connection.head}, has gone: once there is a cluster again, "
+                        "the same command goes on from the folder"
+                    )
+                )
+
     def _work(self) -> None:
         try:
             while not self._ended.is_set():
+                if self._resting.is_set():
+                    for seat in self._seats:
+                        self._dismiss(seat)
+                    self._ended.wait(SECONDS_BETWEEN_LOOKS)
+                    continue
                 self._count_cores()
                 self._place()
                 self._ask()
@@ -213,6 +262,7 @@ class Crew:
         self.games[seat.index] = block.under_way
         with self._lock:
             self._waiting += len(block.samples)
+            self._spent += _work_of(block)
         self._deliveries.put(Delivery(seat=seat.index, block=block, version=version))
 
     def _replace(self, failed: list[tuple[_Seat, BaseException]]) -> None:
@@ -240,3 +290,7 @@ class Crew:
         if seat.handle is not None:
             self._ray.kill(seat.handle)  # it may only be out of reach
             seat.leave()
+
+
+def _work_of(block: Block) -> Counter[str]:
+    return Counter(games=len(block.games.plies), evaluations=block.work.evaluations)

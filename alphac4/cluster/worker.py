@@ -1,12 +1,12 @@
 """What Ray runs on the cores of a cluster: an actor of self-play, in a process of its own."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from alphac4.cluster.connection import import_ray
 from alphac4.game import Geometry
@@ -16,6 +16,7 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.under_way import GamesUnderWay, fill_up
 
 WITHOUT_END = 2**62  # positions
 
@@ -28,6 +29,7 @@ class Task:
     config: SelfPlayConfig
     slots: int  # games at once
     backend: str  # of inference; where a node does not have it, it measures its own
+    rate: float = 0.0  # positions/s of a `ReplayingActor`; 0 for as many as are taken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,7 @@ class RemoteActor:
         task: Task,
         weights: Weights,
         rng: np.random.Generator,
-        under_way: Mapping[str, npt.NDArray[np.generic]] | None,
+        under_way: GamesUnderWay | None,
     ) -> Place:
         """Make everything ready, and go on with the games ``under_way``, if there are any."""
         self._network = _fetch(weights)
@@ -66,7 +68,7 @@ class RemoteActor:
         self._version = weights.version
         self._actor = Actor(task.geometry, task.config, self._evaluator, task.slots, rng)
         if under_way is not None:
-            self._actor.restore(under_way)
+            self._actor.restore(fill_up(under_way, self._actor.state()))
         self._blocks: Iterator[Block] | None = None
         context = import_ray().get_runtime_context()
         node = import_ray().util.get_node_ip_address()
@@ -81,6 +83,24 @@ class RemoteActor:
         if self._blocks is None:
             self._blocks = self._actor.play(WITHOUT_END, lambda: False)
         return self._version, next(self._blocks)
+
+
+class ReplayingActor(RemoteActor):
+    """Hands over the first block that it has played again and again, at the task's rate: to measure who takes them."""
+
+    def prepare(self, task: Task, weights: Weights, rng: np.random.Generator, under_way: GamesUnderWay | None) -> Place:
+        """See `RemoteActor`."""
+        place = super().prepare(task, weights, rng, under_way)
+        self._recorded = next(self._actor.play(WITHOUT_END, lambda: False))
+        self._rate, self._next = task.rate, time.monotonic()
+        return place
+
+    def play(self, weights: Weights) -> tuple[int, Block]:
+        """See `RemoteActor`."""
+        time.sleep(max(0.0, self._next - time.monotonic()))
+        if self._rate:
+            self._next = max(self._next, time.monotonic() - 1.0) + len(self._recorded.samples) / self._rate
+        return weights.version, self._recorded
 
 
 def make_evaluator(network: PolicyValueNetwork, task: Task) -> Evaluator:

@@ -1,5 +1,6 @@
 """Self-play on every core of a cluster; everything else where the driver runs."""
 
+import dataclasses
 import logging
 import threading
 import time
@@ -9,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.cluster.connection import Connection, connect, first_line
-from alphac4.cluster.crew import Crew, GamesUnderWay
-from alphac4.cluster.worker import Task, Weights, fastest_backend
+from alphac4.cluster.crew import Crew
+from alphac4.cluster.local import local_cluster
+from alphac4.cluster.worker import RemoteActor, ReplayingActor, Task, Weights, fastest_backend
 from alphac4.compute.interface import BATCH, Actors, Backends, ClusterReport, Compute, NetworkEvaluator, Seeds
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -21,6 +23,9 @@ from alphac4.mcts.search import TreeSearch
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.under_way import GamesUnderWay, count_games, join_actors
+
+__all__ = ["Cluster", "ClusterActors", "local_cluster"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,14 +81,31 @@ class Cluster(Compute):
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """See `Compute`; each core plays its share of the games, within reason."""
+        return self._actors(network, geometry, config, seeds, RemoteActor)
+
+    def replaying_actors(
+        self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds, rate: float
+    ) -> "ClusterActors":
+        """Actors that hand over recorded blocks, ``rate`` positions/s each or as fast as they can (0)."""
+        return self._actors(network, geometry, config, seeds, ReplayingActor, rate)
+
+    def _actors(
+        self,
+        network: PolicyValueNetwork,
+        geometry: Geometry,
+        config: SelfPlayConfig,
+        seeds: Seeds,
+        kind: type[RemoteActor],
+        rate: float = 0.0,
+    ) -> "ClusterActors":
         ray = self._connection.ray
         cores = max(1, int(ray.cluster_resources().get("CPU", 0)))
         slots = min(config.games, MOST_GAMES, max(LEAST_GAMES, -(-config.games // cores)))
-        task = Task(geometry=geometry, config=config, slots=slots, backend=self._backend)
+        task = Task(geometry=geometry, config=config, slots=slots, backend=self._backend, rate=rate)
         if self._backend == "auto":
             self._backend = measure_backend(self._connection, network, task)
-            task = Task(geometry=geometry, config=config, slots=slots, backend=self._backend)
-        return ClusterActors(Crew(self._connection, task, network, seeds), slots, self._backend)
+            task = dataclasses.replace(task, backend=self._backend)
+        return ClusterActors(Crew(self._connection, task, network, seeds, kind), slots, self._backend)
 
 
 class ClusterActors(Actors):
@@ -99,19 +121,27 @@ class ClusterActors(Actors):
         self._delivered: dict[int, GamesUnderWay] = {}  # by seat, as of the last block that the caller has
         self._surplus = 0  # positions that the last call of `play` has recorded beyond those asked for
         self._lost = 0  # actors, until the last report
+        self._last = False  # whether nobody will call `play` once more
         self._last_end: float | None = None
         self._report: ClusterReport | None = None
 
     def __len__(self) -> int:
         return max(1, self._crew.cores())
 
-    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+    def play(
+        self,
+        samples: int | Sequence[int],
+        stop: threading.Event,
+        on_block: Callable[[int, Block], None],
+    ) -> None:
         """See `Actors`; who plays how much is decided by who comes first."""
         wanted = samples if isinstance(samples, int) else sum(samples)
         started, waiting = time.perf_counter(), self._crew.waiting
         positions, behind, most_behind = 0, 0, 0
         self._crew.play_ahead(wanted)
         while positions < wanted and not stop.is_set():
+            if self._last:
+                self._crew.play_until(wanted - positions)
             delivery = self._crew.take(SECONDS_BETWEEN_LOOKS)
             if delivery is not None:
                 on_block(delivery.seat, delivery.block)
@@ -133,6 +163,22 @@ class ClusterActors(Actors):
             seconds_waited=now - started,
         )
         self._last_end, self._lost = now, lost
+        if self._last and not stop.is_set():
+            self._crew.rest()
+
+    def end_with_next(self) -> None:
+        """See `Actors`; the cores are free then."""
+        self._last = True
+
+    def pause(self) -> None:
+        """Play no further before the next call of `play`, and give up what waits for it."""
+        self._crew.pause()
+        while self._crew.waiting:
+            self._crew.take(SECONDS_BETWEEN_LOOKS)
+
+    def spent_ahead(self) -> Mapping[str, int]:
+        """See `Actors`."""
+        return self._crew.spent_ahead()
 
     def remaining(self, samples: int, recorded: Mapping[int, int]) -> int:
         """See `Actors`; less what the last block of the iteration before was too large, but at least a block."""
@@ -149,22 +195,24 @@ class ClusterActors(Actors):
         self._crew.games.clear()
         self._delivered.clear()
 
+    @property
+    def slots(self) -> int:
+        """See `Actors`."""
+        return self._slots
+
+    def takes(self, index: int) -> bool:
+        """See `Actors`: games of seats that are not here wait for cores to come."""
+        return index >= 0
+
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """See `Actors`; as of the blocks that have been handed over."""
-        return {f"{index}.{name}": array for index, games in self._delivered.items() for name, array in games.items()}
+        return join_actors(self._delivered)
 
-    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """See `Actors`; before the first `play`. Games of seats that are not here wait for cores to come."""
-        for index in sorted({int(key.partition(".")[0]) for key in state}):
-            prefix = f"{index}."
-            self.restore_one(index, {k.removeprefix(prefix): a for k, a in state.items() if k.startswith(prefix)})
-
-    def restore_one(self, index: int, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    def restore_one(self, index: int, games: GamesUnderWay) -> None:
         """See `Actors`; before the first `play`."""
-        own = state.get("trees.own")
-        if own is None or len(own) != self._slots:
+        if not 0 < count_games(games) <= self._slots:
             raise ValueError("the saved games do not fit the settings")
-        self._crew.games[index] = self._delivered[index] = state
+        self._crew.games[index] = self._delivered[index] = games
 
     def reset_one(self, index: int, rng: np.random.Generator) -> None:
         """See `Actors`; before the first `play`."""

@@ -20,6 +20,7 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import SelfPlayer, even_shares, play_together
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.under_way import GamesUnderWay, count_games, fill_up, join_actors, split_actors
 
 BATCH = 128  # positions in a usual call of a network
 
@@ -103,9 +104,21 @@ class Actors:
         """Play with other weights from now on."""
         self._update(network)
 
-    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+    def play(
+        self,
+        samples: int | Sequence[int],
+        stop: threading.Event,
+        on_block: Callable[[int, Block], None],
+    ) -> None:
         """See `alphac4.selfplay.actor.play_together`."""
         play_together(self._players, samples, stop, on_block)
+
+    def end_with_next(self) -> None:
+        """Let the next `play` be the last one, after which nobody plays ahead."""
+
+    def spent_ahead(self) -> Mapping[str, int]:
+        """The "games" and "evaluations" of blocks that wait for the next `play`."""
+        return {}
 
     def remaining(self, samples: int, recorded: Mapping[int, int]) -> int | Sequence[int]:
         """What is left to `play` of an iteration's ``samples``, by those that each actor has ``recorded`` already.
@@ -129,33 +142,37 @@ class Actors:
         for index, player in enumerate(self._players):
             player.reset(seeds(index))
 
+    @property
+    def slots(self) -> int:
+        """Games that each player plays at once."""
+        return count_games(self._players[0].state())
+
+    def takes(self, index: int) -> bool:
+        """Whether the games of such a player can be played here."""
+        return index < len(self)
+
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """The games under way, for a later `restore`."""
-        return {
-            f"{index}.{name}": array
-            for index, player in enumerate(self._players)
-            for name, array in player.state().items()
-        }
+        return join_actors({index: player.state() for index, player in enumerate(self._players)})
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take up the games of `state`.
+        """Take up the games of `state`; a player that plays more of them at once begins others besides.
 
         Raises:
-            ValueError: if they were played in other numbers.
+            ValueError: if they do not fit.
         """
-        for index in range(len(self)):
-            prefix = f"{index}."
-            self.restore_one(
-                index, {k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)}
-            )
+        for index, games in split_actors(state).items():
+            self.restore_one(index, games)
 
-    def restore_one(self, index: int, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    def restore_one(self, index: int, games: GamesUnderWay) -> None:
         """Take up the games of one player.
 
         Raises:
-            ValueError: if they were played in other numbers.
+            ValueError: if they do not fit.
         """
-        self._players[index].restore(state)
+        if not self.takes(index):
+            raise ValueError("the saved games do not fit the settings")
+        self._players[index].restore(fill_up(games, self._players[index].state()))
 
     def reset_one(self, index: int, rng: np.random.Generator) -> None:
         """Forget the games that one player has under way and let it start others."""

@@ -93,12 +93,17 @@ class Replay:
                 self.total += len(found)
                 samples[name.actor] += len(found)
         self._later = [later for later in self._later if later[0].iteration > iteration]
-        numbers: defaultdict[int, int] = defaultdict(int)
-        for path in self.folder.glob(f"{iteration:06d}-*.safetensors"):
-            if name_found := parse_shard_name(path):
-                numbers[name_found.actor] = max(numbers[name_found.actor], name_found.number + 1)
+        numbers = self.next_numbers(iteration)
         recorded = {actor: Recorded(samples=samples[actor], next_number=number) for actor, number in numbers.items()}
         return defaultdict(Recorded, recorded)
+
+    def next_numbers(self, iteration: int) -> dict[int, int]:
+        """The number of the next shard of an iteration, for each actor that has recorded one."""
+        numbers: defaultdict[int, int] = defaultdict(int)
+        for path in self.folder.glob(f"{iteration:06d}-*.safetensors"):
+            if name := parse_shard_name(path):
+                numbers[name.actor] = max(numbers[name.actor], name.number + 1)
+        return dict(numbers)
 
     def _insert(self, path: Path, samples: Samples) -> None:
         bisect.insort(self._shards, (path, samples), key=lambda shard: shard[0].name)

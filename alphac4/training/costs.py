@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -39,6 +40,7 @@ class CostJournal:
 
     def __init__(self, path: Path, committed: Costs) -> None:
         self._path = path
+        self.ahead: Callable[[], Costs] = Costs  # of self-play that is done, but not recorded yet
         self._costs = committed
         try:
             data, signed = read_signed_line(path.read_text())
@@ -61,7 +63,7 @@ class CostJournal:
         now = time.perf_counter()
         self._costs += Costs(seconds=now - self._counted_to)
         self._counted_to = now
-        return self._costs
+        return self._costs + self.ahead()
 
     def start_clock(self) -> None:
         """Let the seconds begin to count."""

@@ -1,5 +1,6 @@
 """The run: play, learn, gate, judge, report, commit, repeat; killed at any moment, it goes on where it was."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from alphac4.game.rules import Geometry
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.config import TrainConfig, to_dict
+from alphac4.training.costs import Costs
 from alphac4.training.judging import Judge
 from alphac4.training.learner import Learner
 from alphac4.training.learners import make_learner
@@ -22,9 +24,10 @@ from alphac4.training.matches import Contender, Matches
 from alphac4.training.monitor import Monitor
 from alphac4.training.provenance import Start, describe_network, load_start
 from alphac4.training.randomness import RunRandom
-from alphac4.training.recording import record_games, restore_games
+from alphac4.training.recording import record_games
 from alphac4.training.reporting import describe_iteration
 from alphac4.training.reports import IterationReport, LearningReport, MatchReport, SelfPlayReport, summarise
+from alphac4.training.resuming import resume_games
 from alphac4.training.run_folder import RunFolder
 from alphac4.training.run_state import RunState, has_state
 from alphac4.training.schedule import Schedule
@@ -116,8 +119,8 @@ class TrainingLoop:
             learner.restore(state.learner)
             best = folder.load_best(state)
         actors = compute.actors(best, geometry, config.selfplay, lambda index: random.generator(0, "actor", index))
-        if state.iteration:
-            restore_games(actors, state.actors, lambda index: random.generator(state.iteration, "new games", index))
+        resume_games(actors, folder, state, random)
+        folder.costs.ahead = lambda: Costs(**actors.spent_ahead())
         sides = [Side(compute, best, geometry, config.gate.puct) for _ in range(2)]
         state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
         steps = steps_of_iteration(config)
@@ -154,6 +157,9 @@ class TrainingLoop:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.actors.spent_ahead():  # on blocks that are given up now
+            with contextlib.suppress(OSError):
+                self.folder.costs.write()
         self.actors.close()
         self.folder.close()
 
@@ -213,6 +219,8 @@ class TrainingLoop:
 
     def _play(self, iteration: int) -> SelfPlayReport:
         """Record the iteration's samples."""
+        if iteration == self.config.iterations:
+            self.actors.end_with_next()
         report = record_games(
             self.actors,
             self.folder,
@@ -220,7 +228,6 @@ class TrainingLoop:
             iteration,
             self.config.samples,
             self.stop,
-            lambda number: lambda index: self.random.generator(iteration, "resumed actor", index + 1000 * number),
             self.policy_target,
         )
         check_stop(self.stop)

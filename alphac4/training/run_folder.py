@@ -7,6 +7,7 @@
     costs.json                       what the run has cost so far
     replay/000012-001-00003.safetensors     samples of iteration 12, actor 1, as its games finish
     under_way/000012-001-00003.safetensors  the actor's other games at that moment
+    under_way/000012-shared-out.safetensors  all games, when another number of actors took them over in iteration 12
     checkpoints/000012.safetensors   a network for each of the latest iterations, and the best
     checkpoints/best.safetensors     a copy of the best
     state.safetensors                the commit point: optimiser, counters, random states, games under way
@@ -35,7 +36,7 @@ from alphac4.locks import FileLock, LockedError
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Replay
-from alphac4.selfplay.shards import ShardName, parse_shard_name
+from alphac4.selfplay.shards import ShardName
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 from alphac4.training.costs import CostJournal, Costs
 from alphac4.training.reports import REPORTS_FILE, IterationReport, read_reports
@@ -54,6 +55,7 @@ logger = logging.getLogger(__name__)
 UNDER_WAY_FORMAT = "alphac4-games-under-way-1"
 
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
+_UNDER_WAY = re.compile(r"(\d{6,})-(\d{3,}-\d{5,}|shared-out)\.safetensors")
 
 
 class RunFolder:
@@ -185,6 +187,10 @@ class RunFolder:
             logger.warning("%s; new games begin", error)
             return None
 
+    def shared_out_path(self, iteration: int) -> Path:
+        """Where all games lie as of when another number of actors took them over, if one did in an iteration."""
+        return self.path / "under_way" / f"{iteration:06d}-shared-out.safetensors"
+
     def publish_best(self, state: RunState) -> None:
         """Copy the best iteration's network to ``best.safetensors``, if it is whole.
 
@@ -267,6 +273,6 @@ class RunFolder:
             if int(path.stem) <= state.iteration - self.config.keep_checkpoints and path not in bests:
                 path.unlink(missing_ok=True)
         for path in self.path.glob("under_way/*.safetensors"):
-            name = parse_shard_name(path)
-            if name is not None and name.iteration < state.iteration:
+            found = _UNDER_WAY.fullmatch(path.name)
+            if found is not None and int(found[1]) < state.iteration:
                 path.unlink(missing_ok=True)

@@ -1,0 +1,104 @@
+"""The games under way when a run goes on, on as many actors as there are now."""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from alphac4.array_files import ArrayFileError, load_arrays, save_arrays
+from alphac4.compute import Actors
+from alphac4.selfplay.under_way import GamesUnderWay, count_games, join_actors, share_out, split_actors
+from alphac4.training.randomness import RunRandom
+from alphac4.training.run_folder import RunFolder
+from alphac4.training.run_state import RunState
+
+logger = logging.getLogger(__name__)
+
+SHARED_OUT_FORMAT = "alphac4-games-shared-out-1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftGames:
+    """The games that an interrupted run has left, by actor."""
+
+    games: Mapping[int, GamesUnderWay]
+    missing: Mapping[int, int]  # actors whose games are lost, and the number of the shard that each begins with
+    shards: Mapping[int, int]  # recorded by each actor of the iteration, all of whose games are older than these
+
+
+def resume_games(actors: Actors, folder: RunFolder, state: RunState, random: RunRandom) -> None:
+    """Let all games go on that were under way, or begin new ones where they do not fit.
+
+    On as many actors as before, each goes on exactly where it was. On more or fewer they are shared out anew, as many
+    as are played at once here; a file says so, because what the actors record from then on are other games than
+    their earlier shards left.
+    """
+    iteration = state.iteration + 1
+    left = _left_games(folder, state, iteration)
+    if state.iteration:
+        actors.reset(lambda index: random.generator(state.iteration, "new games", index))
+    try:
+        if left is None or (state.iteration and not left.games):
+            raise ValueError("there are none")
+        if _fit(actors, left.games):
+            actors.restore(join_actors(left.games))
+            for index, number in left.missing.items():
+                if actors.takes(index):
+                    actors.reset_one(index, random.generator(iteration, "resumed actor", index + 1000 * number))
+            return
+    except ValueError:
+        logger.warning("the games under way were played with other settings, or are lost: new ones begin")
+        recorded = sum(folder.replay.next_numbers(iteration).values())
+        actors.reset(lambda index: random.generator(iteration, f"new games after {recorded}", index))
+        return
+    _share_out(actors, folder, left, iteration, random)
+
+
+def _share_out(actors: Actors, folder: RunFolder, left: LeftGames, iteration: int, random: RunRandom) -> None:
+    """Let other numbers of actors play the games that have begun."""
+    recorded = sum(left.shards.values())
+    groups = share_out(left.games, actors.slots)
+    kept = {index: games for index, games in enumerate(groups) if actors.takes(index)}
+    dropped = sum(map(count_games, groups)) - sum(map(count_games, kept.values()))
+    if dropped:
+        logger.warning("%d games under way are not kept: fewer are played at once here", dropped)
+    facts = {"format": SHARED_OUT_FORMAT, "shards": json.dumps(left.shards)}
+    save_arrays(folder.shared_out_path(iteration), join_actors(kept), facts)
+    actors.reset(lambda index: random.generator(iteration, f"shared out after {recorded}", index))
+    actors.restore(join_actors(kept))
+
+
+def _left_games(folder: RunFolder, state: RunState, iteration: int) -> LeftGames | None:
+    """As of each actor's last shard, else of when they were shared out, else of the iteration before.
+
+    None if it cannot be known which games have come to their end.
+    """
+    games, known = split_actors(state.actors), {}
+    path = folder.shared_out_path(iteration)
+    if path.exists():
+        try:
+            arrays, facts = load_arrays(path, SHARED_OUT_FORMAT)
+        except ArrayFileError as error:
+            logger.warning("%s", error)
+            return None
+        games = split_actors(arrays)
+        known = {int(index): int(number) for index, number in json.loads(facts["shards"]).items()}
+    shards, missing = folder.replay.next_numbers(iteration), {}
+    for index, number in shards.items():
+        if number > known.get(index, 0):
+            found = folder.games_under_way(iteration, index, number - 1)
+            games.pop(index, None)
+            if found is None:
+                missing[index] = number
+            else:
+                games[index] = found
+    return LeftGames(games=games, missing=missing, shards=shards)
+
+
+def _fit(actors: Actors, games: Mapping[int, GamesUnderWay]) -> bool:
+    """Whether each actor can go on with the games that it had; the last one may have had fewer than it plays."""
+    return all(
+        actors.takes(index)
+        and (count_games(found) == actors.slots or (index == max(games) and 0 < count_games(found) < actors.slots))
+        for index, found in games.items()
+    )
