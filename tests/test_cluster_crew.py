@@ -11,6 +11,7 @@ import torch
 
 from alphac4.cluster.connection import Connection
 from alphac4.cluster.crew import CALLS_IN_FLIGHT, Crew, GamesUnderWay
+from alphac4.cluster.metrics import GAUGES
 from alphac4.cluster.worker import Place, Task
 from alphac4.compute.cluster import ClusterActors
 from alphac4.game.rules import STANDARD
@@ -51,6 +52,9 @@ class RealActor:
         self.blocks = actor.play(2**40, lambda: False)
         return Place(node="127.0.0.1", node_id=str(self.index), process=self.index)
 
+    def live(self) -> None:
+        """As `RemoteActor.live`."""
+
     def play(self, weights: Any) -> tuple[int, Block]:
         """As `RemoteActor.play`, without other weights."""
         return weights.version, next(self.blocks)
@@ -64,7 +68,6 @@ class FakeActor:
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any) -> Any:
-            assert self.alive
             return SimpleCall(self, lambda: getattr(self.real, name)(*arguments))
 
         return SimpleNamespace(remote=call)
@@ -305,6 +308,20 @@ def test_a_mistake_of_an_actor_ends_the_run_in_one_line(make_actors: MakeActors)
         play(actors, 100)
 
 
+def test_an_idle_actor_that_is_lost_is_replaced(make_actors: MakeActors, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while enough is waiting, and nobody asks for more."""
+    monkeypatch.setattr("alphac4.cluster.crew.SECONDS_BETWEEN_COUNTS", 0.1)
+    ray = FakeRay(1)
+    actors = make_actors(ray)
+    play(actors, 200)
+    crew = actors._crew
+    wait_for(lambda: crew._waiting >= 200 and not any(seat.calls for seat in crew._seats))
+    waiting = crew.waiting
+    ray.actors[0].alive = False
+    wait_for(lambda: crew.lost == 1 and len(crew.places()) == 1)
+    assert crew.waiting == waiting
+
+
 def test_blocks_that_wait_count_as_spent_until_they_are_handed_over(make_actors: MakeActors) -> None:
     """A run that ends before it records them has paid for them all the same."""
     actors = make_actors(FakeRay(1))
@@ -317,6 +334,20 @@ def test_blocks_that_wait_count_as_spent_until_they_are_handed_over(make_actors:
     assert spent["games"] == sum(len(block.games.plies) for block in seen) > 0
     assert spent["evaluations"] == sum(block.work.evaluations for block in seen) > 0
     assert not any(actors.spent_ahead().values())
+
+
+def test_gauges_show_what_the_crew_does() -> None:
+    """Those that Ray's dashboard has, and no others."""
+    ray, shown = FakeRay(2), dict[str, float]()
+    task = Task(geometry=STANDARD, config=CONFIG, slots=SLOTS, backend="torch-fp32")
+    connection = Connection(ray=ray, ours=False)
+    crew = Crew(connection, task, make_network(), np.random.default_rng, show=shown.__setitem__)
+    crew.play_ahead(100)
+    wait_for(lambda: shown.get("actors") == 2 and shown["positions_waiting"] >= 100)
+    assert crew.take(1) is not None
+    assert {f"alphac4_{name}" for name in shown} == set(GAUGES)
+    assert (shown["staleness"], shown["actors_lost"]) == (0, 0)
+    crew.close()
 
 
 def test_nobody_plays_ahead_of_the_last_call(make_actors: MakeActors) -> None:

@@ -34,9 +34,11 @@ class Connection:
             self.ray.shutdown()
 
     def head_answers(self) -> bool:
-        """Whether the head is there; True if its address is not known."""
+        """Whether somebody listens at the head's address; True if that is not known."""
+        host, _, port = self.head.rpartition(":")
         try:
-            check_port(self.head)
+            if host and port.isdigit():  # a busy head may not say anything for a while, but is there
+                socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
         except OSError:
             return False
         return True

@@ -45,12 +45,19 @@ class _Seat:
     handle: Any = None  # Ray's; None while nobody plays
     calls: deque[Any] = field(default_factory=deque)  # references to the results, oldest first
     place: Place | None = None  # once the actor is ready
+    sign: Any = None  # reference to a sign of life of an actor that nobody has asked for a block
+    next_sign: float = 0.0  # time.monotonic() at which it is asked for one
     not_before: float = 0.0  # time.monotonic() at which it may be placed again
 
     def leave(self) -> None:
         """Nobody plays here any more."""
-        self.handle, self.place = None, None
+        self.handle, self.place, self.sign = None, None, None
         self.calls.clear()
+
+    @property
+    def awaited(self) -> Any:
+        """What the actor gives next; None if it has nothing to do."""
+        return self.calls[0] if self.calls else self.sign
 
 
 class Crew:
@@ -65,6 +72,7 @@ class Crew:
         network: the first weights.
         seeds: the random numbers of a seat that begins its games.
         kind: of actors.
+        show: tells a gauge's name and value to whoever shows them; see `alphac4.cluster.metrics.GAUGES`.
     """
 
     def __init__(
@@ -74,10 +82,11 @@ class Crew:
         network: PolicyValueNetwork,
         seeds: Callable[[int], np.random.Generator],
         kind: type[RemoteActor] = RemoteActor,
+        show: Callable[[str, float], None] = lambda _name, _value: None,
     ) -> None:
         self._connection, self._ray = connection, connection.ray
         self._task = task
-        self.seeds = seeds
+        self.seeds, self._show = seeds, show
         self.games: dict[int, GamesUnderWay] = {}  # by seat, as of the last block received; those to begin with
         self.lost = 0  # actors, so far
         self._remote = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(
@@ -85,7 +94,8 @@ class Crew:
         )
         self._weights = Weights(version=0, reference=[self._ray.put(network)])
         self._seats: list[_Seat] = []
-        self._next_count = 0.0
+        self._counted = 0.0  # time.monotonic() when the cores were counted last
+        self._received = 0  # positions since then
         self._most_waiting = 0  # positions
         self._waiting = 0
         self._spent = Counter(games=0, evaluations=0)  # on blocks that nobody has taken yet
@@ -161,6 +171,7 @@ class Crew:
         with self._lock:
             self._waiting -= len(delivery.block.samples)
             self._spent -= _work_of(delivery.block)
+        self._show("staleness", self.version - delivery.version)
         return delivery
 
     def close(self) -> None:
@@ -207,12 +218,22 @@ class Crew:
 
     def _count_cores(self) -> None:
         """A seat for every core. There is none less when cores go: those who lost theirs wait for others."""
-        if (now := time.monotonic()) >= self._next_count:
-            self._next_count = now + SECONDS_BETWEEN_COUNTS
-            new = range(len(self._seats), self.cores())
-            if self._seats and new:
-                logger.info("the cluster has grown to %d cores", new.stop)
-            self._seats += [_Seat(index=index) for index in new]
+        passed = time.monotonic() - self._counted
+        if passed < SECONDS_BETWEEN_COUNTS:
+            return
+        new = range(len(self._seats), self.cores())
+        if self._seats and new:
+            logger.info("the cluster has grown to %d cores", new.stop)
+        self._seats += [_Seat(index=index) for index in new]
+        for name, value in (
+            ("actors", len(self.places())),
+            ("actors_lost", self.lost),
+            ("blocks_waiting", self.waiting),
+            ("positions_waiting", self._waiting),
+            ("positions_per_second", self._received / passed),
+        ):
+            self._show(name, value)
+        self._counted, self._received = self._counted + passed, 0
 
     def _place(self) -> None:
         """An actor at every empty seat; Ray starts it where and when a core is free."""
@@ -226,15 +247,17 @@ class Crew:
                 )
 
     def _ask(self) -> None:
-        """Let everybody play on, unless enough is waiting."""
-        if self._waiting < self._most_waiting:
-            for seat in self._seats:
-                while seat.handle is not None and len(seat.calls) < CALLS_IN_FLIGHT:
-                    seat.calls.append(seat.handle.play.remote(self._weights))
+        """Let everybody play on, unless enough is waiting; whoever is idle gives a sign of life from time to time."""
+        enough, now = self._waiting >= self._most_waiting, time.monotonic()
+        for seat in self._seats:
+            while not enough and seat.handle is not None and len(seat.calls) < CALLS_IN_FLIGHT:
+                seat.calls.append(seat.handle.play.remote(self._weights))
+            if seat.handle is not None and seat.awaited is None and now >= seat.next_sign:
+                seat.sign, seat.next_sign = seat.handle.live.remote(), now + SECONDS_BETWEEN_COUNTS
 
     def _collect(self) -> None:
         """Take what has come, from each actor in order."""
-        seats = {seat.calls[0]: seat for seat in self._seats if seat.calls}
+        seats = {seat.awaited: seat for seat in self._seats if seat.awaited is not None}
         ready: list[Any] = []
         if seats:
             ready, _ = self._ray.wait(list(seats), num_returns=len(seats), timeout=SECONDS_BETWEEN_LOOKS)
@@ -252,7 +275,10 @@ class Crew:
         if failed:
             self._replace(failed)
 
-    def _receive(self, seat: _Seat, result: Place | tuple[int, Block]) -> None:
+    def _receive(self, seat: _Seat, result: Place | tuple[int, Block] | None) -> None:
+        if result is None:
+            seat.sign = None
+            return
         seat.calls.popleft()
         if isinstance(result, Place):
             seat.place = result
@@ -263,6 +289,7 @@ class Crew:
         with self._lock:
             self._waiting += len(block.samples)
             self._spent += _work_of(block)
+        self._received += len(block.samples)
         self._deliveries.put(Delivery(seat=seat.index, block=block, version=version))
 
     def _replace(self, failed: list[tuple[_Seat, BaseException]]) -> None:

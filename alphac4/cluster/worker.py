@@ -74,6 +74,9 @@ class RemoteActor:
         node = import_ray().util.get_node_ip_address()
         return Place(node=node, node_id=context.get_node_id(), process=os.getpid())
 
+    def live(self) -> None:
+        """Give a sign of life."""
+
     def play(self, weights: Weights) -> tuple[int, Block]:
         """The next block, and the version of the weights that played it: ``weights``, if they are others."""
         if weights.version != self._version:

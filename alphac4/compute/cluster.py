@@ -12,6 +12,7 @@ import numpy.typing as npt
 from alphac4.cluster.connection import Connection, connect, first_line
 from alphac4.cluster.crew import Crew
 from alphac4.cluster.local import local_cluster
+from alphac4.cluster.metrics import Metrics
 from alphac4.cluster.worker import RemoteActor, ReplayingActor, Task, Weights, fastest_backend
 from alphac4.compute.interface import BATCH, Actors, Backends, ClusterReport, Compute, NetworkEvaluator, Seeds
 from alphac4.game import Geometry
@@ -105,7 +106,7 @@ class Cluster(Compute):
         if self._backend == "auto":
             self._backend = measure_backend(self._connection, network, task)
             task = dataclasses.replace(task, backend=self._backend)
-        return ClusterActors(Crew(self._connection, task, network, seeds, kind), slots, self._backend)
+        return ClusterActors(Crew(self._connection, task, network, seeds, kind, Metrics().show), slots, self._backend)
 
 
 class ClusterActors(Actors):
