@@ -25,6 +25,8 @@ class BenchmarkSettings:
     """Residual blocks of the network."""
     batches: tuple[int, ...] = (1, 32, 128, 256)
     """Batch sizes for inference."""
+    replay_rate: float = 0.0
+    """Positions/s that each replaying actor of the part "capacity" offers; 0 for as many as the driver takes."""
 
     def __post_init__(self) -> None:
         check_ranges(
@@ -34,6 +36,7 @@ class BenchmarkSettings:
             channels=(1, 4096),
             blocks=(0, 256),
             batches=(1, 65_536),
+            replay_rate=(0, 1e9),
         )
 
     def network(self) -> PolicyValueNetwork:

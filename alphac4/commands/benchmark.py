@@ -12,6 +12,8 @@ import torch
 import tyro
 from tqdm import tqdm
 
+from alphac4.benchmarks.capacity import measure_capacity
+from alphac4.benchmarks.cluster import measure_cluster
 from alphac4.benchmarks.figures import BenchmarkSettings, Figure, format_figures
 from alphac4.benchmarks.inference import measure_inference
 from alphac4.benchmarks.rules import measure_rules
@@ -29,6 +31,10 @@ PARTS: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
     "inference": measure_inference,
     "selfplay": measure_selfplay,
 }
+ON_REQUEST: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
+    "cluster": measure_cluster,
+    "capacity": measure_capacity,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +44,9 @@ class BenchmarkOptions:
     settings: Annotated[BenchmarkSettings, tyro.conf.arg(name="")] = field(default_factory=BenchmarkSettings)
     """What all measurements have in common."""
     only: tuple[str, ...] = ()
-    """Parts to measure: rules, uct, parallel, puct, inference, selfplay; all by default."""
+    """Parts to measure: rules, uct, parallel, puct, inference, selfplay; all of these by default. Where Ray is
+    installed also: cluster, self-play on three nodes of this machine against the same without a cluster; capacity,
+    how many positions/s the driver of a cluster takes in, stores and learns from."""
     peers: bool = False
     """Compare with other programs for the same game instead, in one run: OpenSpiel's C++ MCTS, and self-play by pgx
     and mctx in JAX; what is not installed is named (pip install 'alphac4[peers]')."""
@@ -65,9 +73,9 @@ def main(arguments: Sequence[str]) -> int:
 def run(options: BenchmarkOptions) -> int:
     """Measure and print."""
     logging.basicConfig(level=logging.WARNING)
-    unknown = [name for name in options.only if name not in PARTS]
+    unknown = [name for name in options.only if name not in PARTS | ON_REQUEST]
     if unknown:
-        raise ValueError(f"no part {unknown[0]!r} to measure; there are {', '.join(PARTS)}")
+        raise ValueError(f"no part {unknown[0]!r} to measure; there are {', '.join(PARTS | ON_REQUEST)}")
     if options.peers:
         return _run_peers(options)
     figures = _measure_device(options) if options.device == "cuda" else _measure_parts(options)
@@ -86,9 +94,10 @@ def run(options: BenchmarkOptions) -> int:
 
 
 def _measure_parts(options: BenchmarkOptions) -> list[Figure]:
-    chosen = [name for name in PARTS if not options.only or name in options.only]
+    parts = PARTS | ON_REQUEST
+    chosen = [name for name in parts if name in (options.only or PARTS)]
     progress = tqdm(chosen, desc="benchmark", unit="part", disable=None, leave=False)
-    return [figure for name in progress for figure in PARTS[name](options.settings)]
+    return [figure for name in progress for figure in parts[name](options.settings)]
 
 
 def _measure_device(options: BenchmarkOptions) -> list[Figure]:
