@@ -1,20 +1,28 @@
+import contextlib
 import hashlib
 import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from alphac4.checkpoint import load_checkpoint
 from alphac4.cli import main
 from alphac4.cluster import connection
+from alphac4.compute import Backends, choose_for_run
+from alphac4.compute.cluster import Cluster as ClusterCompute
+from alphac4.game import STANDARD
+from alphac4.nn import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.shards import load_shard, parse_shard_name
 from alphac4.training.config import TrainConfig, from_dict
@@ -218,6 +226,38 @@ def test_self_play_goes_on_while_the_run_does_something_else(cluster: Cluster, t
         wait_for(lambda: not any(seat.calls for seat in crew._seats))
         assert crew._waiting < 300 + 3 * 2 * LARGEST_BLOCK
         wait_for(lambda: (delivery := crew.take(1)) is not None and delivery.version == 1)
+
+
+def test_selfplay_uses_the_cluster(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `train` does; what was played is in the folder once."""
+    words = ["--samples", "300", "--games", "8", "--full-simulations", "12", "--fast-simulations", "4"]
+    command = ["selfplay", "--output", str(tmp_path), "--backend", "torch-fp32", "--cluster", cluster.address, *words]
+    assert main(command) == 0
+    assert "positions in" in capsys.readouterr().out
+    shards = [load_shard(path) for path in (tmp_path / "replay").glob("*.safetensors")]
+    assert 300 <= sum(map(len, shards)) < 300 + LARGEST_BLOCK
+    games = (tmp_path / "games.txt").read_text().split()
+    assert len(set(games)) > 0.9 * len(games)
+
+
+def test_replaying_actors_hand_over_one_block_each(cluster: Cluster) -> None:
+    """As fast as they are taken: what a driver can take in is measured so."""
+    config = tiny().selfplay
+    network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
+    compute = choose_for_run("cpu", "torch-fp32", Backends(), cluster.address)
+    assert isinstance(compute, ClusterCompute)
+    actors = compute.replaying_actors(network, STANDARD, config, np.random.default_rng, 0.0)
+    blocks: dict[int, set[bytes]] = defaultdict(set)
+    count = Counter[int]()
+
+    def note(seat: int, block: Block) -> None:
+        blocks[seat].add(block.samples.value.tobytes())
+        count[seat] += 1
+
+    with contextlib.closing(actors):
+        actors.play(3000, threading.Event(), note)
+    assert max(count.values()) > 1
+    assert all(len(found) == 1 for found in blocks.values())
 
 
 def test_every_node_needs_the_same_version(

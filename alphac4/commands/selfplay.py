@@ -1,8 +1,10 @@
 """`alphac4 selfplay`: games of a checkpoint against itself, recorded as training samples."""
 
+import contextlib
 import logging
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +16,7 @@ from tqdm import tqdm
 
 from alphac4.checkpoint import load_checkpoint
 from alphac4.commands.arguments import read_arguments
-from alphac4.compute import choose
+from alphac4.compute import Backends, Compute, choose, choose_for_run
 from alphac4.files import append_line
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
@@ -43,6 +45,9 @@ class SelfPlayOptions:
     """Where the network runs."""
     backend: str = "auto"
     """Inference backend; auto measures all and takes the fastest."""
+    cluster: str | None = None
+    """Play on the cores of a Ray cluster: HOST:PORT of its head, or auto for the one that this machine or job belongs
+    to (docs/cluster.md)."""
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
     """Search and exploration."""
 
@@ -70,12 +75,15 @@ def _play(options: SelfPlayOptions) -> int:
         network, geometry = PolicyValueNetwork(NetworkConfig()).eval(), STANDARD
     replay = Replay(options.output / "replay")
     first = max((found.next_number for found in replay.begin(0).values()), default=0)
-    actors = choose(options.device, options.backend).actors(
+    actors = _compute(options).actors(
         network, geometry, options.config, lambda index: np.random.default_rng([options.seed, first, index])
     )
     statistics = SelfPlayStatistics(geometry)
-    numbers = [first] * len(actors)
-    with tqdm(total=options.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar:
+    numbers = defaultdict[int, int](lambda: first)
+    with (
+        contextlib.closing(actors),
+        tqdm(total=options.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
+    ):
 
         def on_block(index: int, block: Block) -> None:
             replay.add(block.samples, 0, index, numbers[index])
@@ -87,8 +95,9 @@ def _play(options: SelfPlayOptions) -> int:
             )
             bar.update(len(block.samples))
 
+        actors.end_with_next()
         actors.play(options.samples, threading.Event(), on_block)
-    report = selfplay_report(statistics, len(actors), actors.backend)
+        report = selfplay_report(statistics, len(actors), actors.backend, actors.cluster_report())
     print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
     print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")
@@ -98,3 +107,10 @@ def _play(options: SelfPlayOptions) -> int:
         print(f"while in the network: {share:.0%} of its rate alone ({actors.network_rate:,.0f} evaluations/s)")
     print(f"first player won {report.first_player_wins:.1%}, {report.draws:.1%} drawn, {report.mean_plies:.1f} plies")
     return 0
+
+
+def _compute(options: SelfPlayOptions) -> Compute:
+    """Where the games are played."""
+    if options.cluster is None:
+        return choose(options.device, options.backend)
+    return choose_for_run(options.device, options.backend, Backends(), options.cluster)
