@@ -1,0 +1,106 @@
+"""Strength of runs on a three-node local cluster against runs on one machine, at equal recorded positions.
+
+    python experiments/cluster_strength.py runs/cluster-strength --seeds 3
+
+A run is the quick preset, shrunk to about two minutes on two cores. For every seed one is trained with both cores of
+this machine, and one with two cores split over three nodes, whose head has none. Then the networks of each seed play a
+match, and all are measured against exact play. What is there already is not made again.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from alphac4.compute.cluster import local_cluster
+from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
+from alphac4.evaluation.report import ALL
+from alphac4.training.reports import read_reports
+
+SETTINGS = {
+    "iterations": 10,
+    "samples": 6_000,
+    "selfplay": {"games": 128},
+    "learning": {"window_minimum": 20_000},
+    "gate": {"pairs": 15, "classic_every": 0, "classic_rollouts": [200], "closing_pairs": 10},
+    "evaluation": {"every": 0},
+}
+BUDGETS = (0, 100)  # simulations a position
+T_95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}  # of Student's t, by the number of values
+
+
+def main() -> None:
+    """Train what is missing, compare, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seeds", type=int, default=3, choices=range(2, 9))
+    parser.add_argument("--games", type=int, default=200, help="games of a match")
+    parser.add_argument("--positions", type=int, default=500, help="of each of the six sets")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    settings = options.folder / "settings.json"
+    settings.write_text(json.dumps(SETTINGS))
+    for seed in range(options.seeds):
+        train(options.folder / f"one-{seed}", settings, seed)
+        if not finished(options.folder / f"cluster-{seed}"):
+            with local_cluster([0, 1, 1]) as address:
+                train(options.folder / f"cluster-{seed}", settings, seed, "--cluster", address)
+    print("kind      seed  positions    games  " + "".join(f"error@{budget:<6}" for budget in BUDGETS))
+    errors = {
+        kind: np.array(
+            [measure(options.folder / f"{kind}-{seed}", kind, seed, options) for seed in range(options.seeds)]
+        )
+        for kind in ("one", "cluster")
+    }
+    for column, budget in enumerate(BUDGETS):
+        difference = errors["cluster"][:, column] - errors["one"][:, column]
+        print(f"{budget} simulations, errors on the cluster minus on one machine: {interval(difference)} points")
+    scores = [100 * match(options.folder, seed, options.games) for seed in range(options.seeds)]
+    print(f"matches, points of the cluster's networks: {interval(np.array(scores))} %")
+
+
+def finished(run: Path) -> bool:
+    """Whether a run has come to its end."""
+    return len(read_reports(run / "reports.jsonl")) == SETTINGS["iterations"] if run.exists() else False
+
+
+def train(run: Path, settings: Path, seed: int, *more: str) -> None:
+    """Train a run to its end, unless it is there."""
+    if not finished(run):
+        words = ["--preset", "quick", "--run", str(run), "--settings", str(settings), "--seed", str(seed)]
+        subprocess.run([sys.executable, "-m", "alphac4", "train", *words, *more], check=True)
+
+
+def measure(run: Path, kind: str, seed: int, options: argparse.Namespace) -> list[float]:
+    """The best network's errors in per cent, by budget; prints a row."""
+    measurement = Measurement(sets=choose_sets("best", (), options.positions), budgets=list(BUDGETS))
+    subject = measure_strength(str(run / "checkpoints" / "best.safetensors"), measurement, twin=False).subjects[0]
+    found = [100 * budget.sets[ALL].moves.error.value for budget in subject.budgets]
+    last = read_reports(run / "reports.jsonl")[-1]
+    cells = "".join(f"{error:<12.2f}" for error in found)
+    print(f"{kind:8}  {seed:4}  {last.samples_total:9,}  {last.games_total:7,}  {cells}", flush=True)
+    return found
+
+
+def match(folder: Path, seed: int, games: int) -> float:
+    """The score of the cluster's network against that of one machine."""
+    players = [str(folder / f"{kind}-{seed}" / "checkpoints" / "best.safetensors@48") for kind in ("cluster", "one")]
+    command = [sys.executable, "-m", "alphac4", "arena", *players, "--games", str(games), "--json"]
+    played = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["pairings"][0]
+    low, high = played["interval"]
+    print(f"match of seed {seed}: {100 * played['score']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]", flush=True)
+    return float(played["score"])
+
+
+def interval(values: np.ndarray) -> str:
+    """The mean of the seeds with its 95 % interval, by Student's t."""
+    error = T_95[len(values)] * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return f"{values.mean():+.2f} [{values.mean() - error:+.2f}, {values.mean() + error:+.2f}]"
+
+
+if __name__ == "__main__":
+    main()
