@@ -21,12 +21,13 @@ from alphac4.training.run_folder import RunFolder
 from alphac4.training.schedule import Schedule
 
 STEPS = 10  # of learning, before the clock is looked at
+AHEAD = 2_000  # positions that may wait, as in a run: more would be taken in than are stored
 
 
 def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
     """Each part of the driver's work alone, with the quick preset's settings; a measurement takes ten times as long.
 
-    Processor time is the driver's own: its reciprocal says what one core of the driver could do with nothing else.
+    Processor time is this process's own: by it one sees what a core could do if no other program had a part of it.
     """
     from alphac4.compute.cluster import Cluster, local_cluster
 
@@ -37,15 +38,17 @@ def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
     actors = compute.actors(network, STANDARD, config.selfplay, np.random.default_rng)
     blocks: list[Block] = []
     actors.play(6_000, threading.Event(), lambda _index, block: blocks.append(block))
-    started, played = time.perf_counter(), 0
+    started, processor, played = time.perf_counter(), time.process_time(), 0
 
     def count(_index: int, block: Block) -> None:
         nonlocal played
         played += len(block.samples)
 
-    actors.play(int(2_000 * settings.seconds) + 1, threading.Event(), count)
+    actors.play(int(4_000 * settings.seconds) + 1, threading.Event(), count)
     a_core = played / (time.perf_counter() - started) / cores()
     yield Figure("self-play of one core", a_core, f"positions/s ({actors.backend})")
+    a_core = played / (time.process_time() - processor)
+    yield Figure("self-play: of processor time", a_core, "positions/s")
     mean = sum(len(block.samples) for block in blocks) / len(blocks)
     yield Figure("a block", mean, "positions")
     with tempfile.TemporaryDirectory() as path, local_cluster([0, 1, 1]) as address:
@@ -71,12 +74,13 @@ def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
                     number += 1
                     note(index, block)
 
-                replaying.play(WITHOUT_END, stop, both)
+                while not stop.is_set():
+                    replaying.play(AHEAD, stop, both)
 
             yield from _rate("taken in and stored", seconds, take_and_store)
         finally:
             replaying.close()
-        yield _learning_rate(config, folder, seconds)
+        yield from _learning_rate(config, folder, seconds)
         folder.close()
 
 
@@ -84,20 +88,20 @@ def _rate(
     name: str, seconds: float, work: Callable[[threading.Event, Callable[[int, Block], None]], None]
 ) -> Iterator[Figure]:
     """Positions/s that ``work`` notes until it is told to stop, by wall time and by this process's time."""
-    stop, positions = threading.Event(), 0
+    stop, positions, count = threading.Event(), 0, 0
     started, processor = time.perf_counter(), time.process_time()
 
     def note(_index: int, block: Block) -> None:
-        nonlocal positions
-        positions += len(block.samples)
+        nonlocal positions, count
+        positions, count = positions + len(block.samples), count + 1
         if time.perf_counter() - started > seconds:
             stop.set()
 
     work(stop, note)
-    yield Figure(name, positions / (time.perf_counter() - started), "positions/s")
-    yield Figure(
-        f"{name}: of the driver's processor time", positions / (time.process_time() - processor), "positions/s"
-    )
+    wall, used = time.perf_counter() - started, max(time.process_time() - processor, 1e-9)
+    yield Figure(name, positions / wall, "positions/s")
+    yield Figure(f"{name}: of the driver's processor time", positions / used, "positions/s")
+    yield Figure(f"{name}: blocks of the driver's processor time", count / used, "blocks/s")
 
 
 def _store(folder: RunFolder, blocks: list[Block], stop: threading.Event, note: Callable[[int, Block], None]) -> None:
@@ -109,18 +113,18 @@ def _store(folder: RunFolder, blocks: list[Block], stop: threading.Event, note: 
         number += 1
 
 
-def _learning_rate(config: TrainConfig, folder: RunFolder, seconds: float) -> Figure:
+def _learning_rate(config: TrainConfig, folder: RunFolder, seconds: float) -> Iterator[Figure]:
     """New positions/s that the learner can keep up with, each learned from as often as the settings say."""
     learner = make_learner(config, choose_for_run("cpu", "auto", Backends()).learning)
     schedule, rng = Schedule.of_run(config.learning, 100_000), np.random.default_rng(0)
     window = min(folder.replay.total, config.learning.window_minimum)
     steps = 0
     learner.learn(folder.replay, LearningPlan(steps=STEPS, schedule=schedule, window=window, rng=rng))
-    started = time.perf_counter()
+    started, processor = time.perf_counter(), time.process_time()
     while time.perf_counter() - started < seconds:
         learner.learn(folder.replay, LearningPlan(steps=STEPS, schedule=schedule, window=window, rng=rng))
         steps += STEPS
-    learned = steps * config.learning.batch_size / (time.perf_counter() - started)
-    return Figure(
-        "learned from", learned / config.learning.passes, f"new positions/s, {config.learning.passes:g} times each"
-    )
+    learned = steps * config.learning.batch_size / config.learning.passes
+    words = f"new positions/s, {config.learning.passes:g} times each"
+    yield Figure("learned from", learned / (time.perf_counter() - started), words)
+    yield Figure("learned from: of processor time", learned / (time.process_time() - processor), words)

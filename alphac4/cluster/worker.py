@@ -1,5 +1,6 @@
 """What Ray runs on the cores of a cluster: an actor of self-play, in a process of its own."""
 
+import itertools
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.under_way import GamesUnderWay, fill_up
 
 WITHOUT_END = 2**62  # positions
+UNUSUAL_BLOCKS = 2  # the first ones, when few games have come to their end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,12 +91,12 @@ class RemoteActor:
 
 
 class ReplayingActor(RemoteActor):
-    """Hands over the first block that it has played again and again, at the task's rate: to measure who takes them."""
+    """Hands over a block that it has played again and again, at the task's rate: to measure who takes them."""
 
     def prepare(self, task: Task, weights: Weights, rng: np.random.Generator, under_way: GamesUnderWay | None) -> Place:
         """See `RemoteActor`."""
         place = super().prepare(task, weights, rng, under_way)
-        self._recorded = next(self._actor.play(WITHOUT_END, lambda: False))
+        *_, self._recorded = itertools.islice(self._actor.play(WITHOUT_END, lambda: False), UNUSUAL_BLOCKS + 1)
         self._rate, self._next = task.rate, time.monotonic()
         return place
 

@@ -119,7 +119,7 @@ class Attack:
     def to_the_end(self) -> str:
         """Kill until the run is finished; what went wrong, if anything did."""
         progress = next_kill = time.monotonic()
-        at_start = 0
+        at_start, kind, patient = 0, None, False
         while True:
             time.sleep(0.1)
             now = time.monotonic()
@@ -143,16 +143,19 @@ class Attack:
                 self.next_node = None
                 with contextlib.suppress(Exception):  # see `_start_cluster`; the others go on
                     self.cluster.add_node(**NODE)
-            if now >= next_kill and self.tally.kills.total() < self.count:
+            if now < next_kill or self.tally.kills.total() >= self.count:
+                continue
+            if kind is None:
                 kind = str(self.rng.choice(list(KINDS), p=list(KINDS.values())))
-                if kind in ("driver", "head") and len(self.seen) == at_start and self.rng.random() < 0.7:
-                    continue  # let it get somewhere before the next one, more often than not
-                if self._kill(kind):
-                    self.tally.kills[kind] += 1
-                    print(f"{self.tally.kills.total()} kills, the last a {kind}", file=sys.stderr, flush=True)
+                patient = kind in ("driver", "head") and self.rng.random() < 0.7
+            if patient and len(self.seen) == at_start:
+                continue  # let the driver get somewhere before the next one, more often than not
+            if self._kill(kind):
+                self.tally.kills[kind] += 1
+                print(f"{self.tally.kills.total()} kills, the last a {kind}", file=sys.stderr, flush=True)
                 if kind in ("driver", "head"):
                     at_start, progress = len(self.seen), time.monotonic()
-                next_kill = time.monotonic() + self.rng.uniform(0, SECONDS_BETWEEN_KILLS)
+                kind, next_kill = None, time.monotonic() + self.rng.uniform(0, SECONDS_BETWEEN_KILLS)
 
     def close(self) -> None:
         """End everything that this attack has started."""
@@ -162,7 +165,7 @@ class Attack:
         self.cluster.shutdown()
 
     def _kill(self, kind: str) -> bool:
-        """Whether there was something to kill."""
+        """Whether there was something to kill; if not, it is tried again until there is."""
         if kind in ("actor", "worker"):
             names = {"actor": "ray::RemoteActor", "worker": "ray::"}
             found = [process for process, name in self._workers() if name.startswith(names[kind])]
