@@ -17,7 +17,11 @@ from alphac4.training.learners import make_learner
 from alphac4.training.learning import steps_of_iteration
 from alphac4.training.schedule import Schedule
 
-OTHER_WORK = 0.25  # of a run's time: the gate, matches and reports, about the same share in all presets
+OTHER_WORK = 0.25  # of a run's time: the gate, matches and reports; 0.26 in the recorded quick run
+# The work of a position in self-play over a whole run, as a share of an untrained network's. Proofs end more and more
+# searches, and the cache answers more: the recorded quick run takes 9.7 evaluations and 14.7 simulations a position
+# where an untrained network takes 19.4 and 23.3, and the standard run 15.5 simulations where it takes 27.8.
+LATER_WORK = 0.55
 WARM_UP_SAMPLES = 500
 WARM_UP_STEPS = 3
 TIMED_STEPS = 10
@@ -28,7 +32,7 @@ class PresetDuration:
     """What a preset would take here."""
 
     minutes: float  # of a whole run
-    samples_a_second: float  # of self-play
+    samples_a_second: float  # of self-play by an untrained network
     steps_a_second: float  # of learning
     backend: str  # of self-play
 
@@ -36,8 +40,8 @@ class PresetDuration:
 def measure_preset(config: TrainConfig, seconds: float = 2.0, device: str = "auto") -> PresetDuration:
     """Let an untrained network play and learn with a preset's settings, for about so many seconds each.
 
-    Games of an untrained network are a little shorter than later ones, so that this is an estimate, good to perhaps
-    a third.
+    A trained network's self-play is quicker, by `LATER_WORK`, and how much of the time other work takes depends on the
+    preset, so that this is an estimate, good to perhaps a third.
     """
     compute = choose_for_run(device, "auto", Backends())
     learner = make_learner(config, compute.learning)
@@ -56,7 +60,7 @@ def measure_preset(config: TrainConfig, seconds: float = 2.0, device: str = "aut
         for steps in (WARM_UP_STEPS, TIMED_STEPS):
             report = learner.learn(replay, LearningPlan(steps=steps, schedule=schedule, window=replay.total, rng=rng))
         steps_a_second = TIMED_STEPS / report.seconds
-    iteration = config.samples / samples_a_second + steps_of_iteration(config) / steps_a_second
+    iteration = LATER_WORK * config.samples / samples_a_second + steps_of_iteration(config) / steps_a_second
     return PresetDuration(
         minutes=config.iterations * iteration / (1 - OTHER_WORK) / 60,
         samples_a_second=samples_a_second,
