@@ -291,3 +291,21 @@ def test_the_exported_pages_opponent_does_not_wait_for_the_analysis(browser: Any
     page.check("#analyse")
     expect(page, "#variation", "simulation")
     assert len(page.workers) == 2
+
+
+KNOCK = """async () => {
+  const { knock } = await import("./static/sound.js");
+  const audio = new OfflineAudioContext(1, 44100, 44100);
+  knock(audio);
+  const wave = (await audio.startRendering()).getChannelData(0);
+  const loud = [...wave.keys()].filter((i) => Math.abs(wave[i]) > 1e-3);
+  return { peak: Math.max(...wave.map(Math.abs)), from: loud[0] / 44100, to: loud.at(-1) / 44100 };
+}"""
+
+
+def test_a_stone_lands_with_a_short_quiet_knock(browser: Any, address: str, errors: list[str]) -> None:
+    """Once it has fallen, over at once, and far from clipping."""
+    sound = open_page(browser, address, DESKTOP, errors).evaluate(KNOCK)
+    assert 0.05 < sound["peak"] < 0.3
+    assert 0.25 < sound["from"] < 0.35
+    assert sound["to"] - sound["from"] < 0.2
