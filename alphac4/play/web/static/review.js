@@ -72,7 +72,7 @@ export class Review {
 
   summary() {
     const { sides, turning_points: points, unjudged } = this.found;
-    const accuracy = sides.map(({ accuracy: share }, side) => `${COLOURS[side]} ${share === null ? "not judged" : `${Math.round(share)} %`}`).join(", ");
+    const accuracy = sides.map(({ accuracy: share }, side) => `${COLOURS[side]} ${share === null ? "not judged" : `${Math.round(share)}\u00a0%`}`).join(", ");
     const mistakes = points.length ? `${points.length} ${points.length === 1 ? "mistake" : "mistakes"}` : "no mistakes";
     return `Accuracy: ${accuracy}; ${mistakes}.${unjudged ? ` ${unjudged} of the first moves would have taken too long to judge.` : ""}`;
   }
@@ -95,7 +95,7 @@ export class Review {
       parts.push(`It ${best.score ? best.text.replace("wins", "could win").replace("loses", "could last and lose") : "could draw"} with ${better.join(" or ")}; now ${who} ${played.score ? played.text : "draws"}.`);
       if (line.length > 1) parts.push(`For example ${line.join(" ")}.`);
     }
-    if (opinion) parts.push(`The network gave ${who} ${Math.round(50 * (1 + opinion.value))} % before it and would have played ${opinion.move}.`);
+    if (opinion) parts.push(`The network gave ${who} ${Math.round(50 * (1 + opinion.value))}\u00a0% before it and would have played ${opinion.move}.`);
     return parts.join(" ");
   }
 }
