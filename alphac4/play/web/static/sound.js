@@ -4,8 +4,13 @@ const FALL_SECONDS = 0.3;
 
 let context = null;
 
-export function knock(audio = (context ??= new AudioContext())) {
-  if (audio.state === "suspended") audio.resume?.(); // made before anybody had touched the page
+function speaker() {
+  context ??= new AudioContext();
+  if (context.state === "suspended") context.resume(); // made before anybody had touched the page
+  return context;
+}
+
+export function knock(audio = speaker()) {
   const falls = !matchMedia("(prefers-reduced-motion: reduce)").matches;
   const tone = audio.createOscillator(), volume = audio.createGain(), now = audio.currentTime + (falls ? FALL_SECONDS : 0);
   tone.type = "triangle";
