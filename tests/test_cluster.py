@@ -1,28 +1,20 @@
-import contextlib
 import hashlib
 import logging
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from alphac4.checkpoint import load_checkpoint
 from alphac4.cli import main
 from alphac4.cluster import connection
-from alphac4.compute import Backends, choose_for_run
-from alphac4.compute.cluster import Cluster as ClusterCompute
-from alphac4.game import STANDARD
-from alphac4.nn import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.shards import load_shard, parse_shard_name
 from alphac4.training.config import TrainConfig, from_dict
@@ -238,26 +230,6 @@ def test_selfplay_uses_the_cluster(cluster: Cluster, tmp_path: Path, capsys: pyt
     assert 300 <= sum(map(len, shards)) < 300 + LARGEST_BLOCK
     games = (tmp_path / "games.txt").read_text().split()
     assert len(set(games)) > 0.9 * len(games)
-
-
-def test_replaying_actors_hand_over_one_block_each(cluster: Cluster) -> None:
-    """As fast as they are taken: what a driver can take in is measured so."""
-    config = tiny().selfplay
-    network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
-    compute = choose_for_run("cpu", "torch-fp32", Backends(), cluster.address)
-    assert isinstance(compute, ClusterCompute)
-    actors = compute.replaying_actors(network, STANDARD, config, np.random.default_rng, 0.0)
-    blocks: dict[int, set[bytes]] = defaultdict(set)
-    count = Counter[int]()
-
-    def note(seat: int, block: Block) -> None:
-        blocks[seat].add(block.samples.value.tobytes())
-        count[seat] += 1
-
-    with contextlib.closing(actors):
-        actors.play(3000, threading.Event(), note)
-    assert max(count.values()) > 1
-    assert all(len(found) == 1 for found in blocks.values())
 
 
 def test_every_node_needs_the_same_version(

@@ -12,7 +12,7 @@ import torch
 from alphac4.cluster.connection import Connection
 from alphac4.cluster.crew import CALLS_IN_FLIGHT, Crew, GamesUnderWay
 from alphac4.cluster.metrics import GAUGES
-from alphac4.cluster.worker import Place, Task
+from alphac4.cluster.worker import Place, ReplayingActor, Task, Weights
 from alphac4.compute.cluster import ClusterActors
 from alphac4.game.rules import STANDARD
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
@@ -370,3 +370,25 @@ def test_a_head_that_has_gone_ends_the_run_in_one_line(
     monkeypatch.setattr("alphac4.cluster.crew.SECONDS_WITHOUT_HEAD", 0.0)
     with pytest.raises(RuntimeError, match=r"the head of the cluster.* has gone.*the same command goes on"):
         play(make_actors(FakeRay(1)), 10**9)
+
+
+def test_a_replaying_actor_hands_over_one_block_at_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever measures what a driver can take in chooses the rate."""
+    context = SimpleNamespace(get_node_id=lambda: "here")
+    ray = SimpleNamespace(
+        get=lambda network: network,
+        get_runtime_context=lambda: context,
+        util=SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1"),
+    )
+    pauses: list[float] = []
+    monkeypatch.setattr("alphac4.cluster.worker.import_ray", lambda: ray)
+    actor = ReplayingActor()
+    task = Task(geometry=STANDARD, config=CONFIG, slots=SLOTS, backend="torch-fp32", rate=0.01)
+    actor.prepare(task, Weights(version=0, reference=[make_network()]), np.random.default_rng(0), None)
+    monkeypatch.setattr("alphac4.cluster.worker.time", SimpleNamespace(sleep=pauses.append, monotonic=lambda: 1000.0))
+    actor._next = 1000.0
+    played = [actor.play(Weights(version=7, reference=[])) for _ in range(3)]
+    assert {version for version, _ in played} == {7}
+    assert len({id(block) for _, block in played}) == 1
+    each = len(played[0][1].samples) / 0.01  # seconds
+    assert pauses == pytest.approx([0, each, 2 * each])
