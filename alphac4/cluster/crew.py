@@ -5,14 +5,15 @@ import logging
 import queue
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from alphac4.cluster.connection import Connection, first_line
+from alphac4.cluster.seat import Seat
 from alphac4.cluster.worker import Place, RemoteActor, Task, Weights
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
@@ -35,29 +36,6 @@ class Delivery:
     seat: int
     block: Block
     version: int  # of the weights that played it
-
-
-@dataclass(kw_only=True)
-class _Seat:
-    """A share of the games, which outlives the actor that plays it."""
-
-    index: int
-    handle: Any = None  # Ray's; None while nobody plays
-    calls: deque[Any] = field(default_factory=deque)  # references to the results, oldest first
-    place: Place | None = None  # once the actor is ready
-    sign: Any = None  # reference to a sign of life of an actor that nobody has asked for a block
-    next_sign: float = 0.0  # time.monotonic() at which it is asked for one
-    not_before: float = 0.0  # time.monotonic() at which it may be placed again
-
-    def leave(self) -> None:
-        """Nobody plays here any more."""
-        self.handle, self.place, self.sign = None, None, None
-        self.calls.clear()
-
-    @property
-    def awaited(self) -> Any:
-        """What the actor gives next; None if it has nothing to do."""
-        return self.calls[0] if self.calls else self.sign
 
 
 class Crew:
@@ -93,7 +71,7 @@ class Crew:
             kind
         )
         self._weights = Weights(version=0, reference=[self._ray.put(network)])
-        self._seats: list[_Seat] = []
+        self._seats: list[Seat] = []
         self._counted = 0.0  # time.monotonic() when the cores were counted last
         self._received = 0  # positions since then
         self._most_waiting = 0  # positions
@@ -224,7 +202,7 @@ class Crew:
         new = range(len(self._seats), self.cores())
         if self._seats and new:
             logger.info("the cluster has grown to %d cores", new.stop)
-        self._seats += [_Seat(index=index) for index in new]
+        self._seats += [Seat(index=index) for index in new]
         for name, value in (
             ("actors", len(self.places())),
             ("actors_lost", self.lost),
@@ -263,7 +241,7 @@ class Crew:
             ready, _ = self._ray.wait(list(seats), num_returns=len(seats), timeout=SECONDS_BETWEEN_LOOKS)
         if not ready:
             self._ended.wait(SECONDS_BETWEEN_LOOKS)
-        failed: list[tuple[_Seat, BaseException]] = []
+        failed: list[tuple[Seat, BaseException]] = []
         for reference in ready:
             seat = seats[reference]
             try:
@@ -275,7 +253,7 @@ class Crew:
         if failed:
             self._replace(failed)
 
-    def _receive(self, seat: _Seat, result: Place | tuple[int, Block] | None) -> None:
+    def _receive(self, seat: Seat, result: Place | tuple[int, Block] | None) -> None:
         if result is None:
             seat.sign = None
             return
@@ -292,7 +270,7 @@ class Crew:
         self._received += len(block.samples)
         self._deliveries.put(Delivery(seat=seat.index, block=block, version=version))
 
-    def _replace(self, failed: list[tuple[_Seat, BaseException]]) -> None:
+    def _replace(self, failed: list[tuple[Seat, BaseException]]) -> None:
         """Let others take over from actors that are lost, and say so in a line for each node."""
         reasons: dict[str, str] = {}
         counts: Counter[str] = Counter()
@@ -313,7 +291,7 @@ class Crew:
                 reasons[node],
             )
 
-    def _dismiss(self, seat: _Seat) -> None:
+    def _dismiss(self, seat: Seat) -> None:
         if seat.handle is not None:
             self._ray.kill(seat.handle)  # it may only be out of reach
             seat.leave()
