@@ -26,11 +26,11 @@ SMALL = make_geometry(ROWS, COLUMNS, RUN)
 def walk(player: Player, path: Path | None, first: bool, plies: int = ROWS * COLUMNS) -> list[PlyReport]:
     """All games on a small board."""
     record = MoveRecord(path, {"player": player.name}, SMALL)
-    return list(walk_games(player, Solver(SMALL), record, start=Position(geometry=SMALL), first=first, plies=plies))
+    return list(walk_games([player], Solver(SMALL), record, start=Position(geometry=SMALL), first=first, plies=plies))
 
 
 def naive_walk(path: Path, first: bool, plies: int) -> dict[int, Counter[str]]:
-    """The verdicts on the moves in a record, by boards of strings and plain minimax."""
+    """The verdicts on the moves in a record, by boards of strings and plain minimax; of mirror images either one."""
     table: dict[Board, tuple[int, str]] = {}
     for line in path.read_text().splitlines()[1:]:
         moves, column, verdict = line.split(" #")[0].split(" ", 2)
@@ -38,6 +38,7 @@ def naive_walk(path: Path, first: bool, plies: int) -> dict[int, Counter[str]]:
         for ply, name in enumerate(moves.replace("-", "")):
             board = drop(board, int(name) - 1, "xo"[ply % 2])
         table[board] = int(column) - 1, verdict
+        table[board[::-1]] = COLUMNS - int(column), verdict
     seen: dict[int, Counter[str]] = {}
     layer: set[Board] = {("",) * COLUMNS}
     for ply in range(plies + 1):
@@ -65,7 +66,8 @@ def naive_walk(path: Path, first: bool, plies: int) -> dict[int, Counter[str]]:
                     following.add(after)
             assert verdict == expected
             seen.setdefault(ply, Counter())[verdict] += 1
-        layer = {board for board in following if not all(len(stack) == ROWS for stack in board)}
+        going_on = {board for board in following if not all(len(stack) == ROWS for stack in board)}
+        layer = {min(board, board[::-1]) for board in going_on}
     return seen
 
 
@@ -156,10 +158,10 @@ def test_a_record_names_the_backend_that_was_taken(
     """The same command goes on with it, whatever is fastest then; a record of an earlier version may say "auto"."""
     taken, path = [], tmp_path / "moves.txt"
 
-    def choose(_device: str, backend: str) -> Compute:
+    def choose(_device: str, backend: str, threads: int) -> Compute:
         taken.append(backend)
         return Cores(
-            device="cpu", backends=Backends(evaluators="torch-fp32" if backend == "auto" else backend), threads=1
+            device="cpu", backends=Backends(evaluators="torch-fp32" if backend == "auto" else backend), threads=threads
         )
 
     monkeypatch.setattr(prove, "choose", choose)

@@ -30,6 +30,7 @@ from alphac4.evaluation.proof import (
     walk_games,
 )
 from alphac4.game import Position
+from alphac4.machine import cores
 from alphac4.outputs import own_file
 from alphac4.ranges import MOST_SEED, check_ranges
 from alphac4.solver import Solver
@@ -101,25 +102,33 @@ def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]
     backend = options.backend
     if backend == AUTO and options.record is not None:
         backend = recorded_backend(options.record) or AUTO
-    compute = choose(options.device, backend)
-    player = parse_player(
-        options.player,
-        rng=np.random.default_rng(options.seed),
-        geometry=geometry,
-        compute=compute,
-        batch_size=BATCH,
-    )
+    compute = choose(options.device, backend, threads=1)
+    one_a_core = network_file(options.player) is not None and compute.learning.device.type == "cpu"
+    players = [
+        parse_player(
+            options.player,
+            rng=np.random.default_rng(options.seed),
+            geometry=geometry,
+            threads=1 if one_a_core else None,
+            compute=compute,
+            batch_size=BATCH,
+        )
+        for _ in range(cores() if one_a_core else 1)
+    ]
     record = MoveRecord(options.record, _header(options, compute.backends.evaluators), geometry)
     print("  ".join(f"{heading:>10}" for heading in HEADINGS))
-    reports = []
+    reports: list[PlyReport] = []
     with tqdm(unit="pos", disable=None, leave=False) as bar:
 
         def show(done: int, total: int) -> None:
             bar.total, bar.n = total, done
+            if reports:
+                following = total * total / reports[-1].positions  # if they grow as they did
+                bar.set_postfix_str(f"then about {following:,.0f}", refresh=False)
             bar.refresh()
 
         walk = walk_games(
-            player, Solver(geometry), record, start=start, first=options.side == "first", plies=plies, on_moves=show
+            players, Solver(geometry), record, start=start, first=options.side == "first", plies=plies, on_moves=show
         )
         for report in walk:
             bar.write(_line(report), file=sys.stdout)

@@ -16,6 +16,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.planes import stones
 from alphac4.game.position import COLUMN_NAMES, Outcome, column_name
 from alphac4.game.rules import STANDARD
+from alphac4.game.symmetry import is_mirrored
 from alphac4.json_files import checksum, read_signed_line, sign_line
 from alphac4.machine import cores
 from alphac4.solver import Solver
@@ -35,7 +36,7 @@ BATCH = 256  # positions asked about together; proofs end many of their searches
 
 @dataclass(kw_only=True)
 class PlyReport:
-    """The positions after one number of stones in which the player is to move."""
+    """The positions after one number of stones in which the player is to move; mirror images are one."""
 
     ply: int  # stones on the board
     counts: dict[str, int] = field(default_factory=dict)  # of its moves, by their verdict
@@ -55,6 +56,8 @@ class PlyReport:
 
 class MoveRecord:
     """The player's move in each position as lines of a file, so that an interrupted walk goes on.
+
+    A position and its mirror image are one; of those in files of earlier versions, which hold both, the first counts.
 
     The first line says, as JSON, whose moves they are; the others hold the moves that led to the position, ``-`` for
     none, the player's column, the verdict on it, and ``#`` with a checksum of all that; files of earlier versions have
@@ -87,25 +90,37 @@ class MoveRecord:
             except ValueError as error:
                 logger.warning("%s: line %d is damaged and left out: %s", path, number, error)
             else:
-                self._moves[_key(position)] = column, verdict
+                self._remember(position, column, verdict)
 
     def __contains__(self, position: Position) -> bool:
         """Whether the player was asked about a position."""
-        return _key(position) in self._moves
+        return _key(canonical(position)) in self._moves
 
     def __getitem__(self, position: Position) -> tuple[int, str]:
         """The player's 0-based column in a position, and the verdict on it."""
-        return self._moves[_key(position)]
+        twin = canonical(position)
+        column, verdict = self._moves[_key(twin)]
+        return column if twin is position else position.geometry.columns - 1 - column, verdict
 
     def add(self, positions: Sequence[Position], moves: Sequence[int], verdicts: Sequence[str]) -> None:
         """Write the moves in some positions."""
         lines = []
         for position, move, verdict in zip(positions, moves, verdicts, strict=True):
-            self._moves[_key(position)] = move, verdict
+            self._remember(position, move, verdict)
             text = f"{position.moves or '-'} {column_name(move)} {verdict}"
             lines.append(f"{text} #{checksum(text)}")
         if self._path is not None and lines:
             append_line(self._path, "\n".join(lines))
+
+    def _remember(self, position: Position, column: int, verdict: str) -> None:
+        twin = canonical(position)
+        move = column if twin is position else position.geometry.columns - 1 - column
+        self._moves.setdefault(_key(twin), (move, verdict))
+
+
+def canonical(position: Position) -> Position:
+    """Of a position and its mirror image, the one that stands for both; see `alphac4.game.symmetry`."""
+    return position.mirror() if is_mirrored(position.geometry, position.own, position.occupied) else position
 
 
 def recorded_backend(path: Path) -> str | None:
@@ -134,7 +149,7 @@ def _read_move(line: str, signed: bool, geometry: Geometry) -> tuple[Position, i
 
 
 def walk_games(
-    player: Player,
+    players: Sequence[Player],
     solver: Solver,
     record: MoveRecord,
     *,
@@ -145,12 +160,13 @@ def walk_games(
 ) -> Iterator[PlyReport]:
     """Ask the player for its move in every position that can come up, ply by ply, and judge it.
 
-    From ``start`` the opponent makes every move it can, the player its own; a position that is reached in several ways
-    is asked about once. A line ends where the game does, where the player errs, or where its own search has proven
-    that it wins, if it is a player that keeps what it has proven and plays it out.
+    From ``start`` the opponent makes every move it can, the player its own. A position that is reached in several ways
+    is asked about once, and so is one of a position and its mirror image. A line ends where the game does, where the
+    player errs, or where its own search has proven that it wins, if it is a player that keeps what it has proven and
+    plays it out.
 
     Args:
-        player: to be asked; must answer the same whenever it is asked.
+        players: the player, or the same one several times to share the work; must answer the same whenever asked.
         solver: judges each move.
         record: what was asked before, and is now.
         start: where the games begin.
@@ -158,7 +174,7 @@ def walk_games(
         plies: how many stones a position may hold for its move to be looked at.
         on_moves: hears, of the positions with as many stones, how many are done and how many there are.
     """
-    positions = [start] if start.first_to_move == first else _replies([start])
+    positions = [canonical(start)] if start.first_to_move == first else _replies([start])
     with ThreadPoolExecutor(cores()) as pool:
         while positions and positions[0].plies <= plies:
             report = PlyReport(ply=positions[0].plies)
@@ -166,7 +182,7 @@ def walk_games(
             for index in range(0, len(positions), BATCH):
                 batch = positions[index : index + BATCH]
                 if unknown := [position for position in batch if position not in record]:
-                    record.add(unknown, *_judged_moves(player, solver, unknown, pool))
+                    record.add(unknown, *_judged_moves(players, solver, unknown, pool))
                 for position in batch:
                     column, verdict = record[position]
                     report.add(position, column, verdict)
@@ -178,14 +194,12 @@ def walk_games(
 
 
 def _judged_moves(
-    player: Player, solver: Solver, positions: Sequence[Position], pool: ThreadPoolExecutor
+    players: Sequence[Player], solver: Solver, positions: Sequence[Position], pool: ThreadPoolExecutor
 ) -> tuple[list[int], list[str]]:
-    searching = as_searching(player)
-    if searching is not None and searching.reuse != "nothing":
-        result = searching.search(positions)
-        moves, proven = result.moves.tolist(), result.proven_wins.tolist()
-    else:  # the next search may find something else than the last one has proven
-        moves, proven = player.choose(positions), [False] * len(positions)
+    parts = [positions[index :: len(players)] for index in range(len(players))]
+    moves, proven = [0] * len(positions), [False] * len(positions)
+    for index, found in enumerate(pool.map(_moves, players, parts)):
+        moves[index :: len(players)], proven[index :: len(players)] = found
     after = [position.play(column) for position, column in zip(positions, moves, strict=True)]
     kept = -_outcomes(solver, after, pool)
     possible = kept.copy()
@@ -203,6 +217,17 @@ def _judged_moves(
     return moves, verdicts
 
 
+def _moves(player: Player, positions: Sequence[Position]) -> tuple[list[int], list[bool]]:
+    """The player's moves, and which of them its search has proven to win, and will play out."""
+    if not positions:
+        return [], []
+    searching = as_searching(player)
+    if searching is None or searching.reuse == "nothing":  # then it does not play out what it has proven
+        return player.choose(positions), [False] * len(positions)
+    result = searching.search(positions)
+    return result.moves.tolist(), result.proven_wins.tolist()
+
+
 def _outcomes(solver: Solver, positions: Sequence[Position], pool: ThreadPoolExecutor) -> npt.NDArray[np.int8]:
     """1 win, 0 draw, -1 loss with best play for the side to move, int8 [B], by all cores."""
     if not positions:
@@ -214,11 +239,11 @@ def _outcomes(solver: Solver, positions: Sequence[Position], pool: ThreadPoolExe
 
 
 def _replies(positions: Sequence[Position]) -> list[Position]:
-    """The different unfinished positions that the side to move can bring about."""
+    """The different unfinished positions, in canonical orientation, that the side to move can bring about."""
     found: dict[tuple[int, int], Position] = {}
     for position in positions:
         for column in position.legal_columns():
-            reply = position.play(column)
+            reply = canonical(position.play(column))
             if reply.outcome() is None:
                 found.setdefault(_key(reply), reply)
     return list(found.values())
