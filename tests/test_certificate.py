@@ -20,6 +20,7 @@ from alphac4.certificate.file import (
 from alphac4.certificate.moves import KnownMoves, proof_moves
 from alphac4.certificate.walk import ASK, Columns, Keys, follow, rule_moves, unpack_key
 from alphac4.checkpoint_header import shipped_checkpoint
+from alphac4.commands.certificate import positions_left
 from alphac4.evaluation.certification import build, moves_in_order, position_of
 from alphac4.game import Geometry, Outcome, Position, make_geometry
 from alphac4.game.rules import STANDARD
@@ -342,6 +343,13 @@ def test_a_proof_of_a_search_is_a_certificate_from_there(checker: ModuleType) ->
         else:
             checker.check(bytes(changed), own, occupied)
     assert agreed > 0
+
+
+def test_what_is_left_is_estimated_by_the_shape_of_the_shipped_walk() -> None:
+    """Half as many positions at one level, half as many later."""
+    assert positions_left(28, 2_637) == 187 + 2
+    assert positions_left(28, 5_274) == 2 * (187 + 2)
+    assert positions_left(32, 2) == 0
 
 
 def test_the_checker_needs_nothing_but_pythons_own_library() -> None:

@@ -26,6 +26,7 @@ from alphac4.certificate.moves import KnownMoves
 from alphac4.commands.arguments import read_arguments
 from alphac4.compute import choose
 from alphac4.evaluation.certification import LevelReport, ProvingPlayer, build, moves_in_order, position_of
+from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.outputs import check_output, own_folder
 from alphac4.ranges import MOST_SEED, check_ranges
@@ -36,6 +37,9 @@ from alphac4.version import __version__
 BATCH = 256
 SECONDS_BETWEEN_SAVES = 60.0
 SHOWN_ERRORS = 10
+WALK_OF_BEST = {8: 260, 10: 702, 12: 1_817, 14: 4_427, 16: 10_417, 18: 22_104, 20: 38_773, 22: 46_182, 24: 37_482}
+WALK_OF_BEST |= {26: 15_185, 28: 2_637, 30: 187, 32: 2}
+"""By stones, the positions of the shipped certificate whose move is the player's alone: the shape of such walks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +139,8 @@ def build_certificate(options: CertificateOptions) -> int:
             def tell(stones: int, done: int, total: int) -> None:
                 bar.set_description(f"{stones} stones")
                 bar.total, bar.n = total, done
+                if geometry == STANDARD and stones in WALK_OF_BEST:
+                    bar.set_postfix_str(f"then about {positions_left(stones, total):,}", refresh=False)
                 bar.refresh()
                 if time.monotonic() - saved[0] > SECONDS_BETWEEN_SAVES:
                     known.save()
@@ -171,6 +177,11 @@ def build_certificate(options: CertificateOptions) -> int:
     write_certificate(path, certificate)
     print(f"\n{path}: {walked.named:,} moves for {walked.positions:,} positions: {answers} always wins.")
     return 0
+
+
+def positions_left(stones: int, asked: int) -> int:
+    """How many will be asked about with more stones, if the walk goes on as that of the shipped certificate did."""
+    return round(asked * sum(WALK_OF_BEST[later] for later in WALK_OF_BEST if later > stones) / WALK_OF_BEST[stones])
 
 
 def _describe(level: LevelReport, *, judged: bool) -> str:
