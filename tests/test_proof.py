@@ -23,13 +23,16 @@ ROWS, COLUMNS, RUN = 4, 4, 3
 SMALL = make_geometry(ROWS, COLUMNS, RUN)
 
 
-def walk(player: Player, path: Path | None, first: bool, plies: int = ROWS * COLUMNS) -> list[PlyReport]:
+def walk(
+    player: Player, path: Path | None, first: bool, plies: int = ROWS * COLUMNS, *, beyond: bool = False
+) -> list[PlyReport]:
     """All games on a small board."""
-    record = MoveRecord(path, {"player": player.name}, SMALL)
-    return list(walk_games([player], Solver(SMALL), record, start=Position(geometry=SMALL), first=first, plies=plies))
+    record, start = MoveRecord(path, {"player": player.name}, SMALL), Position(geometry=SMALL)
+    games = walk_games([player], Solver(SMALL), record, start=start, first=first, plies=plies, beyond_errors=beyond)
+    return list(games)
 
 
-def naive_walk(path: Path, first: bool, plies: int) -> dict[int, Counter[str]]:
+def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> dict[int, Counter[str]]:
     """The verdicts on the moves in a record, by boards of strings and plain minimax; of mirror images either one."""
     table: dict[Board, tuple[int, str]] = {}
     for line in path.read_text().splitlines()[1:]:
@@ -53,6 +56,8 @@ def naive_walk(path: Path, first: bool, plies: int) -> dict[int, Counter[str]]:
             after = drop(board, column, side)
             if -minimax(after, ROWS, RUN)[0] < minimax(board, ROWS, RUN)[0]:
                 expected = "errs"
+                if beyond:
+                    following.add(after)
             elif wins(after, side, ROWS, RUN):
                 expected = "wins"
             elif all(len(stack) == ROWS for stack in after):
@@ -71,17 +76,19 @@ def naive_walk(path: Path, first: bool, plies: int) -> dict[int, Counter[str]]:
     return seen
 
 
+@pytest.mark.parametrize("beyond", [True, False])
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("kind", ["random", "network"])
-def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, tmp_path: Path) -> None:
+def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond: bool, tmp_path: Path) -> None:
     """Two players that err, and one of them proves wins: the same positions, counted and judged the same."""
     rng = np.random.default_rng(3)
     player: Player = RandomPlayer(rng)
     if kind == "network":
         player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=12), rng, SMALL)
     path = tmp_path / "moves.txt"
-    reports = walk(player, path, first, plies=9)
-    expected = naive_walk(path, first, 9)
+    plies = 7 if beyond else 9
+    reports = walk(player, path, first, plies, beyond=beyond)
+    expected = naive_walk(path, first, plies, beyond=beyond)
     assert {report.ply: report.counts for report in reports} == expected
     counts = Counter[str]()
     for report in reports:

@@ -50,6 +50,8 @@ class ProveOptions:
     """Moves from which the games begin, such as 44."""
     plies: int | None = None
     """Look no further than positions with so many stones; by default to the end of every game."""
+    beyond_errors: bool = False
+    """Go on after a move that errs, so that players can be compared by their share of errors."""
     record: Path | None = None
     """A file for the player's move in each position. If interrupted, the same command goes on from it."""
     seed: int = 0
@@ -128,7 +130,14 @@ def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]
             bar.refresh()
 
         walk = walk_games(
-            players, Solver(geometry), record, start=start, first=options.side == "first", plies=plies, on_moves=show
+            players,
+            Solver(geometry),
+            record,
+            start=start,
+            first=options.side == "first",
+            plies=plies,
+            beyond_errors=options.beyond_errors,
+            on_moves=show,
         )
         for report in walk:
             bar.write(_line(report), file=sys.stdout)
@@ -166,7 +175,8 @@ def _verdict(options: ProveOptions, reports: Sequence[PlyReport]) -> str:
         proof = "" if unfinished else " Every line was followed to its end: proven."
         return f"\n{options.player}, moving {options.side}, never errs in {scope}.{proof}"
     shown = ", ".join(errors[:SHOWN_ERRORS]) + (", ..." if len(errors) > SHOWN_ERRORS else "")
+    further = "" if options.beyond_errors else "; beyond an error the walk does not go"
     return (
         f"\n{options.player}, moving {options.side}, errs in {len(errors):,} of {scope}"
-        f" ({len(errors) / positions:.2%}); beyond an error the walk does not go.\nMoves up to the errors: {shown}"
+        f" ({len(errors) / positions:.2%}){further}.\nMoves up to the errors: {shown}"
     )

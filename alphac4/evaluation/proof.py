@@ -156,6 +156,7 @@ def walk_games(
     start: Position,
     first: bool,
     plies: int,
+    beyond_errors: bool = False,
     on_moves: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> Iterator[PlyReport]:
     """Ask the player for its move in every position that can come up, ply by ply, and judge it.
@@ -172,6 +173,7 @@ def walk_games(
         start: where the games begin.
         first: whether the player has the first move of the game.
         plies: how many stones a position may hold for its move to be looked at.
+        beyond_errors: whether lines go on after a move that errs.
         on_moves: hears, of the positions with as many stones, how many are done and how many there are.
     """
     positions = [canonical(start)] if start.first_to_move == first else _replies([start])
@@ -186,7 +188,7 @@ def walk_games(
                 for position in batch:
                     column, verdict = record[position]
                     report.add(position, column, verdict)
-                    if verdict == CONTINUES:
+                    if verdict == CONTINUES or (verdict == ERRS and beyond_errors):
                         left.append(position.play(column))
                 on_moves(report.positions, len(positions))
             yield report
