@@ -1,8 +1,11 @@
 """Matches in lockstep: all games of a match advance together, so that networks see full batches."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
 from alphac4.arena.players import Player
@@ -96,6 +99,27 @@ def play_match(
             if stop is not None and stop(result):
                 break
     return result
+
+
+def play_shared(
+    challengers: Sequence[Player],
+    opponents: Sequence[Player],
+    openings: Sequence[Position],
+    *,
+    check: Callable[[], None] = lambda: None,
+) -> MatchResult:
+    """`play_match` by as many pairs of players at a time, all of the same two, each for its part of the openings."""
+    label = f"{challengers[0].name} v. {opponents[0].name}"
+    parts = np.array_split(np.arange(len(openings)), len(challengers))
+    with (
+        tqdm(total=2 * len(openings), desc=label, unit="game", disable=None, leave=False) as bar,
+        ThreadPoolExecutor(len(challengers)) as pool,
+    ):
+
+        def play(challenger: Player, opponent: Player, part: npt.NDArray[np.intp]) -> MatchResult:
+            return _play_together(challenger, opponent, [openings[i] for i in part], check, bar.update)
+
+        return sum(pool.map(play, challengers, opponents, parts), start=MatchResult())
 
 
 def _play_together(

@@ -27,12 +27,15 @@ class Judge:
 
     def __init__(self, compute: Compute, side: Side, geometry: Geometry, config: EvaluationConfig) -> None:
         self._evaluator = side.evaluator
-        self._search = compute.search(
-            side.evaluator,
-            config.puct,
-            geometry=geometry,
-            rng=np.random.default_rng(0),  # PUCT draws no numbers
-        )
+        self._searches = [
+            compute.search(
+                side.evaluator,
+                config.puct,
+                geometry=geometry,
+                rng=np.random.default_rng(0),  # PUCT draws no numbers
+            )
+            for _ in range(compute.streams)
+        ]
         self._batch = compute.batch
         self._backend = compute.inference
         self._geometry = geometry
@@ -46,7 +49,7 @@ class Judge:
         self._evaluator.update(network)
         sets = packaged_positions(config.positions)
         raw, search = (
-            measure_against_solver(self._evaluator, self._search, sets, budget, self._batch)
+            measure_against_solver(self._evaluator, self._searches, sets, budget, self._batch)
             for budget in (0, config.simulations)
         )
         return EvaluationReport(
@@ -59,10 +62,10 @@ class Judge:
 
 
 def measure_against_solver(
-    evaluator: Evaluate, search: TreeSearch, sets: Sequence[PositionSet], simulations: int, batch: int
+    evaluator: Evaluate, searches: Sequence[TreeSearch], sets: Sequence[PositionSet], simulations: int, batch: int
 ) -> ExactPlayFigures:
     """The errors of a network with so many simulations, without search if there are none."""
-    answers = ask_network(evaluator, sets, simulations, [search], batch=batch)
+    answers = ask_network(evaluator, sets, simulations, searches, batch=batch)
     assert answers.values is not None
     error = judge_moves(sets, answers.columns).error
     return ExactPlayFigures(

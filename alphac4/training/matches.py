@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from alphac4.arena.match import play_match
+from alphac4.arena.match import play_shared
 from alphac4.arena.openings import balanced_openings
 from alphac4.arena.players import NetworkPlayer, UctPlayer
 from alphac4.game.rules import Geometry
@@ -56,8 +56,8 @@ class Matches:
         config, iteration = self._config, candidate.iteration
         return hold_gate(
             config,
-            self._player(0, candidate, config.simulations),
-            self._player(1, best, config.simulations),
+            self._players(0, candidate, config.simulations),
+            self._players(1, best, config.simulations),
             self._geometry,
             self._random.generator(iteration, "openings"),
             check=self._check,
@@ -85,13 +85,16 @@ class Matches:
             openings = balanced_openings(
                 pairs, self._random.generator(iteration, "classic openings", rollouts), self._geometry
             )
-            ours = self._player(1, best, self._config.classic_simulations)
-            rng = self._random.generator(iteration, "classic", rollouts)
-            classic = UctPlayer(Budget(simulations=rollouts), rng, self._geometry, threads=cores())
-            result = play_match(ours, classic, openings, check=self._check)
-            reports.append(match_report(ours.name, classic.name, result, started, evaluator=self._sides[1].backend))
+            ours = self._players(1, best, self._config.classic_simulations)
+            rngs = self._random.generator(iteration, "classic", rollouts).spawn(len(ours))
+            threads = max(1, cores() // len(ours))
+            budget = Budget(simulations=rollouts)
+            classic = [UctPlayer(budget, rng, self._geometry, threads=threads) for rng in rngs]
+            result = play_shared(ours, classic, openings, check=self._check)
+            names = ours[0].name, classic[0].name
+            reports.append(match_report(*names, result, started, evaluator=self._sides[1].backend))
         return reports
 
-    def _player(self, side: int, contender: Contender, simulations: int) -> NetworkPlayer:
+    def _players(self, side: int, contender: Contender, simulations: int) -> list[NetworkPlayer]:
         rng = self._random.generator(contender.iteration, "player", simulations)
-        return self._sides[side].player(contender.network, f"iteration {contender.iteration}", simulations, rng)
+        return self._sides[side].players(contender.network, f"iteration {contender.iteration}", simulations, rng)

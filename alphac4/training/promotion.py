@@ -1,11 +1,11 @@
 """Promotion: whether a candidate takes the best network's place, decided by games between the two and nothing else."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from alphac4.arena.match import MatchResult, play_match
+from alphac4.arena.match import MatchResult, play_shared
 from alphac4.arena.openings import balanced_openings
 from alphac4.arena.players import Player
 from alphac4.game.rules import Geometry
@@ -15,8 +15,8 @@ from alphac4.training.reports import MatchReport, match_report
 
 def hold_gate(
     config: GateConfig,
-    candidate: Player,
-    champion: Player,
+    candidate: Sequence[Player],
+    champion: Sequence[Player],
     geometry: Geometry,
     rng: np.random.Generator,
     *,
@@ -27,8 +27,8 @@ def hold_gate(
 
     Args:
         config: how many games there are and what decides.
-        candidate: the network just learned.
-        champion: the best one so far.
+        candidate: the network just learned, as one player for each part of the games that is played at a time.
+        champion: the best one so far, as many times.
         geometry: the board.
         rng: draws the openings, each of which is played with both colours.
         check: called at every ply; may raise to end the match.
@@ -40,12 +40,12 @@ def hold_gate(
     accepted, rule = None, ""
     chunk = len(openings) if config.rule.kind == "threshold" else max(10, len(openings) // 5)
     for first in range(0, len(openings), chunk):
-        result += play_match(candidate, champion, openings[first : first + chunk], check=check)
+        result += play_shared(candidate, champion, openings[first : first + chunk], check=check)
         accepted, rule = config.rule.decide(result.pair_scores)
         if config.rule.kind == "sprt" and accepted is not None:
             break
     if accepted is None:
         accepted, rule = False, f"{rule}: undecided after all games, so the old one stays"
     return match_report(
-        candidate.name, champion.name, result, started, accepted=accepted, rule=rule, evaluator=evaluator
+        candidate[0].name, champion[0].name, result, started, accepted=accepted, rule=rule, evaluator=evaluator
     )

@@ -9,27 +9,34 @@ from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
 
+CACHE = 2**16  # evaluations that each search keeps
+
 
 class Side:
-    """Plays for one network after another, with one evaluator and one search for the whole run.
+    """Plays for one network after another, with one evaluator and one search a core for the whole run.
 
     New ones for each match would cost memory that the libraries behind them never quite give back.
     """
 
     def __init__(self, compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig) -> None:
-        self.evaluator = compute.evaluator(network)
+        self.evaluator = compute.evaluator(network, streams=compute.streams)
         self.backend = compute.inference
         self._geometry = geometry
-        self._search = compute.search(
-            self.evaluator, puct, geometry=geometry, rng=np.random.default_rng(0), reuse="proofs"
-        )  # PUCT draws no random numbers
+        self._searches = [
+            compute.search(
+                self.evaluator, puct, geometry=geometry, rng=np.random.default_rng(0), reuse="proofs", cache=CACHE
+            )  # PUCT draws no random numbers
+            for _ in range(compute.streams)
+        ]
 
-    def player(
+    def players(
         self, network: PolicyValueNetwork, name: str, simulations: int, rng: np.random.Generator
-    ) -> NetworkPlayer:
-        """The network as a player, until another one is made."""
+    ) -> list[NetworkPlayer]:
+        """The network as players that may work at a time, until others are made."""
         self.evaluator.update(network)
-        self._search.forget()
-        return NetworkPlayer(
-            name, self.evaluator, Budget(simulations=simulations), rng, self._geometry, search=self._search
-        )
+        players = []
+        for search in self._searches:
+            search.forget()
+            budget = Budget(simulations=simulations)
+            players.append(NetworkPlayer(name, self.evaluator, budget, rng, self._geometry, search=search))
+        return players
