@@ -1,4 +1,5 @@
 import copy
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -362,14 +363,26 @@ def test_nobody_plays_ahead_of_the_last_call(make_actors: MakeActors) -> None:
     assert len(ray.actors) == 3
 
 
-def test_a_head_that_has_gone_ends_the_run_in_one_line(
-    make_actors: MakeActors, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody waits for it without end."""
-    monkeypatch.setattr(Connection, "head_answers", lambda _connection: False)
-    monkeypatch.setattr("alphac4.cluster.crew.SECONDS_WITHOUT_HEAD", 0.0)
-    with pytest.raises(RuntimeError, match=r"the head of the cluster.* has gone.*the same command goes on"):
-        play(make_actors(FakeRay(1)), 10**9)
+@pytest.mark.parametrize("name", ["the head of the cluster", "this machine's node of the cluster"])
+def test_what_nobody_can_do_without_ends_the_run_in_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once nobody listens there any more; nobody waits for it without end."""
+    monkeypatch.setattr("alphac4.cluster.crew.SECONDS_OF_ABSENCE", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as lasting, socket.create_server(("127.0.0.1", 0)) as leaving:
+        lasting_address, leaving_address = (f"127.0.0.1:{server.getsockname()[1]}" for server in (lasting, leaving))
+        connection = Connection(ray=FakeRay(1), ours=False, needed={"another": lasting_address, name: leaving_address})
+        assert connection.missing() is None
+        task = Task(geometry=STANDARD, config=CONFIG, slots=SLOTS, backend="torch-fp32")
+        crew = Crew(connection, task, make_network(), np.random.default_rng)
+        crew.play_ahead(100)
+        assert crew.take(60) is not None
+        leaving.close()
+        crew.play_ahead(10**9)
+        with pytest.raises(RuntimeError, match=rf"{name}, {leaving_address}, has gone.*the same command goes on"):
+            all(iter(lambda: crew.take(60), None))
+        crew.close()
+        for thread in threading.enumerate():
+            if thread.name == "cluster":
+                thread.join(60)
 
 
 def test_a_replaying_actor_hands_over_one_block_at_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ import os
 import re
 import socket
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from alphac4.version import __version__
@@ -26,22 +27,23 @@ class Connection:
 
     ray: Any  # the module
     ours: bool  # whether `connect` has made it
-    head: str = ""  # its address, if that is known
+    needed: Mapping[str, str] = field(default_factory=dict)  # addresses without which nothing goes on, by name
 
     def close(self) -> None:
         """Leave the cluster; whatever this process runs there ends."""
         if self.ours:
             self.ray.shutdown()
 
-    def head_answers(self) -> bool:
-        """Whether somebody listens at the head's address; True if that is not known."""
-        host, _, port = self.head.rpartition(":")
-        try:
-            if host and port.isdigit():  # a busy head may not say anything for a while, but is there
-                socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
-        except OSError:
-            return False
-        return True
+    def missing(self) -> str | None:
+        """The name and address of something needed at which nobody listens any more."""
+        for name, address in self.needed.items():
+            host, _, port = address.rpartition(":")
+            try:
+                if host and port.isdigit():  # whoever is busy may not say anything for a while, but is there
+                    socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+            except OSError:
+                return f"{name}, {address},"
+        return None
 
 
 def connect(address: str) -> Connection:
@@ -65,7 +67,12 @@ def connect(address: str) -> Connection:
                 ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True)
         except Exception as error:  # Ray raises many kinds
             raise RuntimeError(f"no Ray cluster at {place}: {first_line(error)}") from error
-    connection = Connection(ray=ray, ours=ours, head=ray.get_runtime_context().gcs_address)
+    context = ray.get_runtime_context()
+    needed = {"the head of the cluster": context.gcs_address}
+    for node in ray.nodes():
+        if node["NodeID"] == context.get_node_id():  # it holds what this process gives to the others
+            needed["this machine's node of the cluster"] = f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
+    connection = Connection(ray=ray, ours=ours, needed=needed)
     try:
         check_nodes(ray)
     except BaseException:

@@ -24,8 +24,7 @@ logger = logging.getLogger(__name__)
 CALLS_IN_FLIGHT = 2  # of each actor: it plays one block while the driver takes the other, and never gets further ahead
 SECONDS_BETWEEN_LOOKS = 0.1  # at the actors
 SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores
-SECONDS_WITHOUT_HEAD = 20.0  # before it is given up; one that is restarted elsewhere is back by then
-SECONDS_TO_LEAVE = 5.0  # a cluster without a head
+SECONDS_OF_ABSENCE = 20.0  # before the head or this machine's node is given up; one that is restarted is back by then
 SECONDS_AFTER_FAILURE = 2.0  # before an actor is placed again that has died without a block
 
 
@@ -81,7 +80,7 @@ class Crew:
         self._lock = threading.Lock()  # of _waiting and _spent
         self._ended, self._resting = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._headless = False
+        self._cut_off = False
 
     @property
     def version(self) -> int:
@@ -112,7 +111,7 @@ class Crew:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="cluster", daemon=True)
             self._thread.start()
-            threading.Thread(target=self._watch_head, name="cluster-head", daemon=True).start()
+            threading.Thread(target=self._watch, name="cluster-watch", daemon=True).start()
 
     def play_until(self, positions: int) -> None:
         """Play no further than ``positions`` that wait."""
@@ -155,7 +154,7 @@ class Crew:
     def close(self) -> None:
         """End all actors and leave the cluster."""
         self._ended.set()
-        if self._headless:
+        if self._cut_off:
             return  # whoever asks Ray for anything now waits without end
         if self._thread is not None:
             self._thread.join()
@@ -163,19 +162,19 @@ class Crew:
             self._dismiss(seat)
         self._connection.close()
 
-    def _watch_head(self) -> None:
-        """End this crew once the head has been away for some time."""
+    def _watch(self) -> None:
+        """End this crew once the head, or this machine's own node, has been away for some time."""
         seen = time.monotonic()
         while not self._ended.wait(SECONDS_BETWEEN_COUNTS):
-            if self._connection.head_answers():
+            missing = self._connection.missing()
+            if missing is None:
                 seen = time.monotonic()
-            elif time.monotonic() - seen > SECONDS_WITHOUT_HEAD:
-                self._headless = True
+            elif time.monotonic() - seen > SECONDS_OF_ABSENCE:
+                self._cut_off = True
                 self._ended.set()
                 self._deliveries.put(
                     RuntimeError(
-                        f"the head of the cluster, {self._connection.head}, has gone: once there is a cluster again, "
-                        "the same command goes on from the folder"
+                        f"{missing} has gone: once there is a cluster again, the same command goes on from the folder"
                     )
                 )
 

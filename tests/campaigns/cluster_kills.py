@@ -140,9 +140,9 @@ class Attack:
             if now - progress > SECONDS_WITHOUT_PROGRESS:
                 return f"nothing happens any more: {self.log.read_text()[-2000:]}"
             if self.next_node is not None and now >= self.next_node:
-                self.next_node = None
-                with contextlib.suppress(Exception):  # see `_start_cluster`; the others go on
+                with contextlib.suppress(Exception):  # see `_start_cluster`; the others go on, and it is tried again
                     self.cluster.add_node(**NODE)
+                    self.next_node = None
             if now < next_kill or self.tally.kills.total() >= self.count:
                 continue
             if kind is None:
