@@ -32,12 +32,18 @@ if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Window
 "$bin/ruff" format --check .
 "$bin/mypy"
 "$bin/lint-imports"
-documentation=
-if [ -z "$quick" ]; then # beside the tests, most of which take one core
-    ./scripts/docs.sh &
-    documentation=$!
-fi
+beside() { # what takes a core for minutes, and asks for nobody's ports: the documentation, and the tests marked so
+    ./scripts/docs.sh
+    "$bin/python" -m pytest -p no:cacheprovider -m beside ${tests[@]+"${tests[@]}"} "$@" || [ $? = 5 ] # 5: none chosen
+}
 status=0
-"$bin/python" -m pytest ${tests[@]+"${tests[@]}"} "$@" || status=$?
-[ -z "$documentation" ] || wait "$documentation" || status=$?
+if [ -n "$quick" ]; then
+    exec "$bin/python" -m pytest "${tests[@]}" "$@"
+fi
+mkdir -p build
+beside "$@" >build/beside.log 2>&1 & # on another core than the rest
+other=$!
+"$bin/python" -m pytest -m "not beside" ${tests[@]+"${tests[@]}"} "$@" || status=$?
+wait "$other" || status=$?
+cat build/beside.log
 exit "$status"

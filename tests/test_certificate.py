@@ -384,6 +384,7 @@ def test_the_shipped_certificate_holds() -> None:
     assert (walked.positions, walked.named) == (POSITIONS, len(certificate.columns))
 
 
+@pytest.mark.beside
 @pytest.mark.slow
 def test_the_stand_alone_checker_confirms_the_shipped_certificate() -> None:
     """In a process of its own, without any package."""

@@ -132,7 +132,8 @@ def test_the_same_seed_plays_the_same_game() -> None:
 def test_wins_in_kaggles_own_environment(checkpoint: Path) -> None:
     """Where it is installed: the actions are accepted, and random moves are beaten on either side."""
     environments = pytest.importorskip("kaggle_environments")
-    player = make_agent(f"{checkpoint}@50", seed=0, backend="torch-fp32")
+    player = make_agent(f"{checkpoint}@200", seed=0, backend="torch-fp32")
+    random.seed(0)  # from which Kaggle's player draws its moves
     for side in (0, 1):
         agents = ["random", "random"]
         agents[side] = player  # type: ignore[call-overload]

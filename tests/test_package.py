@@ -12,7 +12,7 @@ import pytest
 from alphac4 import __version__
 
 pytest.importorskip("build", reason="needs pip install build")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.beside, pytest.mark.slow]
 ROOT = Path(__file__).parents[1]
 
 
