@@ -1,5 +1,6 @@
 """The networks that specifications name: by their file, as one that comes with the project, or as one on the hub."""
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +120,12 @@ def network_file(specification: str) -> Path | None:
     """The file of the network that a specification names; None for any other player."""
     network = find_network(specification)
     return None if network is None else network.path
+
+
+def network_digest(specification: str) -> str | None:
+    """The SHA-256 of that file, by which records know a network whatever it is called; None for any other player."""
+    path = network_file(specification)
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def named_checkpoint(specification: str) -> NamedNetwork:

@@ -1,7 +1,6 @@
 """A tournament's file: JSON lines of finished games, from which the same tournament goes on."""
 
 import dataclasses
-import hashlib
 import json
 import logging
 from collections.abc import Mapping
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.arena.match import MatchResult
-from alphac4.arena.networks import network_file
+from alphac4.arena.networks import network_digest
 from alphac4.files import append_line, read_lines
 from alphac4.json_files import read_record, read_signed_line, read_value, sign_line
 
@@ -109,5 +108,4 @@ def _adds_up(result: MatchResult) -> bool:
 
 def digests(players: tuple[str, ...]) -> dict[str, str]:
     """SHA-256 of every network's file among the players: a file that has changed since is another player."""
-    paths = {name: network_file(name) for name in players}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in paths.items() if path is not None}
+    return {name: digest for name in players if (digest := network_digest(name)) is not None}

@@ -1,6 +1,5 @@
 """`alphac4 certificate`: a player's win against every reply, to be checked by anybody."""
 
-import hashlib
 import sys
 import time
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from alphac4.arena.networks import network_file
+from alphac4.arena.networks import network_digest
 from alphac4.arena.specifications import common_geometry, parse_player
 from alphac4.certificate.file import (
     SHIPPED,
@@ -195,9 +194,4 @@ def _describe(level: LevelReport, *, judged: bool) -> str:
 
 def describe(options: CertificateOptions) -> dict[str, object]:
     """Whose moves they are; a network is known by its content."""
-    network = network_file(options.player)
-    return {
-        "player": options.player,
-        "network": None if network is None else hashlib.sha256(network.read_bytes()).hexdigest(),
-        "code": __version__,
-    }
+    return {"player": options.player, "network": network_digest(options.player), "code": __version__}

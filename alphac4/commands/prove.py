@@ -1,6 +1,5 @@
 """`alphac4 prove`: whether a player ever errs, whatever the opponent does."""
 
-import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from alphac4.arena.networks import network_file
+from alphac4.arena.networks import network_digest, network_file
 from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.compute import choose
@@ -147,11 +146,9 @@ def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]
 
 def _header(options: ProveOptions, backend: str) -> dict[str, object]:
     """Whose moves a record holds; a network is known by its content, and ``backend`` is the one that runs it."""
-    path = network_file(options.player)
-    network = hashlib.sha256(path.read_bytes()).hexdigest() if path is not None else None
     return {
         "player": options.player,
-        "network": network,
+        "network": network_digest(options.player),
         "side": options.side,
         "start": options.start,
         "seed": options.seed,
