@@ -87,9 +87,7 @@ def play_match(
     Raises:
         IllegalMove: naming the player that made it.
     """
-    for opening in openings:
-        if opening.outcome() is not None:
-            raise ValueError(f"the opening {opening.moves!r} is finished: nobody could move")
+    _check_openings(openings)
     label = f"{challenger.name} v. {opponent.name}"
     size = len(openings) if stop is None else chunk
     result = MatchResult()
@@ -109,6 +107,7 @@ def play_shared(
     check: Callable[[], None] = lambda: None,
 ) -> MatchResult:
     """`play_match` by as many pairs of players at a time, all of the same two, each for its part of the openings."""
+    _check_openings(openings)
     label = f"{challengers[0].name} v. {opponents[0].name}"
     parts = np.array_split(np.arange(len(openings)), len(challengers))
     with (
@@ -120,6 +119,12 @@ def play_shared(
             return _play_together(challenger, opponent, [openings[i] for i in part], check, bar.update)
 
         return sum(pool.map(play, challengers, opponents, parts), start=MatchResult())
+
+
+def _check_openings(openings: Sequence[Position]) -> None:
+    for opening in openings:
+        if opening.outcome() is not None:
+            raise ValueError(f"the opening {opening.moves!r} is finished: nobody could move")
 
 
 def _play_together(

@@ -129,12 +129,7 @@ class ClusterActors(Actors):
     def __len__(self) -> int:
         return max(1, self._crew.cores())
 
-    def play(
-        self,
-        samples: int | Sequence[int],
-        stop: threading.Event,
-        on_block: Callable[[int, Block], None],
-    ) -> None:
+    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
         """See `Actors`; who plays how much is decided by who comes first."""
         wanted = samples if isinstance(samples, int) else sum(samples)
         started, waiting = time.perf_counter(), self._crew.waiting

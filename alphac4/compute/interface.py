@@ -104,12 +104,7 @@ class Actors:
         """Play with other weights from now on."""
         self._update(network)
 
-    def play(
-        self,
-        samples: int | Sequence[int],
-        stop: threading.Event,
-        on_block: Callable[[int, Block], None],
-    ) -> None:
+    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
         """See `alphac4.selfplay.actor.play_together`."""
         play_together(self._players, samples, stop, on_block)
 
