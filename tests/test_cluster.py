@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns.cluster_kills import SETTINGS as RUN
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from alphac4.checkpoint import load_checkpoint
@@ -34,16 +35,7 @@ SETTINGS = {
     "health_check_failure_threshold": 4,
     "worker_niceness": 0,
 }
-TINY = {
-    "iterations": 3,
-    "samples": 700,
-    "backend": "torch-fp32",
-    "network": {"channels": 8, "blocks": 1},
-    "selfplay": {"games": 8, "full_simulations": 12, "fast_simulations": 4},
-    "learning": {"batch_size": 64},
-    "gate": {"pairs": 3, "simulations": 4, "classic_every": 0, "classic_rollouts": [20], "closing_pairs": 1},
-    "evaluation": {"every": 0},
-}  # fmt: skip
+TINY = RUN | {"iterations": 3, "samples": 700}
 LARGEST_BLOCK = 2 * 8 * 42  # positions
 
 
