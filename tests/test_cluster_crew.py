@@ -366,7 +366,7 @@ def test_nobody_plays_ahead_of_the_last_call(make_actors: MakeActors) -> None:
 @pytest.mark.parametrize("name", ["the head of the cluster", "this machine's node of the cluster"])
 def test_what_nobody_can_do_without_ends_the_run_in_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once nobody listens there any more; nobody waits for it without end."""
-    monkeypatch.setattr("alphac4.cluster.crew.SECONDS_OF_ABSENCE", 0.0)
+    monkeypatch.setattr("alphac4.cluster.connection.SECONDS_OF_ABSENCE", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as lasting, socket.create_server(("127.0.0.1", 0)) as leaving:
         lasting_address, leaving_address = (f"127.0.0.1:{server.getsockname()[1]}" for server in (lasting, leaving))
         connection = Connection(ray=FakeRay(1), ours=False, needed={"another": lasting_address, name: leaving_address})
@@ -383,6 +383,37 @@ def test_what_nobody_can_do_without_ends_the_run_in_one_line(name: str, monkeypa
         for thread in threading.enumerate():
             if thread.name == "cluster":
                 thread.join(60)
+
+
+def test_a_run_never_waits_for_the_head_itself(make_actors: MakeActors) -> None:
+    """Once that has gone there is no answer, and nobody would say so."""
+    ray = FakeRay(2)
+    actors = make_actors(ray)
+
+    def resources() -> dict[str, float]:
+        assert threading.current_thread() is not threading.main_thread()
+        return {"CPU": 3.0}
+
+    ray.cluster_resources = resources  # type: ignore[method-assign]
+    play(actors, 200)
+    assert len(actors) == 3
+
+
+def test_a_run_that_ends_as_the_head_goes_does_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever takes the blocks may just have asked it for something."""
+    monkeypatch.setattr("alphac4.cluster.connection.SECONDS_OF_ABSENCE", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address, ray = f"127.0.0.1:{head.getsockname()[1]}", FakeRay(1)
+        connection = Connection(ray=ray, ours=False, needed={"the head": address})
+        task = Task(geometry=STANDARD, config=CONFIG, slots=SLOTS, backend="torch-fp32")
+        crew = Crew(connection, task, make_network(), np.random.default_rng)
+        asked, never = threading.Event(), threading.Event()
+        ray.cluster_resources = lambda: {"CPU": float(asked.set() or never.wait() or 1)}  # type: ignore[func-returns-value, method-assign]
+        crew.play_ahead(100)
+        assert asked.wait(60)
+        head.close()
+        crew.close()
+        never.set()
 
 
 def test_a_replaying_actor_hands_over_one_block_at_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ import logging
 import os
 import re
 import socket
+import threading
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +20,8 @@ logger = logging.getLogger(__name__)
 SECONDS_TO_CONNECT = 5.0
 HTTP_2_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # length, type, flags and stream of a frame (RFC 9113, 6.5)
 HTTP_2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HTTP_2_SETTINGS
+SECONDS_BETWEEN_LOOKS = 1.0  # at whether everything needed is there
+SECONDS_OF_ABSENCE = 20.0  # before something needed is given up; one that is restarted is back by then
 SECONDS_FOR_ANSWER = 60.0  # a node's first answer waits for a process to start
 
 
@@ -43,6 +47,33 @@ class Connection:
                     socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
             except OSError:
                 return f"{name}, {address},"
+        return None
+
+    def get(self, reference: Any) -> Any:
+        """What a reference stands for; Ray itself would wait without end once the head has gone.
+
+        Raises:
+            RuntimeError: in one line, once something needed has been away for some time.
+            Exception: Ray's own, such as those of a function that failed.
+        """
+        seen = time.monotonic()
+        while not self.ray.wait([reference], timeout=SECONDS_BETWEEN_LOOKS)[0]:
+            missing = self.missing()
+            if missing is None:
+                seen = time.monotonic()
+            elif time.monotonic() - seen > SECONDS_OF_ABSENCE:
+                raise RuntimeError(f"{missing} has gone")
+        return self.ray.get(reference)
+
+    def wait_until_gone(self, ended: threading.Event) -> str | None:
+        """What is `missing`, once it has been for some time; None if it is ``ended`` before."""
+        seen = time.monotonic()
+        while not ended.wait(SECONDS_BETWEEN_LOOKS):
+            missing = self.missing()
+            if missing is None:
+                seen = time.monotonic()
+            elif time.monotonic() - seen > SECONDS_OF_ABSENCE:
+                return missing
         return None
 
 

@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 CALLS_IN_FLIGHT = 2  # of each actor: it plays one block while the driver takes the other, and never gets further ahead
 SECONDS_BETWEEN_LOOKS = 0.1  # at the actors
 SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores
-SECONDS_OF_ABSENCE = 20.0  # before the head or this machine's node is given up; one that is restarted is back by then
 SECONDS_AFTER_FAILURE = 2.0  # before an actor is placed again that has died without a block
 
 
@@ -71,6 +70,7 @@ class Crew:
         )
         self._weights = Weights(version=0, reference=[self._ray.put(network)])
         self._seats: list[Seat] = []
+        self.offered = self._count()  # cores that the cluster had when they were counted last
         self._counted = 0.0  # time.monotonic() when the cores were counted last
         self._received = 0  # positions since then
         self._most_waiting = 0  # positions
@@ -78,7 +78,7 @@ class Crew:
         self._spent = Counter(games=0, evaluations=0)  # on blocks that nobody has taken yet
         self._deliveries: queue.Queue[Delivery | BaseException] = queue.Queue()
         self._lock = threading.Lock()  # of _waiting and _spent
-        self._ended, self._resting = threading.Event(), threading.Event()
+        self._ended, self._closed, self._resting = threading.Event(), threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._cut_off = False
 
@@ -95,10 +95,6 @@ class Crew:
     def places(self) -> list[Place]:
         """Where the actors that are ready run."""
         return [seat.place for seat in list(self._seats) if seat.place is not None]
-
-    def cores(self) -> int:
-        """All that the cluster has now."""
-        return int(self._ray.cluster_resources().get("CPU", 0))
 
     def update(self, network: PolicyValueNetwork) -> None:
         """Let blocks that begin from now on be played with other weights."""
@@ -154,29 +150,26 @@ class Crew:
     def close(self) -> None:
         """End all actors and leave the cluster."""
         self._ended.set()
-        if self._cut_off:
+        while self._thread is not None and self._thread.is_alive() and not self._cut_off:
+            self._thread.join(SECONDS_BETWEEN_LOOKS)  # it may wait for an answer of the head
+        self._closed.set()
+        if self._cut_off or self._connection.missing() is not None:
             return  # whoever asks Ray for anything now waits without end
-        if self._thread is not None:
-            self._thread.join()
         for seat in self._seats:
             self._dismiss(seat)
         self._connection.close()
 
     def _watch(self) -> None:
         """End this crew once the head, or this machine's own node, has been away for some time."""
-        seen = time.monotonic()
-        while not self._ended.wait(SECONDS_BETWEEN_COUNTS):
-            missing = self._connection.missing()
-            if missing is None:
-                seen = time.monotonic()
-            elif time.monotonic() - seen > SECONDS_OF_ABSENCE:
-                self._cut_off = True
-                self._ended.set()
-                self._deliveries.put(
-                    RuntimeError(
-                        f"{missing} has gone: once there is a cluster again, the same command goes on from the folder"
-                    )
+        missing = self._connection.wait_until_gone(self._closed)
+        if missing is not None:
+            self._cut_off = True
+            self._ended.set()
+            self._deliveries.put(
+                RuntimeError(
+                    f"{missing} has gone: once there is a cluster again, the same command goes on from the folder"
                 )
+            )
 
     def _work(self) -> None:
         try:
@@ -186,19 +179,20 @@ class Crew:
                         self._dismiss(seat)
                     self._ended.wait(SECONDS_BETWEEN_LOOKS)
                     continue
-                self._count_cores()
+                self._count_places()
                 self._place()
                 self._ask()
                 self._collect()
         except BaseException as error:  # carried to the caller
             self._deliveries.put(error)
 
-    def _count_cores(self) -> None:
-        """A seat for every core. There is none less when cores go: those who lost theirs wait for others."""
+    def _count_places(self) -> None:
+        """A seat for every core. There is none less when some go: those who lost theirs wait for others."""
         passed = time.monotonic() - self._counted
         if passed < SECONDS_BETWEEN_COUNTS:
             return
-        new = range(len(self._seats), self.cores())
+        self.offered = self._count()
+        new = range(len(self._seats), self.offered)
         if self._seats and new:
             logger.info("the cluster has grown to %d cores", new.stop)
         self._seats += [Seat(index=index) for index in new]
@@ -211,6 +205,10 @@ class Crew:
         ):
             self._show(name, value)
         self._counted, self._received = self._counted + passed, 0
+
+    def _count(self) -> int:
+        """Ask the head, for an answer that may never come once it has gone: not from the caller's thread."""
+        return int(self._ray.cluster_resources().get("CPU", 0))
 
     def _place(self) -> None:
         """An actor at every empty seat; Ray starts it where and when a core is free."""

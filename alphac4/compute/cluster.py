@@ -127,7 +127,7 @@ class ClusterActors(Actors):
         self._report: ClusterReport | None = None
 
     def __len__(self) -> int:
-        return max(1, self._crew.cores())
+        return max(1, self._crew.offered)
 
     def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
         """See `Actors`; who plays how much is decided by who comes first."""
@@ -230,7 +230,7 @@ def measure_backend(connection: Connection, network: PolicyValueNetwork, task: T
     if not ray.wait([answer], timeout=SECONDS_UNTIL_TOLD)[0] and not ray.available_resources().get("CPU", 0) >= 1:
         logger.info("waiting for a core of the cluster: none is free")
     try:
-        backend: str = ray.get(answer)
+        backend: str = connection.get(answer)
     except ray.exceptions.RayError as error:
         raise RuntimeError(f"the cluster cannot play: {first_line(getattr(error, 'cause', None) or error)}") from error
     logger.info("self-play on %d cores of the cluster by %s", ray.cluster_resources().get("CPU", 0), backend)
