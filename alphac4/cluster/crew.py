@@ -14,7 +14,7 @@ import numpy as np
 
 from alphac4.cluster.connection import Connection, first_line
 from alphac4.cluster.seat import Seat
-from alphac4.cluster.worker import Place, RemoteActor, Task, Weights
+from alphac4.cluster.worker import RESOURCES, Place, RemoteActor, Task, Weights, what_an_actor_needs
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.under_way import GamesUnderWay
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 CALLS_IN_FLIGHT = 2  # of each actor: it plays one block while the driver takes the other, and never gets further ahead
 SECONDS_BETWEEN_LOOKS = 0.1  # at the actors
-SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores
+SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores or GPUs
 SECONDS_AFTER_FAILURE = 2.0  # before an actor is placed again that has died without a block
 
 
@@ -37,7 +37,7 @@ class Delivery:
 
 
 class Crew:
-    """Keeps an actor on every core of a cluster, and takes their blocks in a thread of its own.
+    """Keeps an actor on every core, or every GPU, of a cluster, and takes their blocks in a thread of its own.
 
     A block reaches the driver once or never: calls are not repeated, and an actor that takes over from a lost one goes
     on with the games that were under way in the last block received.
@@ -65,12 +65,12 @@ class Crew:
         self.seeds, self._show = seeds, show
         self.games: dict[int, GamesUnderWay] = {}  # by seat, as of the last block received; those to begin with
         self.lost = 0  # actors, so far
-        self._remote = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(
-            kind
-        )
+        self._remote = self._ray.remote(
+            **what_an_actor_needs(task), max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
+        )(kind)
         self._weights = Weights(version=0, reference=[self._ray.put(network)])
         self._seats: list[Seat] = []
-        self.offered = self._count()  # cores that the cluster had when they were counted last
+        self.offered = self._count()  # cores or GPUs that the cluster had when they were counted last
         self._counted = 0.0  # time.monotonic() when the cores were counted last
         self._received = 0  # positions since then
         self._most_waiting = 0  # positions
@@ -187,14 +187,14 @@ class Crew:
             self._deliveries.put(error)
 
     def _count_places(self) -> None:
-        """A seat for every core. There is none less when some go: those who lost theirs wait for others."""
+        """A seat for every core or GPU. There is none less when some go: those who lost theirs wait for others."""
         passed = time.monotonic() - self._counted
         if passed < SECONDS_BETWEEN_COUNTS:
             return
         self.offered = self._count()
         new = range(len(self._seats), self.offered)
         if self._seats and new:
-            logger.info("the cluster has grown to %d cores", new.stop)
+            logger.info("the cluster has grown to %d %ss", new.stop, "GPU" if self._task.device == "cuda" else "core")
         self._seats += [Seat(index=index) for index in new]
         for name, value in (
             ("actors", len(self.places())),
@@ -208,7 +208,7 @@ class Crew:
 
     def _count(self) -> int:
         """Ask the head, for an answer that may never come once it has gone: not from the caller's thread."""
-        return int(self._ray.cluster_resources().get("CPU", 0))
+        return int(self._ray.cluster_resources().get(RESOURCES[self._task.device], 0))
 
     def _place(self) -> None:
         """An actor at every empty seat; Ray starts it where and when a core is free."""

@@ -1,24 +1,26 @@
-"""What Ray runs on the cores of a cluster: an actor of self-play, in a process of its own."""
+"""What Ray runs on the cores or the GPUs of a cluster: an actor of self-play, in a process of its own."""
 
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from alphac4.cluster.connection import import_ray
+from alphac4.cuda.device import GPU_BACKENDS, precision_name, the_device
 from alphac4.game import Geometry
-from alphac4.nn.backends import available_backends
+from alphac4.nn.backends import backend_here
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import Actor
+from alphac4.selfplay.actor import Actor, SelfPlayer
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.under_way import GamesUnderWay, fill_up
 
+RESOURCES = {"cpu": "CPU", "cuda": "GPU"}  # Ray's names of what an actor has for itself, by its device
 WITHOUT_END = 2**62  # positions
 UNUSUAL_BLOCKS = 2  # the first ones, when few games have come to their end
 
@@ -30,6 +32,7 @@ class Task:
     geometry: Geometry
     config: SelfPlayConfig
     slots: int  # games at once
+    device: str = "cpu"  # or "cuda", where each actor has a GPU
     backend: str  # of inference; where a node does not have it, it measures its own
     rate: float = 0.0  # positions/s of a `ReplayingActor`; 0 for as many as are taken
 
@@ -52,7 +55,7 @@ class Place:
 
 
 class RemoteActor:
-    """An `Actor` on one core that plays without end and hands over a block a call.
+    """An `Actor` on one core, or its like on one GPU, that plays without end and hands over a block a call.
 
     It does nothing until `prepare`: so an error of ours is told from a process that died.
     """
@@ -65,13 +68,11 @@ class RemoteActor:
         under_way: GamesUnderWay | None,
     ) -> Place:
         """Make everything ready, and go on with the games ``under_way``, if there are any."""
-        self._network = _fetch(weights)
-        self._evaluator = make_evaluator(self._network, task)
+        self._actor, self._update = make_player(task, _fetch(weights), rng)
         self._version = weights.version
-        self._actor = Actor(task.geometry, task.config, self._evaluator, task.slots, rng)
         if under_way is not None:
             self._actor.restore(fill_up(under_way, self._actor.state()))
-        self._blocks: Iterator[Block] | None = None
+        self._blocks: Generator[Block] | None = None
         context = import_ray().get_runtime_context()
         node = import_ray().util.get_node_ip_address()
         return Place(node=node, node_id=context.get_node_id(), process=os.getpid())
@@ -82,11 +83,13 @@ class RemoteActor:
     def play(self, weights: Weights) -> tuple[int, Block]:
         """The next block, and the version of the weights that played it: ``weights``, if they are others."""
         if weights.version != self._version:
-            self._evaluator.update(_fetch(weights))
-            self._version = weights.version
+            if self._blocks is not None:
+                self._blocks.close()
             self._blocks = None  # begun anew, an actor forgets what the old weights have said
+            self._update(_fetch(weights))
+            self._version = weights.version
         if self._blocks is None:
-            self._blocks = self._actor.play(WITHOUT_END, lambda: False)
+            self._blocks = cast(Generator[Block], self._actor.play(WITHOUT_END, lambda: False))
         return self._version, next(self._blocks)
 
 
@@ -108,15 +111,36 @@ class ReplayingActor(RemoteActor):
         return weights.version, self._recorded
 
 
+def what_an_actor_needs(task: Task) -> dict[str, int]:
+    """Ray's options; an actor on a GPU has a core of its own, too."""
+    return {"num_cpus": 1, "num_gpus": 1} if task.device == "cuda" else {"num_cpus": 1}
+
+
+def make_player(
+    task: Task, network: PolicyValueNetwork, rng: np.random.Generator
+) -> tuple[SelfPlayer, Callable[[PolicyValueNetwork], None]]:
+    """What plays a seat's games, and what gives it other weights."""
+    if task.device == "cpu":
+        evaluator = make_evaluator(network, task)
+        return Actor(task.geometry, task.config, evaluator, task.slots, rng), evaluator.update
+    from alphac4.cuda.actor import DeviceActor  # Numba's CUDA part is slow to import, and optional
+
+    player = DeviceActor(task.geometry, task.config, network, task.slots, rng, GPU_BACKENDS.get(task.backend))
+    return player, player.update
+
+
 def make_evaluator(network: PolicyValueNetwork, task: Task) -> Evaluator:
     """The network of one actor on one core."""
-    known = available_backends("cpu", task.slots, 1, 1)
-    backend = task.backend if task.backend in known else "auto"
+    backend = backend_here(task.backend)
     return Evaluator(network, batch_size=task.slots, streams=1, device="cpu", backend=backend, int8=True, threads=1)
 
 
 def fastest_backend(weights: Weights, task: Task) -> str:
     """The fastest backend for self-play on the node that is asked."""
+    if task.device == "cuda":
+        from alphac4.cuda.network import best_precision
+
+        return precision_name(best_precision(the_device()))
     return make_evaluator(_fetch(weights), task).backend
 
 

@@ -6,13 +6,10 @@ import torch
 
 from alphac4.compute.cores import Cores
 from alphac4.compute.interface import Backends, Compute
-from alphac4.cuda.device import on_gpu, why_not
+from alphac4.cuda.device import GPU_BACKENDS, on_gpu, why_not
 from alphac4.nn.backends import INT8, available_backends
 
 logger = logging.getLogger(__name__)
-
-GPU_BACKENDS = {f"device-{name}": getattr(torch, name) for name in ("bfloat16", "float16", "float32")}
-"""The precisions of networks beside trees that are on the GPU as well, by the names of those backends."""
 
 
 def choose(device: str = "auto", backend: str = "auto", *, threads: int | None = None) -> Compute:
@@ -36,10 +33,10 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
 
     Raises:
         RuntimeError: in one line, for CUDA without a device, or a cluster that cannot be used.
-        ValueError: in one line, for a backend that a cluster's cores do not have.
+        ValueError: in one line, for a backend that a cluster's actors do not have.
     """
     here = set(available_backends("cuda" if on_gpu(device) and torch.cuda.is_available() else "cpu", 1, 1, 1))
-    exact = "auto" if backend == INT8 else backend
+    exact = "auto" if backend == INT8 or (cluster is not None and backend in GPU_BACKENDS) else backend
     compute = _choose(
         device,
         Backends(
@@ -52,12 +49,7 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
         return compute
     from alphac4.compute.cluster import Cluster  # Ray is optional, and slow to import
 
-    on_cores = available_backends("cpu", 1, 1, 1)
-    if backend not in ("auto", *on_cores):
-        raise ValueError(f"no backend {backend!r} on a cluster's cores; available: {', '.join(on_cores)}")
-    return Cluster(
-        compute, cluster, remembered.actors if backend == "auto" and remembered.actors in on_cores else backend
-    )
+    return Cluster(compute, cluster, device, backend, remembered.actors)
 
 
 def _choose(

@@ -1,4 +1,4 @@
-"""Self-play on every core of a cluster; everything else where the driver runs."""
+"""Self-play on every core or every GPU of a cluster; everything else where the driver runs."""
 
 import dataclasses
 import logging
@@ -13,14 +13,24 @@ from alphac4.cluster.connection import Connection, connect, first_line
 from alphac4.cluster.crew import Crew
 from alphac4.cluster.local import local_cluster
 from alphac4.cluster.metrics import Metrics
-from alphac4.cluster.worker import RemoteActor, ReplayingActor, Task, Weights, fastest_backend
+from alphac4.cluster.worker import (
+    RESOURCES,
+    RemoteActor,
+    ReplayingActor,
+    Task,
+    Weights,
+    fastest_backend,
+    what_an_actor_needs,
+)
 from alphac4.compute.interface import BATCH, Actors, Backends, ClusterReport, Compute, NetworkEvaluator, Seeds
+from alphac4.cuda.device import GPU_BACKENDS
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import TreeSearch
+from alphac4.nn.backends import available_backends
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
@@ -41,16 +51,33 @@ class Cluster(Compute):
     Args:
         local: what evaluates, searches and learns in this process.
         address: of the cluster; see `alphac4.cluster.connection.connect`.
+        device: "cpu" for an actor on each core, "cuda" for one on each GPU, "auto" for GPUs where there are any.
         backend: of self-play, "auto" for the fastest; a node that does not have it takes the fastest that it has.
+        remembered: what "auto" was found to be in an earlier session, which is taken up where it exists.
 
     Raises:
-        RuntimeError: in one line, if there is no such cluster, or a node has another version of this program.
+        RuntimeError: in one line, if there is no such cluster, a node has another version of this program, or none has
+            the device.
+        ValueError: in one line, for an unknown backend.
     """
 
-    def __init__(self, local: Compute, address: str, backend: str) -> None:
+    def __init__(
+        self, local: Compute, address: str, device: str = "cpu", backend: str = "auto", remembered: str = "auto"
+    ) -> None:
         self._local = local
         self._connection = connect(address)
-        self._backend = backend
+        self._device = "cuda" if device == "cuda" or (device == "auto" and self._count("GPU")) else "cpu"
+        known = tuple(GPU_BACKENDS) if self._device == "cuda" else available_backends("cpu", 1, 1, 1)
+        try:
+            if self._device == "cuda" and not self._count("GPU"):
+                raise RuntimeError("no node of the cluster has a GPU: use --device cpu")
+            if backend not in ("auto", *known):
+                where = "GPUs" if self._device == "cuda" else "cores"
+                raise ValueError(f"no backend {backend!r} on a cluster's {where}; available: {', '.join(known)}")
+        except BaseException:
+            self._connection.close()
+            raise
+        self._backend = remembered if backend == "auto" and remembered in known else backend
         self.batch, self.streams, self.learning = local.batch, local.streams, local.learning
 
     @property
@@ -99,14 +126,21 @@ class Cluster(Compute):
         kind: type[RemoteActor],
         rate: float = 0.0,
     ) -> "ClusterActors":
-        ray = self._connection.ray
-        cores = max(1, int(ray.cluster_resources().get("CPU", 0)))
-        slots = min(config.games, MOST_GAMES, max(LEAST_GAMES, -(-config.games // cores)))
-        task = Task(geometry=geometry, config=config, slots=slots, backend=self._backend, rate=rate)
+        if self._device == "cuda":
+            slots = config.device_games
+        else:
+            slots = min(config.games, MOST_GAMES, max(LEAST_GAMES, -(-config.games // max(1, self._count("CPU")))))
+        task = Task(
+            geometry=geometry, config=config, slots=slots, device=self._device, backend=self._backend, rate=rate
+        )
         if self._backend == "auto":
             self._backend = measure_backend(self._connection, network, task)
             task = dataclasses.replace(task, backend=self._backend)
         return ClusterActors(Crew(self._connection, task, network, seeds, kind, Metrics().show), slots, self._backend)
+
+    def _count(self, resource: str) -> int:
+        """How many cores ("CPU") or GPUs the cluster has now."""
+        return int(self._connection.ray.cluster_resources().get(resource, 0))
 
 
 class ClusterActors(Actors):
@@ -226,12 +260,18 @@ def measure_backend(connection: Connection, network: PolicyValueNetwork, task: T
     """The fastest backend for self-play on some node of the cluster."""
     ray = connection.ray
     weights = Weights(version=0, reference=[ray.put(network)])
-    answer = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(fastest_backend).remote(weights, task)
-    if not ray.wait([answer], timeout=SECONDS_UNTIL_TOLD)[0] and not ray.available_resources().get("CPU", 0) >= 1:
-        logger.info("waiting for a core of the cluster: none is free")
+    needs = what_an_actor_needs(task)
+    answer = ray.remote(**needs, scheduling_strategy="SPREAD")(fastest_backend).remote(weights, task)
+    if not ray.wait([answer], timeout=SECONDS_UNTIL_TOLD)[0]:
+        free = ray.available_resources()
+        for name, kind in (("core", "CPU"), ("GPU", "GPU")):
+            if needs.get(f"num_{kind.lower()}s", 0) > free.get(kind, 0):
+                logger.info("waiting for a %s of the cluster: none is free", name)
     try:
         backend: str = connection.get(answer)
     except ray.exceptions.RayError as error:
         raise RuntimeError(f"the cluster cannot play: {first_line(getattr(error, 'cause', None) or error)}") from error
-    logger.info("self-play on %d cores of the cluster by %s", ray.cluster_resources().get("CPU", 0), backend)
+    places = "GPUs" if task.device == "cuda" else "cores"
+    count = ray.cluster_resources().get(RESOURCES[task.device], 0)
+    logger.info("self-play on %d %s of the cluster by %s", count, places, backend)
     return backend

@@ -5,7 +5,7 @@ import torch
 
 from alphac4.compute.interface import BATCH, Actors, Backends, Compute, LearningPlace, NetworkEvaluator, Seeds
 from alphac4.cuda.actor import DeviceActor
-from alphac4.cuda.device import largest_that_fits, simulated, the_device
+from alphac4.cuda.device import largest_that_fits, precision_name, simulated, the_device
 from alphac4.cuda.network import best_precision
 from alphac4.cuda.search import DeviceSearch
 from alphac4.game import Geometry
@@ -35,7 +35,7 @@ class Gpu(Compute):
     def __init__(self, precision: torch.dtype | None = None) -> None:
         device = the_device()
         self._precision = precision or best_precision(device)
-        backend = f"device-{str(self._precision).removeprefix('torch.')}"
+        backend = precision_name(self._precision)
         self.backends = Backends(evaluators=backend, actors=backend)
         self.batch = SEARCHED_TOGETHER
         self.streams = 1

@@ -16,9 +16,17 @@ _T = TypeVar("_T")
 
 _one_at_a_time = threading.Lock()  # the simulator runs a single kernel
 
+GPU_BACKENDS = {f"device-{name}": getattr(torch, name) for name in ("bfloat16", "float16", "float32")}
+"""The precisions of networks beside trees that are on the GPU as well, by the names of those backends."""
+
 THREADS = 32  # of a block: trees diverge, so small blocks, spread over the whole GPU, wait least for one another
 
 NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); use --device cpu"
+
+
+def precision_name(precision: torch.dtype) -> str:
+    """A precision by the name of its backend; see `GPU_BACKENDS`."""
+    return f"device-{str(precision).removeprefix('torch.')}"
 
 
 def simulated() -> bool:

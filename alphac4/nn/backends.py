@@ -222,6 +222,11 @@ def available_backends(
     return found
 
 
+def backend_here(name: str) -> str:
+    """A backend of another machine's core, or "auto" if this one does not have it."""
+    return name if name in available_backends("cpu", 1, 1, 1) else "auto"
+
+
 def keep_freed_memory() -> None:
     """Tell glibc to keep the memory that each forward frees instead of returning it to the system.
 
