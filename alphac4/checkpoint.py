@@ -53,6 +53,11 @@ class Checkpoint:
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint atomically."""
+    write_atomically(path, pack_checkpoint(checkpoint))
+
+
+def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The bytes of a checkpoint's file."""
     geometry = checkpoint.geometry
     header = {
         "format": FORMAT,
@@ -63,7 +68,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "strength": dict(checkpoint.strength),
     }
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.network.state_dict().items()}
-    write_atomically(path, pack_tensors(tensors, header))
+    return pack_tensors(tensors, header)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

@@ -5,26 +5,28 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
 import numpy as np
 from tqdm import tqdm
 
 from alphac4.arena.match import MatchResult, play_match
+from alphac4.arena.network_files import NetworkFile, parse_player_with, read_network_file
 from alphac4.arena.networks import find_network
 from alphac4.arena.openings import match_openings
 from alphac4.arena.ratings import Rating, SprtState, fit_ratings, pair_counts, sprt
 from alphac4.arena.record import TournamentRecord
-from alphac4.arena.specifications import parse_player
 from alphac4.compute import choose
+from alphac4.compute.pool import Pool, Shared
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
+from alphac4.nn.backends import backend_here
 
 PART = 25  # pairs of games played in lockstep by one process
 SPRT_PART = 10  # the same where a sequential test may end the pairing after each part
@@ -94,12 +96,18 @@ class Part:
     openings: tuple[Position, ...]
 
 
-def play_round_robin(tournament: Tournament, record: TournamentRecord | None = None, *, processes: int = 1) -> Results:
-    """Play what ``record`` does not hold yet and add it there, part by part.
+def play_round_robin(
+    tournament: Tournament,
+    record: TournamentRecord | None = None,
+    *,
+    processes: int = 1,
+    pool: Pool | None = None,
+) -> Results:
+    """Play what ``record`` does not hold yet and add it there, part by part, in processes here or those of a pool.
 
     Raises:
         PlayerError: if a player cannot be made.
-        RuntimeError: if one of the processes was killed.
+        RuntimeError: if one of the processes was killed, or a pool's have gone for good.
         OSError: if the record cannot be written; what was recorded before stays.
     """
     done: dict[Pairing, dict[int, MatchResult]] = {pairing: {} for pairing in tournament.pairings}
@@ -107,7 +115,10 @@ def play_round_robin(tournament: Tournament, record: TournamentRecord | None = N
         if pairing in done:
             done[pairing][number] = result
     waiting = _waiting(tournament, done)
-    playing = _played(tournament, waiting, min(processes, _count_waiting(tournament, done)))
+    if pool is not None:
+        playing = _played_by_pool(tournament, waiting, pool)
+    else:
+        playing = _played(tournament, waiting, min(processes, _count_waiting(tournament, done)))
     recorded = sum(part.played for parts in done.values() for part in parts.values())
     games = 2 * tournament.pairs * len(done)
     with closing(playing), tqdm(total=games, initial=recorded, unit="game", disable=None, leave=False) as bar:
@@ -147,16 +158,8 @@ def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> 
     # Memory without a lock: a process that is killed while it holds one would block all others.
     stop = context.RawValue(ctypes.c_bool, False)
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare_process, initargs=(stop,))
-    running: dict[Future[MatchResult], Part] = {}
     try:
-        while True:
-            for part in islice(waiting, processes - len(running)):
-                running[pool.submit(play_part, tournament, part, threads)] = part
-            if not running:
-                return
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                yield running.pop(future), future.result()
+        yield from _as_they_finish(waiting, processes, lambda part: pool.submit(play_part, tournament, part, threads))
     except BrokenProcessPool as error:
         raise RuntimeError(
             "a playing process was killed; what is recorded stays, and the same command goes on"
@@ -166,11 +169,46 @@ def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> 
         pool.shutdown(cancel_futures=True)
 
 
-def play_part(tournament: Tournament, part: Part, threads: int) -> MatchResult:
-    """Make both players and play; their random numbers depend on nothing but the tournament and the part."""
+def _played_by_pool(tournament: Tournament, waiting: Iterator[Part], pool: Pool) -> Generator[tuple[Part, MatchResult]]:
+    networks = pool.share({name: read_network_file(name) for name in tournament.players})
+    yield from _as_they_finish(
+        waiting, pool.cores, lambda part: pool.submit(_play_elsewhere, tournament, part, networks)
+    )
+
+
+def _as_they_finish(
+    waiting: Iterator[Part], count: int, begin: Callable[[Part], Future[MatchResult]]
+) -> Generator[tuple[Part, MatchResult]]:
+    """The results of parts, of which ``count`` are played at a time."""
+    running: dict[Future[MatchResult], Part] = {}
+    while True:
+        for part in islice(waiting, count - len(running)):
+            running[begin(part)] = part
+        if not running:
+            return
+        finished, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in finished:
+            yield running.pop(future), future.result()
+
+
+def _play_elsewhere(
+    tournament: Tournament, part: Part, networks: Shared[Mapping[str, NetworkFile | None]]
+) -> MatchResult:
+    tournament = replace(tournament, device="cpu", backend=backend_here(tournament.backend))
+    return play_part(tournament, part, 1, networks.get())
+
+
+def play_part(
+    tournament: Tournament, part: Part, threads: int, networks: Mapping[str, NetworkFile | None] | None = None
+) -> MatchResult:
+    """Make both players and play; their random numbers depend on nothing but the tournament and the part.
+
+    ``networks`` holds the files that the players' names stand for, where they come from another process.
+    """
     compute = choose(tournament.device, tournament.backend, threads=threads)
     challenger, opponent = (
-        parse_player(
+        parse_player_with(
+            (networks or {}).get(name),
             name,
             rng=np.random.default_rng([tournament.seed, 2, part.number, side, *"\n".join(part.pairing).encode()]),
             geometry=tournament.geometry,

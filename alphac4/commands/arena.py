@@ -25,6 +25,7 @@ from alphac4.arena.specifications import (
 from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate_players, short_names
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
+from alphac4.commands.cluster_option import Cluster, pool_or_none
 from alphac4.compute import Compute, choose
 from alphac4.machine import cores
 from alphac4.outputs import own_file
@@ -56,6 +57,7 @@ class ArenaOptions:
     """Where networks run."""
     backend: str = "auto"
     """Inference backend; auto measures all and takes the fastest."""
+    cluster: Cluster = None
     json: bool = False
     """Print the result as JSON instead of a table."""
 
@@ -116,7 +118,8 @@ def _play(options: ArenaOptions) -> tuple[Tournament, Results]:
     for name in options.players:  # a bad specification should be reported before hours of games, not after
         parse_player(name, rng=np.random.default_rng(0), geometry=geometry, compute=compute)
     record = TournamentRecord(options.output, settings) if options.output is not None else None
-    return tournament, play_round_robin(tournament, record, processes=processes)
+    with pool_or_none(options.cluster) as pool:
+        return tournament, play_round_robin(tournament, record, processes=processes, pool=pool)
 
 
 def _check(options: ArenaOptions) -> None:
@@ -126,6 +129,8 @@ def _check(options: ArenaOptions) -> None:
         raise ValueError(
             f"--games must be an even number, not {options.games}: every opening is played with both colours"
         )
+    if options.cluster is not None and options.processes is not None:
+        raise ValueError("--processes are those of this machine; on a cluster there is one a core")
     if options.sprt is not None and options.sprt[0] >= options.sprt[1]:
         raise ValueError(f"--sprt needs ELO0 below ELO1, not {options.sprt[0]:g} and {options.sprt[1]:g}")
 
@@ -140,8 +145,9 @@ def _compute(options: ArenaOptions) -> tuple[Compute, str, int]:
     recorded = read_settings(options.output) if options.output is not None else None
     if backend == "auto" and recorded is not None:
         backend = str(recorded.get("backend", backend))
-    processes = options.processes or choose(options.device, backend).streams
-    compute = choose(options.device, backend, threads=max(1, cores() // processes))
+    device = options.device if options.cluster is None else "cpu"
+    processes = options.processes or choose(device, backend).streams
+    compute = choose(device, backend, threads=max(1, cores() // processes))
     found = [network for network in map(find_network, options.players) if network is not None]
     networks = [network for network in found if not network.is_onnx]
     if networks:

@@ -11,6 +11,7 @@ import tyro
 
 from alphac4.arena.specifications import MOST_SIMULATIONS, SPECIFICATIONS
 from alphac4.commands.arguments import read_arguments
+from alphac4.commands.cluster_option import Cluster, pool_or_none
 from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
@@ -52,6 +53,7 @@ class EvaluateOptions:
     """Where networks run."""
     backend: str = "auto"
     """Inference backend; auto measures all and takes the fastest."""
+    cluster: Cluster = None
 
     def __post_init__(self) -> None:
         check_ranges(
@@ -77,19 +79,22 @@ def run(options: EvaluateOptions) -> int:
     """Measure, then print the tables or JSON."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     sets = choose_sets(options.player, options.positions, options.count)
-    measurement = Measurement(
-        sets=sets,
-        budgets=parse_budgets(options.simulations),
-        games=options.games,
-        games_simulations=options.games_simulations,
-        seed=options.seed,
-        compute=choose(options.device, options.backend),
-    )
+    budgets = parse_budgets(options.simulations)
     if options.picture is not None:
         check_picture(options.picture)
     check_output(options.picture)
     check_output(Path(options.json) if options.json not in (None, "-") else None)
-    report = measure_strength(options.player, measurement, options.reference, twin=options.twin)
+    with pool_or_none(options.cluster) as pool:
+        measurement = Measurement(
+            sets=sets,
+            budgets=budgets,
+            games=options.games,
+            games_simulations=options.games_simulations,
+            seed=options.seed,
+            compute=choose(options.device if pool is None else "cpu", options.backend),
+            pool=pool,
+        )
+        report = measure_strength(options.player, measurement, options.reference, twin=options.twin)
     if options.json is not None and options.json != "-":
         write_atomically(Path(options.json), f"{report.to_json()}\n".encode())
     if options.picture is not None:

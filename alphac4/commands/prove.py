@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,11 +11,15 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
+from alphac4.arena.network_files import pool_players
 from alphac4.arena.networks import network_digest, network_file
 from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player
 from alphac4.commands.arguments import read_arguments
+from alphac4.commands.cluster_option import Cluster, pool_or_none
 from alphac4.compute import choose
+from alphac4.compute.pool import Pool
 from alphac4.evaluation.answers import BATCH
+from alphac4.evaluation.pool_solver import PoolSolver
 from alphac4.evaluation.proof import (
     AUTO,
     CONTINUES,
@@ -24,6 +29,7 @@ from alphac4.evaluation.proof import (
     PROVEN,
     WINS,
     MoveRecord,
+    OutcomeSolver,
     PlyReport,
     recorded_backend,
     walk_games,
@@ -59,6 +65,7 @@ class ProveOptions:
     """Where networks run."""
     backend: str = "auto"
     """Inference backend; auto takes the record's, or else measures all and takes the fastest."""
+    cluster: Cluster = None
 
     def __post_init__(self) -> None:
         check_ranges(self, plies=(0, 64), seed=(0, MOST_SEED))
@@ -99,24 +106,40 @@ def run(options: ProveOptions) -> int:
 
 def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]:
     """Walk, and print a line for each number of stones."""
+    with pool_or_none(options.cluster) as pool:
+        return _walk_with(pool, options, start, plies)
+
+
+def _walk_with(pool: Pool | None, options: ProveOptions, start: Position, plies: int) -> list[PlyReport]:
     geometry = start.geometry
     backend = options.backend
     if backend == AUTO and options.record is not None:
         backend = recorded_backend(options.record) or AUTO
-    compute = choose(options.device, backend, threads=1)
+    compute = choose("cpu" if pool is not None else options.device, backend, threads=1)
     one_a_core = network_file(options.player) is not None and compute.learning.device.type == "cpu"
-    players = [
-        parse_player(
+    make = partial(
+        parse_player,
+        options.player,
+        geometry=geometry,
+        threads=1 if one_a_core or pool is not None else None,
+        compute=compute,
+        batch_size=BATCH,
+    )
+    players = [make(rng=np.random.default_rng(options.seed)) for _ in range(cores() if one_a_core and not pool else 1)]
+    backend = compute.backends.evaluators
+    solver: OutcomeSolver = Solver(geometry)
+    if pool is not None:
+        players = pool_players(
+            pool,
             options.player,
-            rng=np.random.default_rng(options.seed),
+            players[0],
             geometry=geometry,
-            threads=1 if one_a_core else None,
-            compute=compute,
+            seed=options.seed,
+            backend=backend,
             batch_size=BATCH,
         )
-        for _ in range(cores() if one_a_core else 1)
-    ]
-    record = MoveRecord(options.record, _header(options, compute.backends.evaluators), geometry)
+        solver = PoolSolver(pool, geometry)
+    record = MoveRecord(options.record, _header(options, backend), geometry)
     print("  ".join(f"{heading:>10}" for heading in HEADINGS))
     reports: list[PlyReport] = []
     with tqdm(unit="pos", disable=None, leave=False) as bar:
@@ -130,7 +153,7 @@ def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]
 
         walk = walk_games(
             players,
-            Solver(geometry),
+            solver,
             record,
             start=start,
             first=options.side == "first",

@@ -4,7 +4,7 @@ Everybody above asks `choose` for a `Compute` and works with what it makes. Nobo
 another kind needs no change in its callers.
 """
 
-from alphac4.compute.choice import choose, choose_for_run
+from alphac4.compute.choice import choose, choose_for_run, choose_pool
 from alphac4.compute.interface import Actors, Backends, ClusterReport, Compute, LearningPlace, NetworkEvaluator, Seeds
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "Seeds",
     "choose",
     "choose_for_run",
+    "choose_pool",
 ]

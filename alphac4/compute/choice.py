@@ -6,6 +6,7 @@ import torch
 
 from alphac4.compute.cores import Cores
 from alphac4.compute.interface import Backends, Compute
+from alphac4.compute.pool import Pool
 from alphac4.cuda.device import GPU_BACKENDS, on_gpu, why_not
 from alphac4.nn.backends import INT8, available_backends
 
@@ -50,6 +51,18 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
     from alphac4.compute.cluster import Cluster  # Ray is optional, and slow to import
 
     return Cluster(compute, cluster, device, backend, remembered.actors)
+
+
+def choose_pool(address: str) -> Pool:
+    """A process on each core of a Ray cluster: "auto" for the one that this machine or job belongs to, or HOST:PORT.
+
+    Raises:
+        RuntimeError: in one line, for a cluster that cannot be used.
+        ValueError: in one line, for anything else than an address.
+    """
+    from alphac4.compute.cluster import make_pool  # Ray is optional, and slow to import
+
+    return make_pool(address)
 
 
 def _choose(

@@ -13,6 +13,7 @@ from alphac4.cluster.connection import Connection, connect, first_line
 from alphac4.cluster.crew import Crew
 from alphac4.cluster.local import local_cluster
 from alphac4.cluster.metrics import Metrics
+from alphac4.cluster.pool import ClusterPool
 from alphac4.cluster.worker import (
     RESOURCES,
     RemoteActor,
@@ -36,11 +37,12 @@ from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.under_way import GamesUnderWay, count_games, join_actors
 
-__all__ = ["Cluster", "ClusterActors", "local_cluster"]
+__all__ = ["Cluster", "ClusterActors", "ClusterPool", "local_cluster", "make_pool"]
 
 logger = logging.getLogger(__name__)
 
 MOST_GAMES, LEAST_GAMES = 128, 32  # at once on a core: more wait for one another, fewer leave the network idle
+WORTH_A_POOL = 2  # times as many cores as here
 SECONDS_BETWEEN_LOOKS = 0.2  # at whether to stop
 SECONDS_UNTIL_TOLD = 10.0  # that no core is free
 
@@ -106,6 +108,18 @@ class Cluster(Compute):
     ) -> TreeSearch:
         """See `Compute`."""
         return self._local.search(evaluator, puct, geometry=geometry, rng=rng, reuse=reuse, cache=cache)
+
+    def pool(self) -> ClusterPool | None:
+        """See `Compute`; its processes share the cores with actors, which mostly wait while a match is played.
+
+        A cluster that has few more cores than this machine has nothing to offer, and a GPU here is faster.
+        """
+        few = self._count("CPU") < WORTH_A_POOL * self._local.streams
+        return (
+            None
+            if few or self._local.learning.device.type == "cuda"
+            else ClusterPool(self._connection, cores=0, leaves=False)
+        )
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """See `Compute`; each core plays its share of the games, within reason."""
@@ -254,6 +268,17 @@ class ClusterActors(Actors):
     def close(self) -> None:
         """See `Actors`."""
         self._crew.close()
+
+
+def make_pool(address: str) -> ClusterPool:
+    """A process on each core of a cluster, once one of them is ready; see `alphac4.compute.choose_pool`."""
+    pool = ClusterPool(connect(address))
+    try:
+        pool.wait_for_core()
+    except BaseException:
+        pool.close()
+        raise
+    return pool
 
 
 def measure_backend(connection: Connection, network: PolicyValueNetwork, task: Task) -> str:

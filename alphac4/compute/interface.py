@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from alphac4.compute.pool import Pool
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.kept_trees import Reuse
@@ -181,6 +182,10 @@ class Compute(ABC):
     batch: int  # positions that are best searched together
     streams: int  # callers at a time that are worth having
     learning: LearningPlace
+
+    def pool(self) -> Pool | None:
+        """Processes elsewhere that a run's matches are better sent to; None where it plays them here."""
+        return None
 
     @property
     @abstractmethod

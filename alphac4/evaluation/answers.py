@@ -14,6 +14,7 @@ from alphac4.mcts.network_search import Evaluate
 from alphac4.mcts.search import Budget, TreeSearch
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
+LEAST = 16  # the same where there are many players for few positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +46,26 @@ def ask_network(
     """
     budget, rng = Budget(simulations=simulations), np.random.default_rng(0)  # without a temperature it draws nothing
     players = [NetworkPlayer("network", evaluator, budget, rng, sets[0].geometry, search=search) for search in searches]
-    return _ask(players, sets, batch, on_batch)
+    return ask_players(players, sets, batch, on_batch)
 
 
 def ask_player(player: Player, sets: Sequence[PositionSet], on_batch: Callable[[int], object] = _unwatched) -> Answers:
     """Any player's moves, and its values if it is one that searches."""
-    return _ask([player], sets, BATCH, on_batch)
+    return ask_players([player], sets, on_batch=on_batch)
 
 
-def _ask(
-    players: Sequence[Player], sets: Sequence[PositionSet], size: int, on_batch: Callable[[int], object]
+def ask_players(
+    players: Sequence[Player],
+    sets: Sequence[PositionSet],
+    size: int | None = None,
+    on_batch: Callable[[int], object] = _unwatched,
 ) -> Answers:
-    """The answers of several players that are one and the same, for as many batches at a time."""
+    """The answers of several players that are one and the same, for as many batches at a time.
+
+    ``size`` is how many positions each gets at once, by default `BATCH`, or fewer if some would have none.
+    """
     positions = [position for part in sets for position in part.positions]
+    size = size or min(BATCH, max(LEAST, -(-len(positions) // len(players))))
     idle: SimpleQueue[Player] = SimpleQueue()
     for player in players:
         idle.put(player)

@@ -11,13 +11,15 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from alphac4.arena.network_files import NetworkFile, pool_players
 from alphac4.arena.networks import NamedNetwork, find_network
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import common_geometry, describe, parse_player
-from alphac4.checkpoint import Checkpoint
-from alphac4.compute import Compute, choose
-from alphac4.evaluation.answers import BATCH, ask_network, ask_player
+from alphac4.checkpoint import Checkpoint, pack_checkpoint
+from alphac4.compute import Compute, NetworkEvaluator, choose
+from alphac4.compute.pool import Pool
+from alphac4.evaluation.answers import BATCH, Answers, ask_network, ask_players
 from alphac4.evaluation.games import PerfectMatchReport, play_perfect, standard_starts
 from alphac4.evaluation.positions import SETS, PositionSet, load_positions, packaged_positions
 from alphac4.evaluation.report import ALL, UNTRAINED, StrengthReport, SubjectReport, budget_report, summarise_sets
@@ -37,6 +39,7 @@ class Measurement:
     games_simulations: int = 100  # of networks a move in them
     seed: int = 0
     compute: Compute = field(default_factory=choose)
+    pool: Pool | None = None  # whose processes answer, in place of ``compute``
 
     @property
     def geometry(self) -> Geometry:
@@ -133,8 +136,19 @@ def untrained(checkpoint: Checkpoint, seed: int) -> Checkpoint:
 
 def _measure_player(name: str, player: Player, measurement: Measurement) -> SubjectReport:
     started = time.perf_counter()
+    players = [player]
+    if measurement.pool is not None:
+        players = pool_players(
+            measurement.pool,
+            name,
+            player,
+            geometry=measurement.geometry,
+            seed=measurement.seed,
+            backend=measurement.compute.backends.evaluators,
+            batch_size=BATCH,
+        )
     with _bar(name, measurement) as bar:
-        answers = ask_player(player, measurement.sets, bar.update)
+        answers = ask_players(players, measurement.sets, on_batch=bar.update)
     report = budget_report(measurement.sets, answers, None, time.perf_counter() - started)
     return SubjectReport(name=name, description="", budgets=[report], games=_games(player, None, measurement))
 
@@ -145,14 +159,18 @@ def _measure_network(
     compute = measurement.compute
     evaluator = compute.evaluator(checkpoint.network, batch_size=compute.batch, streams=compute.streams)
     rng = np.random.default_rng(measurement.seed)
-    searches = [compute.search(evaluator, puct, geometry=measurement.geometry, rng=rng) for _ in range(compute.streams)]
+    if measurement.pool is None:
+        make_search = partial(compute.search, evaluator, puct, geometry=measurement.geometry, rng=rng)
+        ask = partial(
+            ask_network, evaluator, searches=[make_search() for _ in range(compute.streams)], batch=compute.batch
+        )
+    else:
+        ask = partial(_ask_network_in_pool, measurement.pool, checkpoint, evaluator, puct)
     reports = []
     for simulations in measurement.budgets:
         started = time.perf_counter()
         with _bar(f"{name}, {simulations or 'no'} simulations", measurement) as bar:
-            answers = ask_network(
-                evaluator, measurement.sets, simulations, searches, batch=compute.batch, on_batch=bar.update
-            )
+            answers = ask(sets=measurement.sets, simulations=simulations, on_batch=bar.update)
         reports.append(budget_report(measurement.sets, answers, simulations, time.perf_counter() - started))
     budget = Budget(simulations=measurement.games_simulations)
     search = compute.search(evaluator, puct, geometry=measurement.geometry, rng=rng, reuse="proofs")
@@ -164,6 +182,34 @@ def _measure_network(
         budgets=reports,
         games=_games(player, measurement.games_simulations, measurement),
     )
+
+
+def _ask_network_in_pool(
+    pool: Pool,
+    checkpoint: Checkpoint,
+    evaluator: NetworkEvaluator,
+    puct: PuctConfig | None,
+    *,
+    sets: Sequence[PositionSet],
+    simulations: int,
+    on_batch: Callable[[int], object],
+) -> Answers:
+    """What `ask_network` answers, from the processes of a pool."""
+    network = NetworkFile(written="network", suffix=".safetensors", content=pack_checkpoint(checkpoint))
+    geometry, rng = sets[0].geometry, np.random.default_rng(0)  # without a temperature it draws nothing
+    model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), rng, geometry, puct, reuse="nothing")
+    players = pool_players(
+        pool,
+        f"{network.written}@{simulations}",
+        model,
+        geometry=geometry,
+        backend=evaluator.backend,
+        batch_size=BATCH,
+        reuse="nothing",
+        puct=puct,
+        network=network,
+    )
+    return ask_players(players, sets, on_batch=on_batch)
 
 
 def _games(player: Player, simulations: int | None, measurement: Measurement) -> PerfectMatchReport | None:

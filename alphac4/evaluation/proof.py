@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.game.symmetry import is_mirrored
 from alphac4.json_files import checksum, read_signed_line, sign_line
 from alphac4.machine import cores
-from alphac4.solver import Solver
+from alphac4.solver.solver import Scores, Stones
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,9 @@ _VERDICTS = (CONTINUES, WINS, DRAWS, LOSES, PROVEN, ERRS)
 _ENDS = {Outcome.LOSS: WINS, Outcome.DRAW: DRAWS, Outcome.WIN: LOSES}  # by the outcome for the side to move then
 
 AUTO = "auto"  # the backend in records of earlier versions, which did not say which one had been chosen
-BATCH = 256  # positions asked about together; proofs end many of their searches early
+BATCH = 256  # positions asked about together, at least; proofs end many of their searches early
+SHARE = 64  # of them for each of many players
+PARTS = 4  # of the positions to be solved for each worker, as some take much longer than others
 
 
 @dataclass(kw_only=True)
@@ -148,9 +151,16 @@ def _read_move(line: str, signed: bool, geometry: Geometry) -> tuple[Position, i
     return position, COLUMN_NAMES.index(column), verdict
 
 
+class OutcomeSolver(Protocol):
+    """Exact outcomes for several callers at a time, as `Solver` gives them."""
+
+    def solve_outcome_batch(self, own: Stones, occupied: Stones) -> Scores:
+        """1 win, 0 draw, -1 loss with best play for the side to move, int8 [B]."""
+
+
 def walk_games(
     players: Sequence[Player],
-    solver: Solver,
+    solver: OutcomeSolver,
     record: MoveRecord,
     *,
     start: Position,
@@ -177,14 +187,16 @@ def walk_games(
         on_moves: hears, of the positions with as many stones, how many are done and how many there are.
     """
     positions = [canonical(start)] if start.first_to_move == first else _replies([start])
-    with ThreadPoolExecutor(cores()) as pool:
+    workers = max(cores(), len(players))
+    size = max(BATCH, SHARE * len(players))
+    with ThreadPoolExecutor(workers) as pool:
         while positions and positions[0].plies <= plies:
             report = PlyReport(ply=positions[0].plies)
             left: list[Position] = []
-            for index in range(0, len(positions), BATCH):
-                batch = positions[index : index + BATCH]
+            for index in range(0, len(positions), size):
+                batch = positions[index : index + size]
                 if unknown := [position for position in batch if position not in record]:
-                    record.add(unknown, *_judged_moves(players, solver, unknown, pool))
+                    record.add(unknown, *_judged_moves(players, solver, unknown, pool, workers))
                 for position in batch:
                     column, verdict = record[position]
                     report.add(position, column, verdict)
@@ -196,17 +208,21 @@ def walk_games(
 
 
 def _judged_moves(
-    players: Sequence[Player], solver: Solver, positions: Sequence[Position], pool: ThreadPoolExecutor
+    players: Sequence[Player],
+    solver: OutcomeSolver,
+    positions: Sequence[Position],
+    pool: ThreadPoolExecutor,
+    workers: int,
 ) -> tuple[list[int], list[str]]:
     parts = [positions[index :: len(players)] for index in range(len(players))]
     moves, proven = [0] * len(positions), [False] * len(positions)
     for index, found in enumerate(pool.map(_moves, players, parts)):
         moves[index :: len(players)], proven[index :: len(players)] = found
     after = [position.play(column) for position, column in zip(positions, moves, strict=True)]
-    kept = -_outcomes(solver, after, pool)
+    kept = -_outcomes(solver, after, pool, workers)
     possible = kept.copy()
     unsure = np.flatnonzero(kept < Outcome.WIN)  # nothing is better than a win
-    possible[unsure] = _outcomes(solver, [positions[int(index)] for index in unsure], pool)
+    possible[unsure] = _outcomes(solver, [positions[int(index)] for index in unsure], pool, workers)
     verdicts = []
     for index, position in enumerate(after):
         outcome = position.outcome()
@@ -230,12 +246,14 @@ def _moves(player: Player, positions: Sequence[Position]) -> tuple[list[int], li
     return result.moves.tolist(), result.proven_wins.tolist()
 
 
-def _outcomes(solver: Solver, positions: Sequence[Position], pool: ThreadPoolExecutor) -> npt.NDArray[np.int8]:
-    """1 win, 0 draw, -1 loss with best play for the side to move, int8 [B], by all cores."""
+def _outcomes(
+    solver: OutcomeSolver, positions: Sequence[Position], pool: ThreadPoolExecutor, workers: int
+) -> npt.NDArray[np.int8]:
+    """1 win, 0 draw, -1 loss with best play for the side to move, int8 [B], by so many callers at a time."""
     if not positions:
         return np.zeros(0, np.int8)
     own, occupied = stones(positions)
-    parts = min(len(positions), cores())
+    parts = min(len(positions), PARTS * workers)
     found = pool.map(solver.solve_outcome_batch, np.array_split(own, parts), np.array_split(occupied, parts))
     return np.concatenate(list(found))
 

@@ -1,0 +1,116 @@
+"""Players by their specifications in processes that may not have the files which these name."""
+
+import hashlib
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from alphac4.arena.networks import find_network
+from alphac4.arena.players import Player
+from alphac4.arena.pool_players import in_each_process
+from alphac4.arena.specifications import parse_player
+from alphac4.compute import choose
+from alphac4.compute.pool import Pool, Shared
+from alphac4.game import Geometry
+from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.puct import PuctConfig
+from alphac4.nn.backends import backend_here
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkFile:
+    """A network's file, for processes that may not have it."""
+
+    written: str  # how specifications name it
+    suffix: str  # ".safetensors" or ".onnx"
+    content: bytes = field(repr=False)
+
+
+def read_network_file(specification: str) -> NetworkFile | None:
+    """The file of the network that a specification names; None for any other player.
+
+    Raises:
+        PlayerError: if there is no such network.
+    """
+    network = find_network(specification)
+    if network is None:
+        return None
+    return NetworkFile(written=network.written, suffix=network.path.suffix, content=network.path.read_bytes())
+
+
+def parse_player_with(file: NetworkFile | None, specification: str, **settings: Any) -> Player:
+    """`parse_player`, with the file of the network that the specification names from another process."""
+    if file is None:
+        return parse_player(specification, **settings)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"network{file.suffix}"
+        path.write_bytes(file.content)
+        return parse_player(f"{path}{specification[len(file.written) :]}", **settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecifiedRecipe:
+    """A `Recipe` for a player by its specification."""
+
+    specification: str
+    geometry: Geometry
+    seed: tuple[int, ...]
+    backend: str  # of its network; where a process does not have it, the fastest there
+    batch_size: int
+    reuse: Reuse | None
+    puct: PuctConfig | None
+    digest: str  # SHA-256 of the network's file
+    network: Shared[NetworkFile | None] = field(compare=False, repr=False)
+
+    def make(self) -> Player:
+        """See `Recipe`."""
+        return parse_player_with(
+            self.network.get(),
+            self.specification,
+            rng=np.random.default_rng(self.seed),
+            geometry=self.geometry,
+            threads=1,
+            compute=choose("cpu", backend_here(self.backend), threads=1),
+            batch_size=self.batch_size,
+            reuse=self.reuse,
+            puct=self.puct,
+        )
+
+
+def pool_players(
+    pool: Pool,
+    specification: str,
+    model: Player,
+    *,
+    geometry: Geometry,
+    seed: int = 0,
+    backend: str = "auto",
+    batch_size: int = 64,
+    reuse: Reuse | None = None,
+    puct: PuctConfig | None = None,
+    network: NetworkFile | None = None,
+) -> list[Player]:
+    """A player like the ``model``, which was made from the same arguments here, in each process of a pool.
+
+    ``network`` stands for the file that the specification names, if it is not to be read.
+    """
+    network = network or read_network_file(specification)
+    shared = pool.share(network)
+    recipes = [
+        SpecifiedRecipe(
+            specification=specification,
+            geometry=geometry,
+            seed=(seed, index),
+            backend=backend,
+            batch_size=batch_size,
+            reuse=reuse,
+            puct=puct,
+            digest=hashlib.sha256(network.content).hexdigest() if network is not None else "",
+            network=shared,
+        )
+        for index in range(pool.cores)
+    ]
+    return in_each_process(pool, recipes, model)

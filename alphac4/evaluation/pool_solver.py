@@ -1,0 +1,29 @@
+"""The exact solver in the processes of a pool."""
+
+from functools import cache
+
+from alphac4.compute.pool import Pool
+from alphac4.game import Geometry
+from alphac4.solver import Solver
+from alphac4.solver.solver import Scores, Stones
+
+
+class PoolSolver:
+    """Exact outcomes for as many callers at a time as the pool has processes, each of which keeps its own table."""
+
+    def __init__(self, pool: Pool, geometry: Geometry) -> None:
+        self._pool = pool
+        self._geometry = geometry
+
+    def solve_outcome_batch(self, own: Stones, occupied: Stones) -> Scores:
+        """See `Solver.solve_outcome_batch`."""
+        return self._pool.submit(_solve, self._geometry, own, occupied).result()
+
+
+def _solve(geometry: Geometry, own: Stones, occupied: Stones) -> Scores:
+    return _solver(geometry).solve_outcome_batch(own, occupied)
+
+
+@cache
+def _solver(geometry: Geometry) -> Solver:
+    return Solver(geometry)

@@ -1,0 +1,157 @@
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
+
+from alphac4.checkpoint import Checkpoint, save_checkpoint
+from alphac4.cli import main
+from alphac4.cluster.connection import Connection
+from alphac4.compute.cluster import ClusterPool, local_cluster, make_pool
+from alphac4.nn import PolicyValueNetwork
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A cluster of three nodes on this machine, whose head does not work."""
+    with local_cluster([0, 1, 1]) as found:
+        yield found
+
+
+@pytest.fixture
+def pool(address: str) -> Iterator[ClusterPool]:
+    """Its processes."""
+    found = make_pool(address)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, network: PolicyValueNetwork) -> str:
+    """A checkpoint."""
+    save_checkpoint(tmp_path / "mine.safetensors", Checkpoint(network=network))
+    return str(tmp_path / "mine.safetensors")
+
+
+def both(arguments: list[str], address: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """What a command prints on this machine and on the cluster."""
+    written = []
+    for more in ((), ("--cluster", address)):
+        assert main([*arguments, "--backend", "torch-fp32", *more]) in (0, 1)
+        written.append(capsys.readouterr().out)
+    return written[0], written[1]
+
+
+def test_a_walk_finds_the_same_on_a_cluster(address: str, checkpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The network's file travels; the cluster's processes solve, too."""
+    walk = ["prove", f"{checkpoint}@16", "--start", "44444122", "--plies", "12", "--beyond-errors"]
+    here, there = both(walk, address, capsys)
+    assert there == here
+    assert " errs in " in there
+
+
+def test_an_arena_plays_the_same_games_on_a_cluster(
+    address: str, checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever process plays them; a record begun here goes on there."""
+    arena = ["arena", f"{checkpoint}@8", "negamax:2", "random", "--games", "60", "--json"]
+    here, there = both(arena, address, capsys)
+    assert there == here
+    record = tmp_path / "games.jsonl"
+    assert main([*arena, "--backend", "torch-fp32", "--output", str(record)]) == 0
+    lines = record.read_text().splitlines()
+    record.write_text("\n".join(lines[:3]) + "\n")
+    assert main([*arena, "--backend", "torch-fp32", "--output", str(record), "--cluster", address]) == 0
+    assert sorted(record.read_text().splitlines()) == sorted(lines)
+
+
+def test_strength_is_the_same_on_a_cluster(address: str, checkpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the network, raw and searching, of its untrained twin, and of a player with a limit of its own."""
+    evaluate = ["evaluate", checkpoint, "--simulations", "0,8", "--count", "40", "--reference", f"{checkpoint}@20"]
+    here, there = both([*evaluate, "--json", "-"], address, capsys)
+    expected, found = dict(numbers(json.loads(here))), dict(numbers(json.loads(there)))
+    assert len(found) > 100
+    assert found == pytest.approx(expected, abs=1e-6)  # batches differ, and so do last digits
+
+
+def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """The figures of a report in JSON by where they stand, times left out."""
+    if isinstance(report, dict | list):
+        for name, part in report.items() if isinstance(report, dict) else enumerate(report):
+            yield from numbers(part, f"{path}/{name}")
+    elif isinstance(report, int | float) and not path.endswith("/seconds"):
+        yield path, report
+
+
+def test_work_of_a_process_that_dies_is_done_by_another(pool: ClusterPool, caplog: pytest.LogCaptureFixture) -> None:
+    """One line says so."""
+
+    def slow_square(number: int) -> int:
+        time.sleep(0.5)
+        return number**2
+
+    old = [pool.call(index, os.getpid) for index in range(pool.cores)]
+    assert len(set(old)) == 2
+    answers: list[Future[int]] = [pool.submit(slow_square, number) for number in range(6)]
+    with caplog.at_level(logging.WARNING):
+        os.kill(old[0], signal.SIGKILL)
+        assert [answer.result(timeout=120) for answer in answers] == [number**2 for number in range(6)]
+    assert "its work is done again" in caplog.text
+    new = [pool.call(index, os.getpid) for index in range(pool.cores)]
+    assert len(set(new)) == 2
+    assert new != old
+
+
+def test_what_a_function_raises_reaches_the_caller(pool: ClusterPool) -> None:
+    """As it is, and the process goes on."""
+    with pytest.raises(ValueError, match="invalid literal"):
+        pool.call(0, int, "no number")
+    assert pool.submit(int, "12").result(timeout=60) == 12
+
+
+def test_a_cluster_that_has_gone_ends_the_work_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for it without end."""
+    monkeypatch.setattr("alphac4.cluster.connection.SECONDS_OF_ABSENCE", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        connection = Connection(ray=SilentRay(), ours=False, needed={"the head of the cluster": address})
+        threading.Timer(0.3, head.close).start()
+        pool = ClusterPool(connection)
+        with pytest.raises(RuntimeError, match=f"the head of the cluster, {address}, has gone: once") as caught:
+            pool.call(0, int)
+        assert "\n" not in str(caught.value)
+        pool.close()
+
+
+def test_processes_are_this_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    """On a cluster its cores decide; before anything is tried."""
+    assert main(["arena", "random", "negamax:1", "--processes", "2", "--cluster", "127.0.0.1:1"]) == 2
+    assert "--processes are those of this machine" in capsys.readouterr().err
+
+
+class SilentRay:
+    """A Ray whose processes never answer."""
+
+    exceptions = SimpleNamespace(RayTaskError=KeyError, RayError=OSError)
+
+    def remote(self, **_options: object) -> Any:
+        """See Ray."""
+        call = SimpleNamespace(remote=lambda *_arguments: SimpleNamespace(future=Future))
+        return lambda _kind: SimpleNamespace(remote=lambda: SimpleNamespace(call=call))
+
+    def cluster_resources(self) -> dict[str, float]:
+        """One core."""
+        return {"CPU": 1.0}
