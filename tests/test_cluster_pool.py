@@ -1,3 +1,4 @@
+import copy
 import json
 import logging
 import os
@@ -7,19 +8,31 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from campaigns.cluster_kills import SETTINGS as RUN
 
 pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
 
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.cluster.connection import Connection
+from alphac4.compute import Backends
 from alphac4.compute.cluster import ClusterPool, local_cluster, make_pool
+from alphac4.compute.cores import Cores
+from alphac4.game.rules import STANDARD
 from alphac4.nn import PolicyValueNetwork
+from alphac4.training.config import EvaluationConfig, GateConfig, from_dict
+from alphac4.training.judging import Judge
+from alphac4.training.loop import TrainingLoop
+from alphac4.training.matches import Contender, Matches
+from alphac4.training.randomness import RunRandom
+from alphac4.training.sides import Side
 
 pytestmark = pytest.mark.slow
 
@@ -94,6 +107,44 @@ def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
             yield from numbers(part, f"{path}/{name}")
     elif isinstance(report, int | float) and not path.endswith("/seconds"):
         yield path, report
+
+
+def test_a_runs_matches_are_the_same_on_a_cluster(pool: ClusterPool, network: PolicyValueNetwork) -> None:
+    """The gate's games and the judge's verdict, of one network after another; classic MCTS draws other numbers."""
+    compute = Cores(backends=Backends(evaluators="torch-fp32"), threads=2)
+    gate = GateConfig(pairs=4, simulations=12, classic_pairs=2, classic_rollouts=(30,), classic_every=1)
+    other = copy.deepcopy(network)
+    torch.nn.init.zeros_(other.policy.weight)
+    found = []
+    for there in (None, pool):
+        sides = [Side(compute, network, STANDARD, gate.puct) for _ in range(2)]
+        matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), lambda: None, there)
+        judge = Judge(compute, sides[1], STANDARD, EvaluationConfig(positions=10, simulations=8), there)
+        contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
+        reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
+        found.append(
+            ([replace(report, seconds=0.0) for report in reports], judge.judge(other, 1), judge.judge(network, 1))
+        )
+        (classic,) = matches.regular(contenders[0], 1)
+        assert classic.wins + classic.draws + classic.losses == 4
+        assert (classic.player, classic.opponent) == ("iteration 0", "uct:30")
+    assert found[0][0] == found[1][0]
+    for expected, verdict in zip(found[0][1:], found[1][1:], strict=True):
+        assert dict(numbers(asdict(verdict))) == pytest.approx(dict(numbers(asdict(expected))), abs=1e-6)
+
+
+def test_a_run_on_a_large_cluster_plays_its_matches_there(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large is one with far more cores than the driver's machine."""
+    run = {"iterations": 1, "samples": 300, "evaluation": {"every": 1, "positions": 5, "simulations": 4}}
+    monkeypatch.setattr("alphac4.compute.cluster.WORTH_A_POOL", 0.5)
+    with TrainingLoop.open(tmp_path / "run", from_dict(RUN | run), cluster=address) as loop:
+        assert loop.pool is not None
+        (report,) = loop.run()
+        assert report.gate.wins + report.gate.draws + report.gate.losses == 6
+        assert report.evaluation is not None
+        assert len(loop.close([report])) == 1
 
 
 def test_work_of_a_process_that_dies_is_done_by_another(pool: ClusterPool, caplog: pytest.LogCaptureFixture) -> None:

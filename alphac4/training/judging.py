@@ -10,22 +10,32 @@ from collections.abc import Sequence
 import numpy as np
 
 from alphac4.compute import Compute
+from alphac4.compute.pool import Pool
 from alphac4.evaluation.accuracy import judge_moves, judge_values
-from alphac4.evaluation.answers import ask_network
+from alphac4.evaluation.answers import Answers, ask_network, ask_players
 from alphac4.evaluation.positions import PositionSet, packaged_positions
 from alphac4.game.rules import STANDARD, Geometry
-from alphac4.mcts.network_search import Evaluate
-from alphac4.mcts.search import TreeSearch
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.training.config import EvaluationConfig
+from alphac4.training.pool_side import PoolSide
 from alphac4.training.reports import EvaluationReport, ExactPlayFigures
 from alphac4.training.sides import Side
 
+SIDE = 2  # the number of the judge's; matches have 0 and 1
+
 
 class Judge:
-    """Measures a run's best network from time to time, with the evaluator that it plays matches with."""
+    """Measures a run's best network from time to time, with the evaluator that it plays matches with, or in a pool."""
 
-    def __init__(self, compute: Compute, side: Side, geometry: Geometry, config: EvaluationConfig) -> None:
+    def __init__(
+        self,
+        compute: Compute,
+        side: Side,
+        geometry: Geometry,
+        config: EvaluationConfig,
+        pool: Pool | None = None,
+    ) -> None:
+        self._elsewhere = None if pool is None else PoolSide(pool, SIDE, side, geometry, config.puct)
         self._evaluator = side.evaluator
         self._searches = [
             compute.search(
@@ -46,11 +56,9 @@ class Judge:
         config = self._config
         if not config.every or iteration % config.every or self._geometry != STANDARD:
             return None
-        self._evaluator.update(network)
         sets = packaged_positions(config.positions)
         raw, search = (
-            measure_against_solver(self._evaluator, self._searches, sets, budget, self._batch)
-            for budget in (0, config.simulations)
+            measure_against_solver(sets, self._ask(network, sets, budget)) for budget in (0, config.simulations)
         )
         return EvaluationReport(
             positions=sum(map(len, sets)),
@@ -60,12 +68,17 @@ class Judge:
             evaluator=self._backend,
         )
 
+    def _ask(self, network: PolicyValueNetwork, sets: Sequence[PositionSet], simulations: int) -> Answers:
+        """The network's answers with so many simulations, without search if there are none."""
+        if self._elsewhere is not None:
+            rng = np.random.default_rng(0)  # PUCT draws no numbers
+            return ask_players(self._elsewhere.players(network, "judged", simulations, rng), sets)
+        self._evaluator.update(network)
+        return ask_network(self._evaluator, sets, simulations, self._searches, batch=self._batch)
 
-def measure_against_solver(
-    evaluator: Evaluate, searches: Sequence[TreeSearch], sets: Sequence[PositionSet], simulations: int, batch: int
-) -> ExactPlayFigures:
-    """The errors of a network with so many simulations, without search if there are none."""
-    answers = ask_network(evaluator, sets, simulations, searches, batch=batch)
+
+def measure_against_solver(sets: Sequence[PositionSet], answers: Answers) -> ExactPlayFigures:
+    """The errors of answers that have values."""
     assert answers.values is not None
     error = judge_moves(sets, answers.columns).error
     return ExactPlayFigures(

@@ -11,6 +11,7 @@ from typing import Self
 
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.compute import Actors, Backends, choose_for_run
+from alphac4.compute.pool import Pool
 from alphac4.game.rules import Geometry
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.targets import PolicyTarget
@@ -64,6 +65,7 @@ class TrainingLoop:
     actors: Actors
     matches: Matches
     judge: Judge
+    pool: Pool | None  # where matches are played and the judge's questions are answered, if not here
     stop: threading.Event
     policy_target: PolicyTarget | None = None  # of one's own, which is no setting of the run
 
@@ -122,6 +124,8 @@ class TrainingLoop:
         resume_games(actors, folder, state, random)
         folder.costs.ahead = lambda: Costs(**actors.spent_ahead())
         sides = [Side(compute, best, geometry, config.gate.puct) for _ in range(2)]
+        pool = compute.pool()
+        judge = Judge(compute, sides[1], geometry, config.evaluation, pool)
         state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
         steps = steps_of_iteration(config)
         if state.schedule is None:  # a new run, or one of a version that knew no changes of its length
@@ -142,8 +146,9 @@ class TrainingLoop:
             learner=learner,
             best=best,
             actors=actors,
-            matches=Matches(sides, config.gate, geometry, random, check),
-            judge=Judge(compute, sides[1], geometry, config.evaluation),
+            matches=Matches(sides, config.gate, geometry, random, check, pool),
+            judge=judge,
+            pool=pool,
             stop=stop,
             policy_target=policy_target,
         )
@@ -160,6 +165,8 @@ class TrainingLoop:
         if self.actors.spent_ahead():  # on blocks that are given up now
             with contextlib.suppress(OSError):
                 self.folder.costs.write()
+        if self.pool is not None:
+            self.pool.close()
         self.actors.close()
         self.folder.close()
 

@@ -4,14 +4,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from alphac4.arena.match import play_shared
 from alphac4.arena.openings import balanced_openings
-from alphac4.arena.players import NetworkPlayer, UctPlayer
+from alphac4.arena.players import Player, UctPlayer
+from alphac4.compute.pool import Pool
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.training.config import GateConfig
+from alphac4.training.pool_side import PoolSide, classic_players
 from alphac4.training.promotion import hold_gate
 from alphac4.training.randomness import RunRandom
 from alphac4.training.reports import MatchReport, match_report
@@ -35,6 +39,7 @@ class Matches:
         geometry: the board.
         random: the run's numbers.
         check: called at every ply; may raise to end a match.
+        pool: processes to play in, classic MCTS as well, in place of this one.
     """
 
     def __init__(
@@ -44,12 +49,16 @@ class Matches:
         geometry: Geometry,
         random: RunRandom,
         check: Callable[[], None],
+        pool: Pool | None = None,
     ) -> None:
-        self._sides = sides
+        self._sides: Sequence[Side | PoolSide] = sides
+        if pool is not None:
+            self._sides = [PoolSide(pool, number, side, geometry, config.puct) for number, side in enumerate(sides)]
         self._config = config
         self._geometry = geometry
         self._random = random
         self._check = check
+        self._pool = pool
 
     def gate(self, candidate: Contender, best: Contender) -> MatchReport:
         """The match that decides whether the candidate becomes the best network."""
@@ -86,15 +95,19 @@ class Matches:
                 pairs, self._random.generator(iteration, "classic openings", rollouts), self._geometry
             )
             ours = self._players(1, best, self._config.classic_simulations)
-            rngs = self._random.generator(iteration, "classic", rollouts).spawn(len(ours))
-            threads = max(1, cores() // len(ours))
-            budget = Budget(simulations=rollouts)
-            classic = [UctPlayer(budget, rng, self._geometry, threads=threads) for rng in rngs]
+            classic = self._classic_players(rollouts, len(ours), self._random.generator(iteration, "classic", rollouts))
             result = play_shared(ours, classic, openings, check=self._check)
             names = ours[0].name, classic[0].name
             reports.append(match_report(*names, result, started, evaluator=self._sides[1].backend))
         return reports
 
-    def _players(self, side: int, contender: Contender, simulations: int) -> list[NetworkPlayer]:
+    def _classic_players(self, rollouts: int, count: int, rng: np.random.Generator) -> Sequence[Player]:
+        """Classic MCTS, as many times as there are players of a network."""
+        if self._pool is not None:
+            return classic_players(self._pool, rollouts, self._geometry, rng)
+        threads, budget = max(1, cores() // count), Budget(simulations=rollouts)
+        return [UctPlayer(budget, each, self._geometry, threads=threads) for each in rng.spawn(count)]
+
+    def _players(self, side: int, contender: Contender, simulations: int) -> Sequence[Player]:
         rng = self._random.generator(contender.iteration, "player", simulations)
         return self._sides[side].players(contender.network, f"iteration {contender.iteration}", simulations, rng)
