@@ -46,8 +46,8 @@ class SelfPlayOptions:
     backend: str = "auto"
     """Inference backend; auto measures all and takes the fastest."""
     cluster: str | None = None
-    """Play on the cores of a Ray cluster: HOST:PORT of its head, or auto for the one that this machine or job belongs
-    to (docs/cluster.md)."""
+    """Play on the GPUs of a Ray cluster, or else on its cores: HOST:PORT of its head, or auto for the one that this
+    machine or job belongs to (docs/cluster.md)."""
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
     """Search and exploration."""
 

@@ -34,8 +34,8 @@ class TrainOptions:
     settings: Path | None = None
     """A JSON file of settings over the preset, such as another run's config.json or a part of it."""
     cluster: str | None = None
-    """Let self-play run on the cores of a Ray cluster: HOST:PORT of its head, or auto for the one that this machine or
-    job belongs to (docs/cluster.md). A run may change from one machine to a cluster and back."""
+    """Let self-play run on the GPUs of a Ray cluster, or else on its cores: HOST:PORT of its head, or auto for the one
+    that this machine or job belongs to (docs/cluster.md). A run may change from one machine to a cluster and back."""
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(default_factory=TrainConfig)
     """The run's settings."""
 
