@@ -27,9 +27,15 @@ class DeviceLearner(Learner):
     """`Learner` on batches that are on the device already; figures come back once an iteration."""
 
     def __init__(
-        self, network: NetworkConfig, config: LearningConfig, geometry: Geometry, device: torch.device, seed: int
+        self,
+        network: NetworkConfig,
+        config: LearningConfig,
+        geometry: Geometry,
+        device: torch.device,
+        seed: int,
+        precision: str | None = None,
     ) -> None:
-        super().__init__(network, config, device, seed)
+        super().__init__(network, config, device, seed, precision)
         self._geometry = geometry
         self._window = DeviceWindow(geometry, device, config.return_share, canonical=config.canonical)
         self._rate = torch.zeros((), device=device)

@@ -29,8 +29,9 @@ class HostLearner(Learner):
         geometry: Geometry,
         seed: int,
         replicas: int | None = None,
+        precision: str | None = None,
     ) -> None:
-        super().__init__(network, config, torch.device("cpu"), seed)
+        super().__init__(network, config, torch.device("cpu"), seed, precision)
         self._geometry = geometry
         self.optimizer = torch.optim.AdamW(self.parameter_groups(), lr=config.learning_rate)
         # One replica a core on its part of the batch: two single-threaded passes neither wait for each other after

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from alphac4.nn.backends import has_bf16
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.precision import BF16, learning_precision
 from alphac4.selfplay.replay import Replay
 from alphac4.training.config import LearningConfig
 from alphac4.training.reports import LearningReport
@@ -63,11 +63,22 @@ class LearningPlan:
 
 
 class Learner(ABC):
-    """The network being trained, its optimiser, and the average of its weights, which is what plays."""
+    """The network being trained, its optimiser, and the average of its weights, which is what plays.
+
+    The passes are computed in ``precision``, by default the fastest; weights, losses and the optimiser are float32.
+    """
 
     optimizer: torch.optim.Optimizer
 
-    def __init__(self, network: NetworkConfig, config: LearningConfig, device: torch.device, seed: int) -> None:
+    def __init__(
+        self,
+        network: NetworkConfig,
+        config: LearningConfig,
+        device: torch.device,
+        seed: int,
+        precision: str | None = None,
+    ) -> None:
+        self.precision = precision or learning_precision(device)
         self.config = config
         self.device = device
         with torch.random.fork_rng(devices=[]):
@@ -78,7 +89,6 @@ class Learner(ABC):
         self.average.load_state_dict(self.network.state_dict())
         self.average.eval().requires_grad_(False)
         self.steps = 0
-        self._bf16 = has_bf16(device)
 
     def take_over(self, network: PolicyValueNetwork) -> None:
         """Begin with another network's weights; see `PolicyValueNetwork.take_over`."""
@@ -118,7 +128,7 @@ class Learner(ABC):
     def losses(self, network: PolicyValueNetwork, batch: TensorBatch) -> tuple[Tensor, Tensor]:
         """The loss, and as figures [4] those of policy and value, the policy's entropy, and the loss of ownership."""
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16, cache_enabled=False):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
             policy_logits, value_logits, ownership_logits = network.forward_all(planes)
         policy_logits, value_logits = policy_logits.float(), value_logits.float()
         loss_policy = policy_loss(policy_logits, batch.policy, batch.policy_weight)

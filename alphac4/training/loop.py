@@ -19,7 +19,7 @@ from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.costs import Costs
 from alphac4.training.judging import Judge
 from alphac4.training.learner import Learner
-from alphac4.training.learners import make_learner
+from alphac4.training.learners import make_learner, remembered_precision
 from alphac4.training.learning import learn_iteration, steps_of_iteration
 from alphac4.training.matches import Contender, Matches
 from alphac4.training.monitor import Monitor
@@ -112,7 +112,8 @@ class TrainingLoop:
             Backends(evaluators=state.evaluating_backend, actors=state.backend),
             cluster,
         )
-        learner = make_learner(config, compute.learning)
+        learner = make_learner(config, compute.learning, remembered_precision(state, compute.learning.device))
+        state.learning_precision = learner.precision
         if start is not None:
             learner.take_over(start.network)
             state.started_from = dict(start.facts)

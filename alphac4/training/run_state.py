@@ -45,6 +45,7 @@ class RunState:
     evaluations: int = 0
     backend: str = ""  # of self-play
     evaluating_backend: str = ""  # of everything that measures strength; empty before it was remembered
+    learning_precision: str = ""  # see `alphac4.nn.precision`; empty before it was remembered
     last_report: str = ""  # in case its line was not written
     schedule: Schedule | None = None  # of the learning rate
     started_from: dict[str, Any] = field(default_factory=dict)  # facts about the network that the run began with

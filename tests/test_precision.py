@@ -1,0 +1,82 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from alphac4.nn import precision
+from alphac4.nn.precision import BF16, FP32, learning_precision
+from alphac4.training import learners
+from alphac4.training.config import TrainConfig, from_dict
+from alphac4.training.learners import remembered_precision
+from alphac4.training.loop import TrainingLoop
+from alphac4.training.run_state import RunState
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    """Measure anew in each test."""
+    learning_precision.cache_clear()
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(0.5, BF16), (1.05, BF16), (1.6, FP32)])
+def test_bf16_learns_unless_it_is_slower(ratio: float, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By far enough that noise does not decide."""
+    monkeypatch.setattr(precision, "has_bf16", lambda _device: True)
+    monkeypatch.setattr(precision, "time_both", lambda: ratio)
+    assert learning_precision(CPU) == expected
+
+
+def test_without_bf16_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Emulated, it would be slower in any case."""
+    monkeypatch.setattr(precision, "has_bf16", lambda _device: False)
+    monkeypatch.setattr(precision, "time_both", pytest.fail)
+    assert learning_precision(CPU) == FP32
+
+
+def test_the_measurement_gives_a_ratio_and_keeps_the_number_of_threads() -> None:
+    """Of two times that are both above nothing."""
+    threads = torch.get_num_threads()
+    assert learning_precision(CPU) in (BF16, FP32)
+    assert torch.get_num_threads() == threads
+    assert 0.05 < precision.time_both() < 20
+
+
+@pytest.mark.parametrize("first", [BF16, FP32])
+def test_a_run_goes_on_in_the_precision_that_it_began_with(
+    first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is faster then; so it comes to the same end."""
+    monkeypatch.setattr(learners, "has_bf16", lambda _device: True)
+    other = {BF16: FP32, FP32: BF16}[first]
+    for iterations, fastest in ((1, first), (2, other)):
+        monkeypatch.setattr("alphac4.training.learner.learning_precision", lambda _device, found=fastest: found)
+        with TrainingLoop.open(tmp_path, tiny(iterations)) as loop:
+            assert loop.learner.precision == first
+            loop.run()
+    assert loop.state.learning_precision == first
+
+
+def test_a_run_of_an_earlier_version_goes_on_in_bf16_where_there_is_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it began; a new one has nothing to remember."""
+    for available, expected in ((True, BF16), (False, FP32)):
+        monkeypatch.setattr(learners, "has_bf16", lambda _device, found=available: found)
+        assert remembered_precision(RunState(iteration=3), CPU) == expected
+        assert remembered_precision(RunState(), CPU) is None
+
+
+def tiny(iterations: int) -> TrainConfig:
+    """A run of seconds."""
+    return from_dict(
+        {
+            "iterations": iterations,
+            "samples": 60,
+            "backend": "torch-fp32",
+            "network": {"channels": 8, "blocks": 1},
+            "selfplay": {"games": 4, "full_simulations": 4, "fast_simulations": 2},
+            "learning": {"batch_size": 32},
+            "gate": {"pairs": 1, "simulations": 2, "classic_every": 0, "classic_rollouts": [5], "closing_pairs": 1},
+            "evaluation": {"every": 0},
+        }
+    )
