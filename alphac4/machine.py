@@ -5,6 +5,8 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +63,16 @@ def boot_id() -> str:
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return ""
+
+
+@contextlib.contextmanager
+def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads until the end of the block, which does not wait for what they do when it raises.
+
+    So an error or Ctrl-C can end at once whatever they wait for.
+    """
+    pool = ThreadPoolExecutor(count)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,6 @@
 """The answers of networks and players on sets of positions."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
 
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from alphac4.arena.players import NetworkPlayer, Player, as_searching
 from alphac4.evaluation.positions import PositionSet
+from alphac4.machine import worker_threads
 from alphac4.mcts.network_search import Evaluate
 from alphac4.mcts.search import Budget, TreeSearch
 
@@ -83,7 +83,7 @@ def ask_players(
         on_batch(len(batch))
         return moves, values
 
-    with ThreadPoolExecutor(len(players)) as pool:
+    with worker_threads(len(players)) as pool:
         answers = list(pool.map(answer, range(0, len(positions), size)))
     ends = np.cumsum([len(part) for part in sets])[:-1]
     values = [value for _, value in answers if value is not None]

@@ -19,7 +19,7 @@ from alphac4.game.position import COLUMN_NAMES, Outcome, column_name
 from alphac4.game.rules import STANDARD
 from alphac4.game.symmetry import is_mirrored
 from alphac4.json_files import checksum, read_signed_line, sign_line
-from alphac4.machine import cores
+from alphac4.machine import cores, worker_threads
 from alphac4.solver.solver import Scores, Stones
 
 logger = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ def walk_games(
     positions = [canonical(start)] if start.first_to_move == first else _replies([start])
     workers = max(cores(), len(players))
     size = max(BATCH, SHARE * len(players))
-    with ThreadPoolExecutor(workers) as pool:
+    with worker_threads(workers) as pool:
         while positions and positions[0].plies <= plies:
             report = PlyReport(ply=positions[0].plies)
             left: list[Position] = []
