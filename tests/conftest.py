@@ -25,9 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails, unless it is marked gpu")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Keep out of the user's cache, and let Ctrl-C reach its tests: a shell's background processes ignore it."""
-    os.environ["ALPHAC4_CACHE"] = tempfile.mkdtemp(prefix="alphac4-cache-")
+    cache = tempfile.TemporaryDirectory(prefix="alphac4-cache-", ignore_cleanup_errors=True)
+    os.environ["ALPHAC4_CACHE"] = cache.name
+    config.add_cleanup(cache.cleanup)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
