@@ -72,30 +72,35 @@ class DeviceActor:
     def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         """See `SelfPlayer`; the device plays on while a block is dealt with."""
         with torch.cuda.stream(self._stream):
-            trees, games = self._trees.arrays, self._games.arrays
-            launch(kernels.restart, self.slots, self.geometry, trees, games)
-            launch(kernels.write_leaves, self.slots, self.geometry, trees, self._network.exchange)
-            recorded, work = 0, Work()
-            now = last_block = time.perf_counter()
-            self._launch_steps(work)
-            enough = False
-            while not enough:
-                held = self._held()  # waits for the steps launched
-                work.network_seconds += time.perf_counter() - now
-                now = time.perf_counter()
-                enough = recorded + held >= samples or stopped()
-                count = self._finished_games()
-                due = enough or count >= 2 * self.slots or now - last_block > SECONDS_BETWEEN_BLOCKS
-                taken = self._take(count, work) if count and due else None
-                under_way = self.state() if taken is not None else {}
-                done, work = work, work if taken is None else Work()
-                if not enough:
-                    self._launch_steps(work)  # the device goes on while the host deals with what has finished
-                if taken is not None:
-                    block = make_block(self.geometry, self.config, taken, done, under_way)
-                    recorded, last_block = recorded + len(block.samples), now
-                    yield block
-            synchronise()
+            try:
+                yield from self._blocks(samples, stopped)
+            finally:
+                synchronise()  # also where the caller wants no more: other weights must not reach what was launched
+
+    def _blocks(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+        trees, games = self._trees.arrays, self._games.arrays
+        launch(kernels.restart, self.slots, self.geometry, trees, games)
+        launch(kernels.write_leaves, self.slots, self.geometry, trees, self._network.exchange)
+        recorded, work = 0, Work()
+        now = last_block = time.perf_counter()
+        self._launch_steps(work)
+        enough = False
+        while not enough:
+            held = self._held()  # waits for the steps launched
+            work.network_seconds += time.perf_counter() - now
+            now = time.perf_counter()
+            enough = recorded + held >= samples or stopped()
+            count = self._finished_games()
+            due = enough or count >= 2 * self.slots or now - last_block > SECONDS_BETWEEN_BLOCKS
+            taken = self._take(count, work) if count and due else None
+            under_way = self.state() if taken is not None else {}
+            done, work = work, work if taken is None else Work()
+            if not enough:
+                self._launch_steps(work)  # the device goes on while the host deals with what has finished
+            if taken is not None:
+                block = make_block(self.geometry, self.config, taken, done, under_way)
+                recorded, last_block = recorded + len(block.samples), now
+                yield block
 
     def _launch_step(self) -> None:
         """One evaluation of every slot's leaf, and the way to its next one."""
