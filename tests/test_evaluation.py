@@ -1,4 +1,6 @@
 import random
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ from alphac4 import evaluation
 from alphac4.arena.players import RandomPlayer
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.evaluation.accuracy import judge_moves, judge_values, mean, proportion
-from alphac4.evaluation.answers import ask_network, ask_player
+from alphac4.evaluation.answers import ask_network, ask_player, ask_players
 from alphac4.evaluation.games import Slip, play_perfect, standard_starts
 from alphac4.evaluation.generation import random_positions, sampled_positions, set_of, stage_of, write_set
 from alphac4.evaluation.positions import (
@@ -148,6 +150,22 @@ def test_answers_do_not_depend_on_threads() -> None:
     one, three = (ask_network(UniformEvaluator(), sets, 16, searches(count)) for count in (1, 3))
     for name, part, other in zip(SETS, one.columns, three.columns, strict=True):
         assert part.tolist() == other.tolist(), name
+
+
+def test_players_that_fail_end_the_questions_at_once() -> None:
+    """However many batches nobody has asked about yet: who waits for a player gets one."""
+
+    class Failing(RandomPlayer):
+        def choose(self, positions: Sequence[Position]) -> list[int]:
+            raise RuntimeError(f"no idea about {len(positions)}")
+
+    players = [Failing(np.random.default_rng(0)) for _ in range(2)]
+    with pytest.raises(RuntimeError, match="no idea about 16"):
+        ask_players(players, packaged_positions(40), 16)
+    asking = [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPoolExecutor")]
+    for thread in asking:
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 def test_the_solver_makes_no_errors() -> None:

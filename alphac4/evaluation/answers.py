@@ -73,13 +73,15 @@ def ask_players(
     def answer(first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
         batch = positions[first : first + size]
         player = idle.get()
-        searching = as_searching(player)
-        if searching is None:
-            moves, values = np.array(player.choose(batch), np.int64), None
-        else:
-            result = searching.search(batch)
-            moves, values = result.moves, result.value
-        idle.put(player)
+        try:
+            searching = as_searching(player)
+            if searching is None:
+                moves, values = np.array(player.choose(batch), np.int64), None
+            else:
+                result = searching.search(batch)
+                moves, values = result.moves, result.value
+        finally:
+            idle.put(player)  # whatever went wrong: others wait for one
         on_batch(len(batch))
         return moves, values
 
