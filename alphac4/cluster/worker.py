@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import torch
 
 from alphac4.cluster.connection import import_ray
-from alphac4.cuda.device import GPU_BACKENDS, precision_name, the_device
+from alphac4.cuda.device import GPU_BACKENDS, largest_that_fits, precision_name, the_device
 from alphac4.game import Geometry
-from alphac4.nn.backends import backend_here
+from alphac4.nn.backends import backend_here, has_bf16
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, SelfPlayer
@@ -20,7 +21,6 @@ from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.under_way import GamesUnderWay, fill_up
 
-RESOURCES = {"cpu": "CPU", "cuda": "GPU"}  # Ray's names of what an actor has for itself, by its device
 WITHOUT_END = 2**62  # positions
 UNUSUAL_BLOCKS = 2  # the first ones, when few games have come to their end
 
@@ -31,9 +31,9 @@ class Task:
 
     geometry: Geometry
     config: SelfPlayConfig
-    slots: int  # games at once
+    slots: int  # games at once; fewer where a GPU's memory is short
     device: str = "cpu"  # or "cuda", where each actor has a GPU
-    backend: str  # of inference; where a node does not have it, it measures its own
+    backend: str  # of inference; where a node does not have it, it takes the fastest that it has
     rate: float = 0.0  # positions/s of a `ReplayingActor`; 0 for as many as are taken
 
 
@@ -125,8 +125,20 @@ def make_player(
         return Actor(task.geometry, task.config, evaluator, task.slots, rng), evaluator.update
     from alphac4.cuda.actor import DeviceActor  # Numba's CUDA part is slow to import, and optional
 
-    player = DeviceActor(task.geometry, task.config, network, task.slots, rng, GPU_BACKENDS.get(task.backend))
+    precision = GPU_BACKENDS[precision_here(task.backend)]
+    player, _ = largest_that_fits(
+        lambda slots: DeviceActor(task.geometry, task.config, network, slots, rng, precision), task.slots, 1
+    )
     return player, player.update
+
+
+def precision_here(backend: str) -> str:
+    """That of another machine's GPU, or the fastest of this one's if it has no arithmetic for the other."""
+    from alphac4.cuda.network import best_precision
+
+    device = the_device()
+    lacking = GPU_BACKENDS[backend] == torch.bfloat16 and not has_bf16(device)
+    return precision_name(best_precision(device)) if lacking else backend
 
 
 def make_evaluator(network: PolicyValueNetwork, task: Task) -> Evaluator:
