@@ -106,9 +106,9 @@ class FakeRay:
         """Share an object."""
         return value
 
-    def cluster_resources(self) -> dict[str, float]:
-        """The cores."""
-        return {"CPU": float(self.cores)}
+    def nodes(self) -> list[dict[str, Any]]:
+        """One with all the cores."""
+        return [{"NodeID": "0" * 56, "Alive": True, "Resources": {"CPU": float(self.cores)}}]
 
     def wait(self, calls: list[Any], num_returns: int, timeout: float) -> tuple[list[Any], list[Any]]:
         """Everything is always ready."""
@@ -385,16 +385,16 @@ def test_what_nobody_can_do_without_ends_the_run_in_one_line(name: str, monkeypa
                 thread.join(60)
 
 
-def test_a_run_never_waits_for_the_head_itself(make_actors: MakeActors) -> None:
+def test_a_run_never_waits_for_the_head_itself(make_actors: MakeActors, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once that has gone there is no answer, and nobody would say so."""
     ray = FakeRay(2)
     actors = make_actors(ray)
 
-    def resources() -> dict[str, float]:
+    def nodes() -> list[dict[str, Any]]:
         assert threading.current_thread() is not threading.main_thread()
-        return {"CPU": 3.0}
+        return FakeRay(3).nodes()
 
-    ray.cluster_resources = resources  # type: ignore[method-assign]
+    monkeypatch.setattr(ray, "nodes", nodes)
     play(actors, 200)
     assert len(actors) == 3
 
@@ -408,7 +408,7 @@ def test_a_run_that_ends_as_the_head_goes_does_not_wait_for_it(monkeypatch: pyte
         task = Task(geometry=STANDARD, config=CONFIG, slots=SLOTS, backend="torch-fp32")
         crew = Crew(connection, task, make_network(), np.random.default_rng)
         asked, never = threading.Event(), threading.Event()
-        ray.cluster_resources = lambda: {"CPU": float(asked.set() or never.wait() or 1)}  # type: ignore[func-returns-value, method-assign]
+        monkeypatch.setattr(ray, "nodes", lambda: asked.set() or never.wait() or [])
         crew.play_ahead(100)
         assert asked.wait(60)
         head.close()

@@ -10,6 +10,7 @@ pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
 from ray.cluster_utils import Cluster
 
 from alphac4.cli import main
+from alphac4.cluster.connection import Node
 from alphac4.training.config import from_dict
 from alphac4.training.loop import TrainingLoop
 
@@ -54,12 +55,20 @@ def test_a_cluster_without_gpus_says_so(tmp_path: Path, capsys: pytest.CaptureFi
     """In one line, as does one with another backend than was asked for."""
     found = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 1, "include_dashboard": False})
     try:
-        for backend, line in (
-            ("device-float16", "no backend 'device-float16' on a cluster's cores; available: "),
-            ("nonsense", "no backend 'nonsense' on a cluster's cores; available: "),
+        for option, value, line in (
+            ("backend", "device-float16", "no backend 'device-float16' on a cluster's cores; available: "),
+            ("backend", "nonsense", "no backend 'nonsense' on a cluster's cores; available: "),
+            ("device", "cuda", "no node of the cluster has a GPU and a core beside it: use --device cpu"),
         ):
-            train = ["train", "--run", str(tmp_path), "--backend", backend, "--cluster", found.address]
+            train = ["train", "--run", str(tmp_path), f"--{option}", value, "--cluster", found.address]
             assert main(train) == 2
             assert capsys.readouterr().err.startswith(f"alphac4 train: {line}")
     finally:
         found.shutdown()
+
+
+def test_a_gpu_without_a_core_beside_it_plays_nothing() -> None:
+    """As on a head that was started with `--num-cpus 0`: the others' cores play."""
+    nodes = [Node(identity="head", cores=0, gpus=1), Node(identity="worker", cores=4, gpus=0)]
+    assert [sum(node.offers(device) for node in nodes) for device in ("cpu", "cuda")] == [4, 0]
+    assert Node(identity="other", cores=1, gpus=2).offers("cuda") == 1

@@ -17,11 +17,14 @@ import pytest
 import torch
 from campaigns.cluster_kills import SETTINGS as RUN
 
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before Ray is imported
 pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
+from ray.cluster_utils import Cluster
 
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
-from alphac4.cluster.connection import Connection
+from alphac4.cluster.connection import Connection, connect
+from alphac4.cluster.pool import Desk
 from alphac4.compute import Backends
 from alphac4.compute.cluster import ClusterPool, local_cluster, make_pool
 from alphac4.compute.cores import Cores
@@ -139,9 +142,12 @@ def test_a_run_on_a_large_cluster_plays_its_matches_there(
     """Large is one with far more cores than the driver's machine."""
     run = {"iterations": 1, "samples": 300, "evaluation": {"every": 1, "positions": 5, "simulations": 4}}
     monkeypatch.setattr("alphac4.compute.cluster.WORTH_A_POOL", 0.5)
+    calls = []
+    call = ClusterPool.call
+    monkeypatch.setattr(ClusterPool, "call", lambda *arguments: calls.append(arguments[2]) or call(*arguments))
     with TrainingLoop.open(tmp_path / "run", from_dict(RUN | run), cluster=address) as loop:
-        assert loop.pool is not None
         (report,) = loop.run()
+        assert {function.__name__ for function in calls} == {"_choose", "_search"}  # of matches, and for the judge
         assert report.gate.wins + report.gate.draws + report.gate.losses == 6
         assert report.evaluation is not None
         assert len(loop.close([report])) == 1
@@ -164,6 +170,56 @@ def test_work_of_a_process_that_dies_is_done_by_another(pool: ClusterPool, caplo
     new = [pool.call(index, os.getpid) for index in range(pool.cores)]
     assert len(set(new)) == 2
     assert new != old
+
+
+def test_work_of_a_node_that_goes_is_done_by_another(caplog: pytest.LogCaptureFixture) -> None:
+    """Although no other core is free: the pool has them all."""
+    node = {"object_store_memory": 80 * 2**20}
+    cluster = Cluster(initialize_head=True, head_node_args={**node, "num_cpus": 0, "include_dashboard": False})
+    try:
+        nodes = [cluster.add_node(**node, num_cpus=1) for _ in range(2)]
+        cluster.wait_for_nodes()
+        pool = make_pool(cluster.address)
+        try:
+            assert pool.cores == 2
+            assert pool.call(0, int, "1") == pool.call(1, int, "1") == 1
+            with caplog.at_level(logging.WARNING):
+                cluster.remove_node(nodes[0])
+                assert [pool.call(index, int, "7") for index in range(2)] == [7, 7]
+            assert caplog.text.count("its work is done again") == 1
+        finally:
+            pool.close()
+    finally:
+        cluster.shutdown()
+
+
+def test_cores_that_others_have_are_not_waited_for(
+    address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once a few seconds have passed without another process."""
+    monkeypatch.setattr("alphac4.cluster.pool.SECONDS_UNTIL_TOLD", 3.0)
+    connection = connect(address)
+    busy = connection.ray.remote(num_cpus=1)(Desk).remote()
+    try:
+        connection.get(busy.call.remote(int))
+        pool = ClusterPool(connection, leaves=False)
+        assert pool.cores == 1
+        assert "1 of the cluster's 2 cores are free" in caplog.text
+        assert pool.submit(int, "3").result(timeout=60) == 3
+        pool.close()
+    finally:
+        connection.close()
+
+
+def test_work_that_kills_every_process_is_given_up(pool: ClusterPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line, and other work goes on."""
+    monkeypatch.setattr("alphac4.cluster.pool.MOST_DEATHS", 2)
+    with pytest.raises(
+        RuntimeError, match="2 processes of the cluster were lost at the same work, the last by "
+    ) as caught:
+        pool.call(0, os._exit, 1)
+    assert "\n" not in str(caught.value)
+    assert pool.call(0, int, "5") == 5
 
 
 def test_what_a_function_raises_reaches_the_caller(pool: ClusterPool) -> None:
@@ -193,16 +249,29 @@ def test_processes_are_this_machines(capsys: pytest.CaptureFixture[str]) -> None
     assert "--processes are those of this machine" in capsys.readouterr().err
 
 
+class SilentAnswer:
+    """Stands for nothing, ever."""
+
+    def future(self) -> Future[object]:
+        """See Ray."""
+        return Future()
+
+
 class SilentRay:
-    """A Ray whose processes never answer."""
+    """A Ray with one node, whose processes begin and never answer again."""
 
     exceptions = SimpleNamespace(RayTaskError=KeyError, RayError=OSError)
 
     def remote(self, **_options: object) -> Any:
         """See Ray."""
-        call = SimpleNamespace(remote=lambda *_arguments: SimpleNamespace(future=Future))
-        return lambda _kind: SimpleNamespace(remote=lambda: SimpleNamespace(call=call))
+        call = SimpleNamespace(remote=lambda *_arguments: SilentAnswer())
+        desk = SimpleNamespace(remote=lambda: SimpleNamespace(call=call))
+        return lambda _kind: SimpleNamespace(options=lambda **_options: desk)
 
-    def cluster_resources(self) -> dict[str, float]:
-        """One core."""
-        return {"CPU": 1.0}
+    def wait(self, references: list[object], **_options: object) -> tuple[list[object], list[object]]:
+        """See Ray."""
+        return references, []
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """One, with one core."""
+        return [{"NodeID": "0" * 56, "Alive": True, "Resources": {"CPU": 1.0}}]

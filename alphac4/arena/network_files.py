@@ -10,14 +10,14 @@ import numpy as np
 
 from alphac4.arena.networks import find_network
 from alphac4.arena.players import Player
-from alphac4.arena.pool_players import in_each_process
+from alphac4.arena.pool_players import like_in_each_process
 from alphac4.arena.specifications import parse_player
 from alphac4.compute import choose
 from alphac4.compute.pool import Pool, Shared
 from alphac4.game import Geometry
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.puct import PuctConfig
-from alphac4.nn.backends import backend_here
+from alphac4.nn.backends import same_backend
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class SpecifiedRecipe:
     specification: str
     geometry: Geometry
     seed: tuple[int, ...]
-    backend: str  # of its network; where a process does not have it, the fastest there
+    backend: str  # of its network
     batch_size: int
     reuse: Reuse | None
     puct: PuctConfig | None
@@ -73,7 +73,7 @@ class SpecifiedRecipe:
             rng=np.random.default_rng(self.seed),
             geometry=self.geometry,
             threads=1,
-            compute=choose("cpu", backend_here(self.backend), threads=1),
+            compute=choose("cpu", same_backend(self.backend), threads=1),
             batch_size=self.batch_size,
             reuse=self.reuse,
             puct=self.puct,
@@ -113,4 +113,4 @@ def pool_players(
         )
         for index in range(pool.cores)
     ]
-    return in_each_process(pool, recipes, model)
+    return like_in_each_process(pool, recipes, model)

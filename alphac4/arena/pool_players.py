@@ -1,12 +1,14 @@
 """Players that think in the processes of a pool, such as those on the cores of a cluster."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
 from alphac4.arena.players import Player, SearchingPlayer, as_searching
 from alphac4.compute.pool import Pool
 from alphac4.game import Position
+from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget
 
@@ -20,6 +22,15 @@ class Recipe(Hashable, Protocol):
         """Make it, to think on one core."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Outline:
+    """What a player that searches tells of itself; see `SearchingPlayer`."""
+
+    name: str
+    budget: Budget
+    reuse: Reuse
+
+
 class PoolPlayer:
     """A player in the ``index``-th process, which keeps what it remembers there.
 
@@ -27,11 +38,11 @@ class PoolPlayer:
         pool: the processes.
         index: which of them.
         recipe: what makes the player there.
-        model: one like it here, whose name and budget are its own.
+        name: how it is called.
     """
 
-    def __init__(self, pool: Pool, index: int, recipe: Recipe, model: Player) -> None:
-        self.name = model.name
+    def __init__(self, pool: Pool, index: int, recipe: Recipe, name: str) -> None:
+        self.name = name
         self._pool, self._index, self._recipe = pool, index, recipe
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
@@ -40,11 +51,11 @@ class PoolPlayer:
 
 
 class SearchingPoolPlayer(PoolPlayer):
-    """The same for one that searches."""
+    """The same for one that searches, as its ``outline`` says."""
 
-    def __init__(self, pool: Pool, index: int, recipe: Recipe, model: SearchingPlayer) -> None:
-        super().__init__(pool, index, recipe, model)
-        self.budget, self.reuse = model.budget, model.reuse
+    def __init__(self, pool: Pool, index: int, recipe: Recipe, outline: Outline) -> None:
+        super().__init__(pool, index, recipe, outline.name)
+        self.budget, self.reuse = outline.budget, outline.reuse
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """See `SearchingPlayer`."""
@@ -55,12 +66,18 @@ class SearchingPoolPlayer(PoolPlayer):
         return self._pool.call(self._index, _node, self._recipe, index, path)
 
 
-def in_each_process(pool: Pool, recipes: Sequence[Recipe], model: Player) -> list[Player]:
+def like_in_each_process(pool: Pool, recipes: Sequence[Recipe], model: Player) -> list[Player]:
     """A player like the ``model`` in each process, by its own recipe."""
     searching = as_searching(model)
     if searching is None:
-        return [PoolPlayer(pool, index, recipe, model) for index, recipe in enumerate(recipes)]
-    return [SearchingPoolPlayer(pool, index, recipe, searching) for index, recipe in enumerate(recipes)]
+        return [PoolPlayer(pool, index, recipe, model.name) for index, recipe in enumerate(recipes)]
+    outline = Outline(name=model.name, budget=searching.budget, reuse=searching.reuse)
+    return searching_in_each_process(pool, recipes, outline)
+
+
+def searching_in_each_process(pool: Pool, recipes: Sequence[Recipe], outline: Outline) -> list[Player]:
+    """A player that searches in each process, by its own recipe."""
+    return [SearchingPoolPlayer(pool, index, recipe, outline) for index, recipe in enumerate(recipes)]
 
 
 @lru_cache(maxsize=PLAYERS)

@@ -9,11 +9,14 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from alphac4.version import __version__
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +29,19 @@ SECONDS_FOR_ANSWER = 60.0  # a node's first answer waits for a process to start
 
 
 @dataclass(frozen=True, kw_only=True)
+class Node:
+    """A machine of a cluster, or what plays the part of one."""
+
+    identity: str  # Ray's
+    cores: int
+    gpus: int
+
+    def offers(self, device: str) -> int:
+        """Its cores ("cpu"), or its GPUs that have a core beside them ("cuda"), whoever uses them now."""
+        return self.cores if device == "cpu" else min(self.cores, self.gpus)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Connection:
     """This process as a driver of a cluster."""
 
@@ -34,8 +50,8 @@ class Connection:
     needed: Mapping[str, str] = field(default_factory=dict)  # addresses without which nothing goes on, by name
 
     def close(self) -> None:
-        """Leave the cluster; whatever this process runs there ends."""
-        if self.ours:
+        """Leave the cluster, unless it has gone already: whatever this process runs there ends."""
+        if self.ours and self.missing() is None:  # whoever asks Ray for anything otherwise waits without end
             self.ray.shutdown()
 
     def missing(self) -> str | None:
@@ -56,14 +72,70 @@ class Connection:
             RuntimeError: in one line, once something needed has been away for some time.
             Exception: Ray's own, such as those of a function that failed.
         """
+        self._wait(lambda: self.ray.wait([reference], timeout=SECONDS_BETWEEN_LOOKS)[0])
+        return self.ray.get(reference)
+
+    def _wait(self, look: Callable[[], object]) -> None:
+        """Look, which takes a while, until there is something; RuntimeError as in `get`."""
         seen = time.monotonic()
-        while not self.ray.wait([reference], timeout=SECONDS_BETWEEN_LOOKS)[0]:
+        while not look():
             missing = self.missing()
             if missing is None:
                 seen = time.monotonic()
             elif time.monotonic() - seen > SECONDS_OF_ABSENCE:
                 raise RuntimeError(f"{missing} has gone")
-        return self.ray.get(reference)
+
+    def ready(self, references: Sequence[Any], seconds: float) -> list[Any]:
+        """Those of the references that stand for something after some time, or sooner if it is all of them.
+
+        Raises:
+            RuntimeError: see `get`.
+        """
+        found: list[Any] = []
+        end = time.monotonic() + seconds
+
+        def look() -> bool:
+            nonlocal found
+            found, waiting = self.ray.wait(list(references), num_returns=len(references), timeout=SECONDS_BETWEEN_LOOKS)
+            return not waiting or time.monotonic() >= end
+
+        self._wait(look)
+        return found
+
+    def nodes(self) -> list[Node]:
+        """The nodes that are there now. Once the head has gone there is no answer ever: see `ask`."""
+        return [
+            Node(
+                identity=node["NodeID"],
+                cores=int(node["Resources"].get("CPU", 0)),
+                gpus=int(node["Resources"].get("GPU", 0)),
+            )
+            for node in self.ray.nodes()
+            if node["Alive"]
+        ]
+
+    def count(self, device: str) -> int:
+        """What all nodes offer for a device; see `Node.offers`, and `ask`."""
+        return sum(node.offers(device) for node in self.nodes())
+
+    def ask(self, question: Callable[..., T], *arguments: object) -> T:
+        """What a function returns that asks the head.
+
+        Raises:
+            RuntimeError: in one line, once something needed has been away for some time.
+            Exception: whatever the function raises.
+        """
+        answer: Future[T] = Future()
+
+        def call() -> None:
+            try:
+                answer.set_result(question(*arguments))
+            except BaseException as error:  # carried to the caller
+                answer.set_exception(error)
+
+        threading.Thread(target=call, name="cluster-question", daemon=True).start()
+        self._wait(lambda: wait([answer], timeout=SECONDS_BETWEEN_LOOKS).done)
+        return answer.result()
 
     def wait_until_gone(self, ended: threading.Event) -> str | None:
         """What is `missing`, once it has been for some time; None if it is ``ended`` before."""
@@ -159,6 +231,13 @@ def import_ray() -> Any:
     return ray
 
 
+def on_node(identity: str) -> object:
+    """Ray's scheduling strategy for one node and no other."""
+    strategies = importlib.import_module("ray.util.scheduling_strategies")
+    found: object = strategies.NodeAffinitySchedulingStrategy(node_id=identity, soft=False)
+    return found
+
+
 def check_nodes(ray: Any) -> None:
     """Ask every node for its version of this program.
 
@@ -175,12 +254,10 @@ def check_nodes(ray: Any) -> None:
             return ""
         return found
 
-    affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
     asked = {}
     for node in ray.nodes():
         if node["Alive"]:
-            place = affinity(node_id=node["NodeID"], soft=False)
-            task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=place)(version)
+            task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=on_node(node["NodeID"]))(version)
             asked[task.remote()] = node["NodeManagerAddress"]
     answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=SECONDS_FOR_ANSWER)
     for reference in silent:

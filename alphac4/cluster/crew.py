@@ -14,7 +14,7 @@ import numpy as np
 
 from alphac4.cluster.connection import Connection, first_line
 from alphac4.cluster.seat import Seat
-from alphac4.cluster.worker import RESOURCES, Place, RemoteActor, Task, Weights, what_an_actor_needs
+from alphac4.cluster.worker import Place, RemoteActor, Task, Weights, what_an_actor_needs
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.under_way import GamesUnderWay
@@ -70,7 +70,7 @@ class Crew:
         )(kind)
         self._weights = Weights(version=0, reference=[self._ray.put(network)])
         self._seats: list[Seat] = []
-        self.offered = self._count()  # cores or GPUs that the cluster had when they were counted last
+        self.offered = connection.ask(connection.count, task.device)  # cores or GPUs when they were counted last
         self._counted = 0.0  # time.monotonic() when the cores were counted last
         self._received = 0  # positions since then
         self._most_waiting = 0  # positions
@@ -191,7 +191,7 @@ class Crew:
         passed = time.monotonic() - self._counted
         if passed < SECONDS_BETWEEN_COUNTS:
             return
-        self.offered = self._count()
+        self.offered = self._connection.count(self._task.device)
         new = range(len(self._seats), self.offered)
         if self._seats and new:
             logger.info("the cluster has grown to %d %ss", new.stop, "GPU" if self._task.device == "cuda" else "core")
@@ -205,10 +205,6 @@ class Crew:
         ):
             self._show(name, value)
         self._counted, self._received = self._counted + passed, 0
-
-    def _count(self) -> int:
-        """Ask the head, for an answer that may never come once it has gone: not from the caller's thread."""
-        return int(self._ray.cluster_resources().get(RESOURCES[self._task.device], 0))
 
     def _place(self) -> None:
         """An actor at every empty seat; Ray starts it where and when a core is free."""

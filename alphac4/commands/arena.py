@@ -25,7 +25,7 @@ from alphac4.arena.specifications import (
 from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate_players, short_names
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
-from alphac4.commands.cluster_option import Cluster, pool_or_none
+from alphac4.commands.cluster_option import Cluster, device_with, pool_or_none
 from alphac4.compute import Compute, choose
 from alphac4.machine import cores
 from alphac4.outputs import own_file
@@ -145,7 +145,7 @@ def _compute(options: ArenaOptions) -> tuple[Compute, str, int]:
     recorded = read_settings(options.output) if options.output is not None else None
     if backend == "auto" and recorded is not None:
         backend = str(recorded.get("backend", backend))
-    device = options.device if options.cluster is None else "cpu"
+    device = device_with(options.cluster, options.device)
     processes = options.processes or choose(device, backend).streams
     compute = choose(device, backend, threads=max(1, cores() // processes))
     found = [network for network in map(find_network, options.players) if network is not None]

@@ -18,6 +18,17 @@ Cluster = Annotated[
 ]
 
 
+def device_with(cluster: str | None, device: str) -> str:
+    """Where a command thinks: on its own ``device``, or on the cores of a cluster.
+
+    Raises:
+        ValueError: in one line, for a GPU, which a cluster's cores do without.
+    """
+    if cluster is not None and device == "cuda":
+        raise ValueError("--device cuda: with --cluster its cores do the work; leave one of the two out")
+    return device if cluster is None else "cpu"
+
+
 @contextmanager
 def pool_or_none(cluster: str | None) -> Iterator[Pool | None]:
     """The processes of a cluster until the end of the block, or None without its address.

@@ -11,7 +11,7 @@ import tyro
 
 from alphac4.arena.specifications import MOST_SIMULATIONS, SPECIFICATIONS
 from alphac4.commands.arguments import read_arguments
-from alphac4.commands.cluster_option import Cluster, pool_or_none
+from alphac4.commands.cluster_option import Cluster, device_with, pool_or_none
 from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
@@ -84,6 +84,7 @@ def run(options: EvaluateOptions) -> int:
         check_picture(options.picture)
     check_output(options.picture)
     check_output(Path(options.json) if options.json not in (None, "-") else None)
+    device = device_with(options.cluster, options.device)
     with pool_or_none(options.cluster) as pool:
         measurement = Measurement(
             sets=sets,
@@ -91,7 +92,7 @@ def run(options: EvaluateOptions) -> int:
             games=options.games,
             games_simulations=options.games_simulations,
             seed=options.seed,
-            compute=choose(options.device if pool is None else "cpu", options.backend),
+            compute=choose(device, options.backend),
             pool=pool,
         )
         report = measure_strength(options.player, measurement, options.reference, twin=options.twin)

@@ -13,11 +13,11 @@ from tqdm import tqdm
 
 from alphac4.arena.network_files import pool_players
 from alphac4.arena.networks import network_digest, network_file
+from alphac4.arena.players import Player
 from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player
 from alphac4.commands.arguments import read_arguments
-from alphac4.commands.cluster_option import Cluster, pool_or_none
+from alphac4.commands.cluster_option import Cluster, device_with, pool_or_none
 from alphac4.compute import choose
-from alphac4.compute.pool import Pool
 from alphac4.evaluation.answers import BATCH
 from alphac4.evaluation.pool_solver import PoolSolver
 from alphac4.evaluation.proof import (
@@ -106,29 +106,26 @@ def run(options: ProveOptions) -> int:
 
 def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]:
     """Walk, and print a line for each number of stones."""
-    with pool_or_none(options.cluster) as pool:
-        return _walk_with(pool, options, start, plies)
-
-
-def _walk_with(pool: Pool | None, options: ProveOptions, start: Position, plies: int) -> list[PlyReport]:
     geometry = start.geometry
     backend = options.backend
     if backend == AUTO and options.record is not None:
         backend = recorded_backend(options.record) or AUTO
-    compute = choose("cpu" if pool is not None else options.device, backend, threads=1)
+    compute = choose(device_with(options.cluster, options.device), backend, threads=1)
     one_a_core = network_file(options.player) is not None and compute.learning.device.type == "cpu"
     make = partial(
         parse_player,
         options.player,
         geometry=geometry,
-        threads=1 if one_a_core or pool is not None else None,
+        threads=1 if one_a_core or options.cluster is not None else None,
         compute=compute,
         batch_size=BATCH,
     )
-    players = [make(rng=np.random.default_rng(options.seed)) for _ in range(cores() if one_a_core and not pool else 1)]
+    count = cores() if one_a_core and options.cluster is None else 1
+    players = [make(rng=np.random.default_rng(options.seed)) for _ in range(count)]
     backend = compute.backends.evaluators
-    solver: OutcomeSolver = Solver(geometry)
-    if pool is not None:
+    with pool_or_none(options.cluster) as pool:
+        if pool is None:
+            return _walk_with(players, Solver(geometry), options, backend, start, plies)
         players = pool_players(
             pool,
             options.player,
@@ -138,8 +135,18 @@ def _walk_with(pool: Pool | None, options: ProveOptions, start: Position, plies:
             backend=backend,
             batch_size=BATCH,
         )
-        solver = PoolSolver(pool, geometry)
-    record = MoveRecord(options.record, _header(options, backend), geometry)
+        return _walk_with(players, PoolSolver(pool, geometry), options, backend, start, plies)
+
+
+def _walk_with(
+    players: Sequence[Player],
+    solver: OutcomeSolver,
+    options: ProveOptions,
+    backend: str,
+    start: Position,
+    plies: int,
+) -> list[PlyReport]:
+    record = MoveRecord(options.record, _header(options, backend), start.geometry)
     print("  ".join(f"{heading:>10}" for heading in HEADINGS))
     reports: list[PlyReport] = []
     with tqdm(unit="pos", disable=None, leave=False) as bar:

@@ -30,16 +30,17 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
     """The same for a training run: whatever backend is asked for, only self-play may use 8 bits.
 
     In place of "auto" the backends ``remembered`` from an earlier session are taken up where they exist here, so that
-    a run goes on as it began. With the address of a ``cluster``, self-play runs on the cores of its nodes.
+    a run goes on as it began. With the address of a ``cluster``, self-play runs on its nodes, and "cuda" means theirs.
 
     Raises:
         RuntimeError: in one line, for CUDA without a device, or a cluster that cannot be used.
         ValueError: in one line, for a backend that a cluster's actors do not have.
     """
-    here = set(available_backends("cuda" if on_gpu(device) and torch.cuda.is_available() else "cpu", 1, 1, 1))
+    local = "auto" if cluster is not None and device == "cuda" else device
+    here = set(available_backends("cuda" if on_gpu(local) and torch.cuda.is_available() else "cpu", 1, 1, 1))
     exact = "auto" if backend == INT8 or (cluster is not None and backend in GPU_BACKENDS) else backend
     compute = _choose(
-        device,
+        local,
         Backends(
             evaluators=remembered.evaluators if exact == "auto" and remembered.evaluators in here - {INT8} else exact,
             actors=remembered.actors if backend == "auto" and remembered.actors in here else backend,

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from alphac4.cluster.local import local_cluster
 from alphac4.cluster.metrics import Metrics
 from alphac4.cluster.pool import ClusterPool
 from alphac4.cluster.worker import (
-    RESOURCES,
     RemoteActor,
     ReplayingActor,
     Task,
@@ -53,7 +52,8 @@ class Cluster(Compute):
     Args:
         local: what evaluates, searches and learns in this process.
         address: of the cluster; see `alphac4.cluster.connection.connect`.
-        device: "cpu" for an actor on each core, "cuda" for one on each GPU, "auto" for GPUs where there are any.
+        device: "cpu" for an actor on each core, "cuda" for one on each GPU that has a core beside it, "auto" for GPUs
+            where there are any besides the one that learns.
         backend: of self-play, "auto" for the fastest; a node that does not have it takes the fastest that it has.
         remembered: what "auto" was found to be in an earlier session, which is taken up where it exists.
 
@@ -68,11 +68,13 @@ class Cluster(Compute):
     ) -> None:
         self._local = local
         self._connection = connect(address)
-        self._device = "cuda" if device == "cuda" or (device == "auto" and self._count("GPU")) else "cpu"
-        known = tuple(GPU_BACKENDS) if self._device == "cuda" else available_backends("cpu", 1, 1, 1)
+        known: Container[str] = ()
         try:
-            if self._device == "cuda" and not self._count("GPU"):
-                raise RuntimeError("no node of the cluster has a GPU: use --device cpu")
+            gpus, here = self._count("cuda"), int(local.learning.device.type == "cuda")
+            self._device = "cuda" if device == "cuda" or (device == "auto" and gpus > here) else "cpu"
+            if self._device == "cuda" and not gpus:
+                raise RuntimeError("no node of the cluster has a GPU and a core beside it: use --device cpu")
+            known = tuple(GPU_BACKENDS) if self._device == "cuda" else available_backends("cpu", 1, 1, 1)
             if backend not in ("auto", *known):
                 where = "GPUs" if self._device == "cuda" else "cores"
                 raise ValueError(f"no backend {backend!r} on a cluster's {where}; available: {', '.join(known)}")
@@ -114,11 +116,11 @@ class Cluster(Compute):
 
         A cluster that has few more cores than this machine has nothing to offer, and a GPU here is faster.
         """
-        few = self._count("CPU") < WORTH_A_POOL * self._local.streams
+        few = self._count("cpu") < WORTH_A_POOL * self._local.streams
         return (
             None
             if few or self._local.learning.device.type == "cuda"
-            else ClusterPool(self._connection, cores=0, leaves=False)
+            else ClusterPool(self._connection, own_cores=False, leaves=False)
         )
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
@@ -143,7 +145,7 @@ class Cluster(Compute):
         if self._device == "cuda":
             slots = config.device_games
         else:
-            slots = min(config.games, MOST_GAMES, max(LEAST_GAMES, -(-config.games // max(1, self._count("CPU")))))
+            slots = min(config.games, MOST_GAMES, max(LEAST_GAMES, -(-config.games // max(1, self._count("cpu")))))
         task = Task(
             geometry=geometry, config=config, slots=slots, device=self._device, backend=self._backend, rate=rate
         )
@@ -152,9 +154,9 @@ class Cluster(Compute):
             task = dataclasses.replace(task, backend=self._backend)
         return ClusterActors(Crew(self._connection, task, network, seeds, kind, Metrics().show), slots, self._backend)
 
-    def _count(self, resource: str) -> int:
-        """How many cores ("CPU") or GPUs the cluster has now."""
-        return int(self._connection.ray.cluster_resources().get(resource, 0))
+    def _count(self, device: str) -> int:
+        """How many cores ("cpu") or GPUs ("cuda") the cluster has now."""
+        return self._connection.ask(self._connection.count, device)
 
 
 class ClusterActors(Actors):
@@ -272,13 +274,12 @@ class ClusterActors(Actors):
 
 def make_pool(address: str) -> ClusterPool:
     """A process on each core of a cluster, once one of them is ready; see `alphac4.compute.choose_pool`."""
-    pool = ClusterPool(connect(address))
+    connection = connect(address)
     try:
-        pool.wait_for_core()
+        return ClusterPool(connection)
     except BaseException:
-        pool.close()
+        connection.close()
         raise
-    return pool
 
 
 def measure_backend(connection: Connection, network: PolicyValueNetwork, task: Task) -> str:
@@ -287,16 +288,15 @@ def measure_backend(connection: Connection, network: PolicyValueNetwork, task: T
     weights = Weights(version=0, reference=[ray.put(network)])
     needs = what_an_actor_needs(task)
     answer = ray.remote(**needs, scheduling_strategy="SPREAD")(fastest_backend).remote(weights, task)
-    if not ray.wait([answer], timeout=SECONDS_UNTIL_TOLD)[0]:
-        free = ray.available_resources()
-        for name, kind in (("core", "CPU"), ("GPU", "GPU")):
-            if needs.get(f"num_{kind.lower()}s", 0) > free.get(kind, 0):
-                logger.info("waiting for a %s of the cluster: none is free", name)
+    if not connection.ready([answer], SECONDS_UNTIL_TOLD):
+        place = "GPU" if task.device == "cuda" else "core"
+        logger.info("waiting for a %s of the cluster: none has answered yet, others may use them", place)
     try:
         backend: str = connection.get(answer)
     except ray.exceptions.RayError as error:
         raise RuntimeError(f"the cluster cannot play: {first_line(getattr(error, 'cause', None) or error)}") from error
     places = "GPUs" if task.device == "cuda" else "cores"
-    count = ray.cluster_resources().get(RESOURCES[task.device], 0)
-    logger.info("self-play on %d %s of the cluster by %s", count, places, backend)
+    logger.info(
+        "self-play on %d %s of the cluster by %s", connection.ask(connection.count, task.device), places, backend
+    )
     return backend

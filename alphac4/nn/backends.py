@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import importlib.util
+import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -225,6 +226,19 @@ def available_backends(
 def backend_here(name: str) -> str:
     """A backend of another machine's core, or "auto" if this one does not have it."""
     return name if name in available_backends("cpu", 1, 1, 1) else "auto"
+
+
+def same_backend(name: str) -> str:
+    """A backend that another machine's answers come from, or "auto".
+
+    Raises:
+        RuntimeError: in one line, if this machine does not have it: its answers would be others.
+    """
+    if name != "auto" and name != backend_here(name):
+        raise RuntimeError(
+            f"{socket.gethostname()} does not have {name}: install the same on every node, or take --backend torch-fp32"
+        )
+    return name
 
 
 def keep_freed_memory() -> None:

@@ -35,17 +35,21 @@ class Judge:
         config: EvaluationConfig,
         pool: Pool | None = None,
     ) -> None:
-        self._elsewhere = None if pool is None else PoolSide(pool, SIDE, side, geometry, config.puct)
+        self._elsewhere = None if pool is None else PoolSide(pool, SIDE, side.backend, geometry, config.puct)
         self._evaluator = side.evaluator
-        self._searches = [
-            compute.search(
-                side.evaluator,
-                config.puct,
-                geometry=geometry,
-                rng=np.random.default_rng(0),  # PUCT draws no numbers
-            )
-            for _ in range(compute.streams)
-        ]
+        self._searches = (
+            []
+            if pool is not None
+            else [
+                compute.search(
+                    side.evaluator,
+                    config.puct,
+                    geometry=geometry,
+                    rng=np.random.default_rng(0),  # PUCT draws no numbers
+                )
+                for _ in range(compute.streams)
+            ]
+        )
         self._batch = compute.batch
         self._backend = compute.inference
         self._geometry = geometry
@@ -71,8 +75,7 @@ class Judge:
     def _ask(self, network: PolicyValueNetwork, sets: Sequence[PositionSet], simulations: int) -> Answers:
         """The network's answers with so many simulations, without search if there are none."""
         if self._elsewhere is not None:
-            rng = np.random.default_rng(0)  # PUCT draws no numbers
-            return ask_players(self._elsewhere.players(network, "judged", simulations, rng), sets)
+            return ask_players(self._elsewhere.players(network, "judged", simulations), sets)
         self._evaluator.update(network)
         return ask_network(self._evaluator, sets, simulations, self._searches, batch=self._batch)
 

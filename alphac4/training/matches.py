@@ -53,7 +53,9 @@ class Matches:
     ) -> None:
         self._sides: Sequence[Side | PoolSide] = sides
         if pool is not None:
-            self._sides = [PoolSide(pool, number, side, geometry, config.puct) for number, side in enumerate(sides)]
+            self._sides = [
+                PoolSide(pool, number, side.backend, geometry, config.puct) for number, side in enumerate(sides)
+            ]
         self._config = config
         self._geometry = geometry
         self._random = random

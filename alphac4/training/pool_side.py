@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
-from alphac4.arena.pool_players import in_each_process
+from alphac4.arena.pool_players import Outline, like_in_each_process, searching_in_each_process
 from alphac4.compute import choose
 from alphac4.compute.pool import Pool, Shared
 from alphac4.game import Geometry
@@ -13,7 +13,7 @@ from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.nn.backends import backend_here
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.training.sides import Side
+from alphac4.training.sides import REUSE, Side
 
 _sides: dict[int, Side] = {}  # of this process, by number
 
@@ -41,18 +41,18 @@ class Turn:
 
 
 class PoolSide:
-    """A `Side` in each process of a pool; ``side`` is the one here."""
+    """A `Side` in each process of a pool, by the ``backend`` that is used here where they have it."""
 
-    def __init__(self, pool: Pool, number: int, side: Side, geometry: Geometry, puct: PuctConfig) -> None:
-        self.backend = side.backend
-        self._pool, self._number, self._side = pool, number, side
+    def __init__(self, pool: Pool, number: int, backend: str, geometry: Geometry, puct: PuctConfig) -> None:
+        self.backend = backend
+        self._pool, self._number = pool, number
         self._geometry, self._puct = geometry, puct
         self._version = 0
 
     def players(
-        self, network: PolicyValueNetwork, name: str, simulations: int, rng: np.random.Generator
+        self, network: PolicyValueNetwork, name: str, simulations: int, _rng: np.random.Generator | None = None
     ) -> list[Player]:
-        """See `Side`."""
+        """See `Side`; PUCT draws no random numbers."""
         self._version += 1
         turn = Turn(
             side=self._number,
@@ -63,8 +63,8 @@ class PoolSide:
             simulations=simulations,
             network=self._pool.share(network),
         )
-        model = self._side.players(network, name, simulations, rng)[0]
-        return in_each_process(self._pool, [turn] * self._pool.cores, model)
+        outline = Outline(name=name, budget=Budget(simulations=simulations), reuse=REUSE)
+        return searching_in_each_process(self._pool, [turn] * self._pool.cores, outline)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,4 +84,4 @@ def classic_players(pool: Pool, rollouts: int, geometry: Geometry, rng: np.rando
     """Classic MCTS in each process of a pool."""
     seed = int(rng.integers(2**63))
     recipes = [Classic(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(pool.cores)]
-    return in_each_process(pool, recipes, UctPlayer(Budget(simulations=rollouts), rng, geometry))
+    return like_in_each_process(pool, recipes, UctPlayer(Budget(simulations=rollouts), rng, geometry))

@@ -5,11 +5,13 @@ import numpy as np
 from alphac4.arena.players import NetworkPlayer
 from alphac4.compute import Compute
 from alphac4.game.rules import Geometry
+from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
 
 CACHE = 2**16  # evaluations that each search keeps
+REUSE: Reuse = "proofs"  # from one search of a game to the next
 
 
 class Side:
@@ -24,7 +26,7 @@ class Side:
         self._geometry = geometry
         self._searches = [
             compute.search(
-                self.evaluator, puct, geometry=geometry, rng=np.random.default_rng(0), reuse="proofs", cache=CACHE
+                self.evaluator, puct, geometry=geometry, rng=np.random.default_rng(0), reuse=REUSE, cache=CACHE
             )  # PUCT draws no random numbers
             for _ in range(compute.streams)
         ]
