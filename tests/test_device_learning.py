@@ -30,6 +30,9 @@ CPU = torch.device("cpu")
 NETWORK = NetworkConfig(channels=8, blocks=1, ownership=True)
 CONFIG = LearningConfig(batch_size=32, warmup_steps=2)
 SCHEDULE = Schedule.of_run(CONFIG, 40)
+BOTH_OPTIMIZERS = pytest.mark.parametrize(
+    "config", [CONFIG, dataclasses.replace(CONFIG, optimizer="muon")], ids=lambda config: config.optimizer
+)
 
 
 def some_samples(count: int, seed: int = 0) -> Samples:
@@ -135,11 +138,12 @@ def canonical_keys(samples: Samples) -> list[bytes]:
     return sorted(planes)
 
 
-def test_both_learners_learn_the_same() -> None:
+@BOTH_OPTIMIZERS
+def test_both_learners_learn_the_same(config: LearningConfig) -> None:
     """From the same batches: figures, weights and averaged weights; AdamW's fused form rounds a little otherwise."""
     samples = some_samples(200)
-    plain = HostLearner(NETWORK, CONFIG, STANDARD, seed=5, replicas=1)
-    ours = DeviceLearner(NETWORK, CONFIG, STANDARD, CPU, seed=5)
+    plain = HostLearner(NETWORK, config, STANDARD, seed=5, replicas=1)
+    ours = DeviceLearner(NETWORK, config, STANDARD, CPU, seed=5)
     stream = list(batches(samples, STANDARD, 32, 12, 1.0, np.random.default_rng(2)))
     expected = plain.learn_from(iter(stream), SCHEDULE, 200)
     found = ours.learn_from(as_tensors(iter(stream)), SCHEDULE, 200)
@@ -153,10 +157,11 @@ def test_both_learners_learn_the_same() -> None:
             torch.testing.assert_close(value, theirs[name], atol=2e-3, rtol=5e-2)
 
 
-def test_learning_goes_on_after_a_restart() -> None:
+@BOTH_OPTIMIZERS
+def test_learning_goes_on_after_a_restart(config: LearningConfig) -> None:
     """A learner with another's state takes the same next steps."""
     samples = some_samples(100)
-    first, second = (DeviceLearner(NETWORK, CONFIG, STANDARD, CPU, seed=seed) for seed in (1, 2))
+    first, second = (DeviceLearner(NETWORK, config, STANDARD, CPU, seed=seed) for seed in (1, 2))
     first.learn_from(as_tensors(batches(samples, STANDARD, 32, 6, 1.0, np.random.default_rng(0))), SCHEDULE, 100)
     second.restore(first.state())
     reports = [
@@ -237,10 +242,11 @@ def replay_from_the_second_step(learner: DeviceLearner, monkeypatch: pytest.Monk
     monkeypatch.setattr(learner, "_launch", record)
 
 
+@BOTH_OPTIMIZERS
 @pytest.mark.parametrize("replayed", [False, True], ids=["launched", "replayed"])
 @pytest.mark.parametrize("bad", [0, 1, 2, 4])
 def test_a_step_that_is_not_finite_is_skipped_on_a_device(
-    replayed: bool, bad: int, monkeypatch: pytest.MonkeyPatch
+    config: LearningConfig, replayed: bool, bad: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is learned is what the other batches teach, bit for bit: weights, their average, the optimiser's moments.
 
@@ -249,7 +255,7 @@ def test_a_step_that_is_not_finite_is_skipped_on_a_device(
     stream = [*some_batches(bad=bad), *some_batches(bad=bad - 3)]
     batches = [TensorBatch(*map(torch.from_numpy, batch)) for batch in stream]
     plan = Schedule(start_rate=1e-3, end_step=100)
-    ours, others = (DeviceLearner(NetworkConfig(channels=4, blocks=1), CONFIG, STANDARD, CPU, seed=0) for _ in range(2))
+    ours, others = (DeviceLearner(NetworkConfig(channels=4, blocks=1), config, STANDARD, CPU, seed=0) for _ in range(2))
     if replayed:
         replay_from_the_second_step(ours, monkeypatch)
     report = ours.learn_from(iter(batches), plan, 48)
@@ -267,5 +273,7 @@ def test_a_step_that_is_not_finite_is_skipped_on_a_device(
     expected = others.state()
     for name, value in ours.state().items():
         kind, _, inner = name.partition(".")
-        if kind == "optimizer" or inner in parameters.get(kind, ()):  # batch norm's means have seen the bad batch too
+        if kind in ("optimizer", "muon") or inner in parameters.get(
+            kind, ()
+        ):  # batch norm's means have seen the bad batch too
             assert torch.equal(value, expected[name]), name

@@ -25,8 +25,13 @@ class LearningConfig:
     """Positions a gradient step (AlphaZero: 4096)."""
     passes: float = 2.0
     """How often each new position is learned from on average; sets the steps of an iteration (KataGo: about 4)."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """What makes the steps: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
+    (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum)."""
     learning_rate: float = 2e-3
-    """Peak learning rate of AdamW (Loshchilov and Hutter 2019)."""
+    """Peak learning rate of AdamW."""
+    muon_rate: float = 3.0
+    """Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps as large)."""
     final_learning_rate: float = 2e-4
     """Learning rate at the end of the run; it falls along a cosine."""
     warmup_steps: int = 100
@@ -69,7 +74,7 @@ class LearningConfig:
             window_exponent=(0, 10),
             window_slope=(0, MOST),
         )
-        for name in ("batch_size", "passes", "learning_rate", "window_minimum", "gradient_clip"):
+        for name in ("batch_size", "passes", "learning_rate", "muon_rate", "window_minimum", "gradient_clip"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
         for name in ("return_share", "average_decay"):

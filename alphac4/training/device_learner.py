@@ -43,6 +43,8 @@ class DeviceLearner(Learner):
         self.optimizer = torch.optim.AdamW(
             self.parameter_groups(), lr=self._rate, fused=True, capturable=device.type == "cuda"
         )
+        self._muon_rate = torch.zeros((), device=device)
+        self.muon = self.make_muon(self._muon_rate)
         self._sums = torch.zeros(5, dtype=torch.float64, device=device)
         self._skip = torch.zeros((), device=device)  # 1 where the step at hand is not finite: AdamW then skips it
         self._skipped = torch.zeros((), dtype=torch.int64, device=device)
@@ -79,6 +81,7 @@ class DeviceLearner(Learner):
             on_step()
             rate = schedule.rate(self.config, self.steps)
             self._rate.fill_(rate)
+            self._muon_rate.fill_(rate * self.config.muon_rate)
             self._follow.fill_(1.0 - self._average_decay())
             self._learn_batch(batch)
             count += 1
@@ -109,7 +112,7 @@ class DeviceLearner(Learner):
     def _launch(self) -> None:
         """One gradient step from the batch in place."""
         assert self._batch is not None
-        self.optimizer.zero_grad(set_to_none=True)
+        self.network.zero_grad(set_to_none=True)
         loss, figures = self.losses(self.network, self._batch)
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.gradient_clip)
@@ -118,6 +121,9 @@ class DeviceLearner(Learner):
         self._skip.copy_(~finite)
         self.optimizer.found_inf = self._skip  # type: ignore[attr-defined]  # how gradient scalers tell fused ones
         self.optimizer.step()
+        if self.muon is not None:
+            self.muon.skip = self._skip
+            self.muon.step()
         with torch.no_grad():
             follow = self._follow * finite
             ours = self.network.state_dict()
@@ -133,7 +139,7 @@ class DeviceLearner(Learner):
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
         try:
-            self.optimizer.zero_grad(set_to_none=True)
+            self.network.zero_grad(set_to_none=True)
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._launch()
         except RuntimeError as error:
@@ -146,7 +152,8 @@ class DeviceLearner(Learner):
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """See `Learner.restore`."""
         super().restore(tensors)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._rate
+        for kind, optimizer in self.optimizers().items():
+            for group in optimizer.param_groups:
+                group["lr"] = self._muon_rate if kind == "muon" else self._rate
         self._graph = None
         self._eager_left = EAGER_STEPS

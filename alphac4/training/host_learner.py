@@ -34,6 +34,7 @@ class HostLearner(Learner):
         super().__init__(network, config, torch.device("cpu"), seed, precision)
         self._geometry = geometry
         self.optimizer = torch.optim.AdamW(self.parameter_groups(), lr=config.learning_rate)
+        self.muon = self.make_muon(config.learning_rate)
         # One replica a core on its part of the batch: two single-threaded passes neither wait for each other after
         # every layer, nor come to a halt, as OpenMP's barriers do, when another program takes one of the cores.
         self._replicas = [self.network]
@@ -81,8 +82,7 @@ class HostLearner(Learner):
             for batch in stream:
                 on_step()
                 rate = schedule.rate(self.config, self.steps)
-                for group in self.optimizer.param_groups:
-                    group["lr"] = rate
+                self._set_rate(rate)
                 figures = self._step(batch, pool)
                 if figures is None:
                     skipped += 1
@@ -91,6 +91,11 @@ class HostLearner(Learner):
                 count += 1
                 self.steps += 1
         return self._report(sums, count, skipped, rate, window, time.perf_counter() - started)
+
+    def _set_rate(self, rate: float) -> None:
+        for kind, optimizer in self.optimizers().items():
+            for group in optimizer.param_groups:
+                group["lr"] = rate * (self.config.muon_rate if kind == "muon" else 1.0)
 
     def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> np.ndarray | None:
         """Gradients of every replica's part of the batch, their mean, one step; returns the reported means [5].
@@ -108,7 +113,8 @@ class HostLearner(Learner):
         figures = np.append(sum(mean * share for mean, share in zip(means, shares, strict=True)), float(norm))
         if not np.isfinite(figures).all():
             return None
-        self.optimizer.step()
+        for optimizer in self.optimizers().values():
+            optimizer.step()
         self._update_average()
         return figures
 

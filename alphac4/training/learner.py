@@ -14,6 +14,7 @@ from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.nn.precision import BF16, learning_precision
 from alphac4.selfplay.replay import Replay
 from alphac4.training.config import LearningConfig
+from alphac4.training.muon import Muon
 from alphac4.training.reports import LearningReport
 from alphac4.training.schedule import Schedule
 
@@ -68,7 +69,8 @@ class Learner(ABC):
     The passes are computed in ``precision``, by default the fastest; weights, losses and the optimiser are float32.
     """
 
-    optimizer: torch.optim.Optimizer
+    optimizer: torch.optim.AdamW
+    muon: Muon | None = None
 
     def __init__(
         self,
@@ -96,10 +98,24 @@ class Learner(ABC):
         self.average.load_state_dict(self.network.state_dict())
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """The parameters as optimisers take them: kernels decay, the others do not."""
-        decayed = [p for p in self.network.parameters() if p.ndim > 1]
+        """The parameters as AdamW takes them: kernels decay, the others do not. Those of Muon are left out."""
+        left_out = set(map(id, self.muon_kernels()))
+        decayed = [p for p in self.network.parameters() if p.ndim > 1 and id(p) not in left_out]
         others = [p for p in self.network.parameters() if p.ndim <= 1]
         return [{"params": decayed, "weight_decay": self.config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+
+    def muon_kernels(self) -> list[torch.nn.Parameter]:
+        """The parameters that Muon takes: the tower's kernels, if it is used at all."""
+        return [p for p in self.network.tower.parameters() if p.ndim > 1 and self.config.optimizer == "muon"]
+
+    def optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """By the names of their states."""
+        return {"optimizer": self.optimizer} | ({"muon": self.muon} if self.muon is not None else {})
+
+    def make_muon(self, rate: float | Tensor) -> Muon | None:
+        """Muon for the tower's kernels, if it is used."""
+        kernels = self.muon_kernels()
+        return Muon(kernels, rate, weight_decay=self.config.weight_decay) if kernels else None
 
     @abstractmethod
     def learn(self, replay: Replay, plan: LearningPlan) -> LearningReport:
@@ -163,24 +179,27 @@ class Learner(ABC):
         """Everything that a resumed run needs, as named tensors."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
-        for index, values in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
+        for kind, optimizer in self.optimizers().items():
+            for index, values in optimizer.state_dict()["state"].items():
+                tensors |= {f"{kind}.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
         tensors["steps"] = torch.tensor(self.steps)
         return {name: value.detach().cpu().clone() for name, value in tensors.items()}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Take up `state`."""
-        parts: dict[str, dict[str, Tensor]] = {"network": {}, "average": {}, "optimizer": {}}
+        optimizers = self.optimizers()
+        parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in ("network", "average", *optimizers)}
         for name, value in tensors.items():
             kind, _, rest = name.partition(".")
             if kind in parts:
                 parts[kind][rest] = value
         self.network.load_state_dict(parts["network"])
         self.average.load_state_dict(parts["average"])
-        moments: dict[int, dict[str, Any]] = {}
-        for name, value in parts["optimizer"].items():
-            index, _, field = name.partition(".")
-            moments.setdefault(int(index), {})[field] = value
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        for kind, optimizer in optimizers.items():
+            moments: dict[int, dict[str, Any]] = {}
+            for name, value in parts[kind].items():
+                index, _, field = name.partition(".")
+                moments.setdefault(int(index), {})[field] = value
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self.steps = int(tensors["steps"])

@@ -1,0 +1,75 @@
+"""Muon: steps of the tower's kernels in which every direction counts alike."""
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NEWTON_SCHULZ_STEPS = 5
+NEWTON_SCHULZ_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of x, x^3, x^5: steep at 0, and near 1 from there on
+ROOT_MEAN_SQUARE = 0.2  # of a step of AdamW, which one of Muon is scaled to
+
+
+def orthogonalised(matrices: Tensor) -> Tensor:
+    """Matrices [N, R, C] with their singular values drawn to about 1 (0.7 to 1.2), by five Newton-Schulz steps."""
+    a, b, c = NEWTON_SCHULZ_COEFFICIENTS
+    wide = matrices.shape[1] <= matrices.shape[2]
+    x: Tensor = matrices if wide else matrices.mT
+    x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
+    for _ in range(NEWTON_SCHULZ_STEPS):
+        square = x @ x.mT
+        x = a * x + (b * square + c * square @ square) @ x
+    return x if wide else x.mT
+
+
+class Muon(torch.optim.Optimizer):
+    """Nesterov momentum, orthogonalised for each kernel (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon).
+
+    Scaled so that a step is as large as one of AdamW with the same rate (Liu et al. 2025, arXiv 2502.16982). Kernels
+    [out, in, ...] count as matrices with a row an output.
+
+    Args:
+        kernels: the parameters.
+        lr: learning rate, on the device if it is to change in a captured graph.
+        momentum: decay a step of the mean gradient.
+        weight_decay: decoupled.
+    """
+
+    def __init__(
+        self, kernels: Iterable[Tensor], lr: float | Tensor, momentum: float = 0.95, weight_decay: float = 0.0
+    ) -> None:
+        super().__init__(kernels, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self.skip: Tensor | None = None  # on the device, 1 where a step is to change nothing, else 0
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        """One step along the gradients."""
+        for group in self.param_groups:
+            learned = [kernel for kernel in group["params"] if kernel.grad is not None]
+            for _, alike in groupby(sorted(learned, key=_shape), key=_shape):
+                self._step(list(alike), group)
+
+    def _step(self, kernels: list[Tensor], group: dict[str, Any]) -> None:
+        """Move kernels of one shape, all together: each for itself is too small to keep a processor busy."""
+        share: float | Tensor = 1.0 if self.skip is None else 1.0 - self.skip
+        updates = []
+        for kernel in kernels:
+            assert kernel.grad is not None
+            gradient = kernel.grad if self.skip is None else kernel.grad.nan_to_num(0.0, 0.0, 0.0)
+            state = self.state[kernel]
+            if not state:
+                state["momentum"] = torch.zeros_like(kernel)
+            state["momentum"].lerp_(gradient, (1.0 - group["momentum"]) * share)
+            updates.append(gradient.lerp(state["momentum"], group["momentum"]).flatten(1))
+        steps = orthogonalised(torch.stack(updates))
+        rate = group["lr"] * share
+        length = ROOT_MEAN_SQUARE * max(steps.shape[1:]) ** 0.5
+        for kernel, step in zip(kernels, steps, strict=True):
+            kernel.mul_(1.0 - rate * group["weight_decay"])
+            kernel.sub_(step.reshape(kernel.shape) * (rate * length))
+
+
+def _shape(kernel: Tensor) -> tuple[int, ...]:
+    return tuple(kernel.shape)
