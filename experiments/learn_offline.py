@@ -1,12 +1,15 @@
 """Learn from the positions that a run has recorded, under different settings of learning alone.
 
-    python experiments/learn_offline.py runs/quick merged.safetensors --merge --steps 1500
+    python experiments/learn_offline.py runs/quick merged.safetensors --merge --positions 500000
+    python experiments/learn_offline.py runs/quick muon.safetensors --learning '{"optimizer": "muon"}'
 
 Two networks that learn from the same games differ only by how they learn; how a change feeds back into the games is
 for a run to show. Measure the results with ``experiments/measure.py``.
 """
 
 import argparse
+import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.selfplay.merging import merge_duplicates
 from alphac4.selfplay.replay import batches
 from alphac4.selfplay.shards import Samples, concatenate, load_shard
-from alphac4.training.config import PRESETS
+from alphac4.training.config import PRESETS, from_dict
 from alphac4.training.host_learner import HostLearner
 from alphac4.training.schedule import Schedule
 
@@ -36,11 +39,16 @@ def main() -> None:
     parser.add_argument("--preset", default="quick")
     parser.add_argument("--merge", action="store_true")
     parser.add_argument("--proofs", action="store_true")
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument(
+        "--positions", type=int, default=256_000, help="how many to learn from, whatever the batch size"
+    )
+    parser.add_argument("--learning", type=json.loads, default={}, help="settings of learning, as JSON")
+    parser.add_argument("--first", type=int, default=0, help="iteration whose positions are the first")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    config = PRESETS[options.preset]
-    samples = concatenate([load_shard(path) for path in sorted((options.run / "replay").glob("*.safetensors"))])
+    config = from_dict({"learning": options.learning}, PRESETS[options.preset])
+    paths = sorted((options.run / "replay").glob("*.safetensors"))
+    samples = concatenate([load_shard(path) for path in paths if int(path.name[:6]) >= options.first])
     recorded = len(samples)
     if options.proofs:
         samples = with_proofs(samples)
@@ -48,9 +56,12 @@ def main() -> None:
         samples = merge_duplicates(samples, STANDARD)
     learner = HostLearner(config.network_config(), config.learning, STANDARD, options.seed)
     rng = np.random.default_rng(options.seed)
-    stream = batches(samples, STANDARD, config.learning.batch_size, options.steps, config.learning.return_share, rng)
-    report = learner.learn_from(stream, Schedule.of_run(config.learning, options.steps), len(samples))
+    steps = options.positions // config.learning.batch_size
+    stream = batches(samples, STANDARD, config.learning.batch_size, steps, config.learning.return_share, rng)
+    started = time.process_time()
+    report = learner.learn_from(stream, Schedule.of_run(config.learning, steps), len(samples))
     print(f"{recorded} recorded, {len(samples)} learned from, {samples.full.mean():.2f} with a policy: {report}")
+    print(f"{time.process_time() - started:.0f} s of processor time")
     save_checkpoint(
         options.output,
         Checkpoint(network=learner.candidate(), geometry=STANDARD, provenance={"run": options.run.name}),
