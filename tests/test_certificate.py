@@ -32,6 +32,7 @@ from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.shipped import shipped_file
 from alphac4.solver import Solver
 
+pytestmark = pytest.mark.beside
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 POSITIONS = 8_295_279  # in which the shipped certificate's player is to move
 
@@ -384,7 +385,6 @@ def test_the_shipped_certificate_holds() -> None:
     assert (walked.positions, walked.named) == (POSITIONS, len(certificate.columns))
 
 
-@pytest.mark.beside
 @pytest.mark.slow
 def test_the_stand_alone_checker_confirms_the_shipped_certificate() -> None:
     """In a process of its own, without any package."""

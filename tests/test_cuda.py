@@ -35,12 +35,12 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.training.config import from_dict
 from alphac4.training.loop import TrainingLoop
 
+pytestmark = pytest.mark.beside
 CONFIG = SelfPlayConfig(full_simulations=12, fast_simulations=6, full_share=0.5)
 GEOMETRY = make_geometry(4, 5, 3)
 GAMES = 5
 
 
-@pytest.mark.beside
 @pytest.mark.slow
 def test_in_the_simulator() -> None:
     """The tests marked gpu pass in Numba's simulator: no GPU is needed to check what kernels do."""

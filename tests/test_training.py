@@ -35,6 +35,7 @@ from alphac4.training.reports import IterationReport
 from alphac4.training.run_state import RunError
 from alphac4.training.schedule import Schedule
 
+pytestmark = pytest.mark.beside
 TINY = {
     "iterations": 4,
     "samples": 600,
