@@ -15,6 +15,8 @@ from alphac4.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.game import make_geometry
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.training.config import from_dict
+from alphac4.training.provenance import load_start
 
 pytest.importorskip("huggingface_hub", reason="needs pip install 'alphac4[hub]'")
 BOARD = make_geometry(4, 5, 3)
@@ -70,6 +72,12 @@ def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
     assert main(["search", "12", "--player", "hf://someone/connect-4.5@9"]) == 0
     assert "someone/connect-4.5@9" in capsys.readouterr().out
     assert alphac4.load("hf://someone/connect-4.5@8").search("12").simulations == 8
+    network = {"channels": 4, "blocks": 2}  # it may grow
+    board = {"rows": 4, "columns": 5, "run_length": 3}
+    run = from_dict({"start_from": "hf://someone/connect-4.5", "board": board, "network": network})
+    assert (start := load_start(run)) is not None
+    assert start.facts["checkpoint"] == "hf://someone/connect-4.5"
+    assert start.network.config.blocks == 1
     assert len([line for line in requests if line.startswith("GET") and "/model." in line]) == 1
 
 

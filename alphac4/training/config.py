@@ -155,8 +155,8 @@ class TrainConfig:
     keep_checkpoints: int = 5
     """How many recent networks to keep beside the best."""
     start_from: str = ""
-    """A checkpoint (FILE.safetensors, best or fast) whose network the run begins with, instead of random weights. It
-    must be as wide as the run's; it may have fewer blocks, and then grows."""
+    """A checkpoint (FILE.safetensors, best, fast or hf://OWNER/NAME) whose network the run begins with, instead of
+    random weights. It must be as wide as the run's; it may have fewer blocks, and then grows."""
     board: BoardConfig = field(default_factory=BoardConfig)
     """The board."""
     network: NetworkSize = field(default_factory=NetworkSize)
