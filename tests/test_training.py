@@ -163,12 +163,12 @@ def weights(folder: Path, iteration: int) -> dict[str, torch.Tensor]:
 
 EXPLORING = {
     "selfplay": {**TINY["selfplay"], "fork_share": 0.5, "learn_proofs": True, "root_value": "best"},  # type: ignore[dict-item]
-    "learning": {**TINY["learning"], "merge_duplicates": True},  # type: ignore[dict-item]
+    "learning": {**TINY["learning"], "merge_duplicates": True, "optimizer": "muon"},  # type: ignore[dict-item]
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, EXPLORING], ids=["plain", "forks, proofs and merging"])
+@pytest.mark.parametrize("settings", [{}, EXPLORING], ids=["plain", "forks, proofs, merging and Muon"])
 def test_two_iterations_and_two_more_equal_four(tmp_path: Path, settings: dict[str, object]) -> None:
     """A run stopped after its second iteration and taken up again ends with the same weights, bit for bit."""
     TrainingLoop.open(tmp_path / "straight", tiny(**settings)).run()

@@ -48,6 +48,8 @@ CHOICES: dict[str, list[Any]] = {
     "selfplay.trace_decay": [0.0, 1.0, 1.5],
     "learning.batch_size": [1, 2, 64, 0],
     "learning.passes": [0.01, 3.0, 0.0, math.nan],
+    "learning.optimizer": ["adamw", "muon", "sgd"],
+    "learning.muon_rate": [0.1, 10.0, 0.0, math.nan],
     "learning.learning_rate": [1e-9, 10.0, 0.0, math.nan, math.inf],
     "learning.final_learning_rate": [0.0, 1.0, math.nan],
     "learning.warmup_steps": [0, 1, 1000, -5],

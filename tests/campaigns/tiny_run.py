@@ -45,7 +45,7 @@ SETTINGS: dict[str, Any] = {
 EXPLORING: dict[str, Any] = {
     "selfplay": SETTINGS["selfplay"]
     | {"fork_share": 0.5, "fork_by": "regret", "learn_proofs": True, "root_value": "best", "evaluation_cache": 256},
-    "learning": SETTINGS["learning"] | {"merge_duplicates": True},
+    "learning": SETTINGS["learning"] | {"merge_duplicates": True, "optimizer": "muon"},
 }
 
 
