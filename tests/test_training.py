@@ -450,6 +450,34 @@ def test_an_older_run_goes_on_with_the_search_that_it_used(tmp_path: Path, monke
     assert resumed.config.gate.puct == used
 
 
+def test_a_run_goes_on_with_the_preset_that_it_began_with(tmp_path: Path) -> None:
+    """Whatever has become of it since, and whatever options there were besides; a new run takes today's."""
+    began = {
+        "iterations": 36,
+        "samples": 30_000,
+        "network": {"channels": 32, "blocks": 4},
+        "selfplay": {"full_simulations": 64, "fast_simulations": 16, "full_share": 0.4, "games": 100},
+        "learning": {"passes": 3.0, "window_minimum": 80_000, "weight_decay": 0.5},
+        "gate": {"pairs": 40, "classic_every": 6},
+    }
+    recorded = to_dict(from_dict(began))
+    for later in ("optimizer", "muon_rate"):
+        del recorded["learning"][later]
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "old" / "config.json").write_text(json.dumps(recorded))
+    options = ["--preset", "quick", "--selfplay.games", "100", "--learning.weight-decay", "0.5"]
+    for folder in ("old", "new"):
+        config = parse(["--run", str(tmp_path / folder), *options]).config
+        assert (config.selfplay.games, config.learning.weight_decay) == (100, 0.5)
+        if folder == "old":
+            assert config == from_dict(began)
+            assert (config.learning.optimizer, config.learning.batch_size) == ("adamw", 512)
+        else:
+            assert config.learning == dataclasses.replace(PRESETS["quick"].learning, weight_decay=0.5)
+            assert config.learning.optimizer == "muon"
+
+
 @pytest.mark.slow
 def test_the_gates_search_is_the_configured_one(tmp_path: Path) -> None:
     """Another one plays other games, from the same openings."""

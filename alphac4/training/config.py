@@ -187,12 +187,14 @@ class TrainConfig:
 
 PRESETS: dict[str, TrainConfig] = {
     "quick": TrainConfig(
-        iterations=36,
+        iterations=24,
         samples=30_000,
         network=NetworkSize(channels=32, blocks=4),
         selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_share=0.4),
-        learning=LearningConfig(passes=3.0, window_minimum=80_000),
-        gate=GateConfig(pairs=40, classic_every=6),
+        learning=LearningConfig(
+            batch_size=128, optimizer="muon", learning_rate=4e-3, muon_rate=1.5, window_minimum=80_000
+        ),
+        gate=GateConfig(pairs=20, simulations=16, classic_every=6),
     ),
     "standard": TrainConfig(
         iterations=45,

@@ -1,7 +1,7 @@
 """What runs of earlier versions used without recording it, so that they go on with it."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from alphac4.training.config import TrainConfig
@@ -15,6 +15,26 @@ _FIRST_PUCT = {
 }
 RECORDED_LATER: Mapping[str, Any] = {"gate": {"puct": _FIRST_PUCT}, "evaluation": {"puct": _FIRST_PUCT}}
 """What runs used before their settings recorded it. It never changes, whatever becomes of the defaults."""
+
+FORMER_PRESETS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "quick": (
+        {  # until 2026-11-22
+            "iterations": 36,
+            "samples": 30_000,
+            "network": {"channels": 32, "blocks": 4},
+            "selfplay": {"full_simulations": 64, "fast_simulations": 16, "full_share": 0.4},
+            "learning": {
+                "batch_size": 512,
+                "passes": 3.0,
+                "optimizer": "adamw",
+                "learning_rate": 2e-3,
+                "window_minimum": 80_000,
+            },
+            "gate": {"pairs": 40, "simulations": 48, "classic_every": 6},
+        },
+    )
+}
+"""What presets were, over the defaults, for runs that began with them."""
 
 
 def completed(settings: Mapping[str, Any], missing: Mapping[str, Any] = RECORDED_LATER) -> dict[str, Any]:

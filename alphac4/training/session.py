@@ -8,10 +8,10 @@ from typing import Any
 
 from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.config import PRESETS, TrainConfig, from_dict, load_config
-from alphac4.training.earlier_runs import keeping_searches
+from alphac4.training.earlier_runs import FORMER_PRESETS, keeping_searches
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.reports import IterationReport, MatchReport
-from alphac4.training.run_settings import stored_settings
+from alphac4.training.run_settings import changes_of, stored_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,16 +52,16 @@ def find_config(
     """The settings of a run: the preset's, then those of a file or a mapping over them.
 
     If neither is named, the run in the folder, if there is one, goes on with its own; else the preset is ``otherwise``.
-    A preset does not change the searches by which a run in the folder measures strength.
+    A run in the folder keeps the preset as it was when the run began, and the searches by which it measures strength.
 
     Raises:
         ValueError: in one line, for an unknown preset or setting.
     """
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
-    config = PRESETS[preset or otherwise]
     stored = stored_settings(folder)
     before = None if stored is None else from_dict(stored)
+    config = _preset(preset or otherwise, before)
     if before is not None:
         config = keeping_searches(config, before)
     if isinstance(settings, Mapping):
@@ -69,6 +69,12 @@ def find_config(
     if settings is not None:
         return load_config(settings, config)
     return before if preset is None and before is not None else config
+
+
+def _preset(name: str, run: TrainConfig | None) -> TrainConfig:
+    """A preset; for a run that has begun, the version of it to which that is most alike."""
+    versions = [PRESETS[name], *map(from_dict, FORMER_PRESETS.get(name, ()))]
+    return versions[0] if run is None else min(versions, key=lambda version: len(changes_of(version, run, 0)))
 
 
 def train(
