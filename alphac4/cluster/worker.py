@@ -19,7 +19,7 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, SelfPlayer
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.under_way import GamesUnderWay, fill_up
+from alphac4.selfplay.under_way import GamesUnderWay, count_games, fill_up
 
 WITHOUT_END = 2**62  # positions
 UNUSUAL_BLOCKS = 2  # the first ones, when few games have come to their end
@@ -71,7 +71,9 @@ class RemoteActor:
         self._actor, self._update = make_player(task, _fetch(weights), rng)
         self._version = weights.version
         if under_way is not None:
-            self._actor.restore(fill_up(under_way, self._actor.state()))
+            fresh = self._actor.state()
+            fitting = {name: array[: count_games(fresh)] for name, array in under_way.items()}  # see `Task.slots`
+            self._actor.restore(fill_up(fitting, fresh))
         self._blocks: Generator[Block] | None = None
         context = import_ray().get_runtime_context()
         node = import_ray().util.get_node_ip_address()

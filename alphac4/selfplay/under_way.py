@@ -55,14 +55,14 @@ def share_out(games: Mapping[int, GamesUnderWay], slots: int) -> list[GamesUnder
 
 
 def fill_up(games: GamesUnderWay, fresh: GamesUnderWay) -> GamesUnderWay:
-    """As many of the ``games`` as a ``fresh`` actor has at once; where they are fewer, its last ones as well.
+    """``games`` and, where they are fewer than those of a ``fresh`` actor, its last ones.
 
     Raises:
         ValueError: if they were played with other settings.
     """
-    count, slots = count_games(games), count_games(fresh)
-    if count == slots:
+    count = count_games(games)
+    if count == count_games(fresh):
         return games
     if any(name not in games or games[name].shape[1:] != array.shape[1:] for name, array in fresh.items()):
         raise ValueError("the saved games do not fit the settings")
-    return {name: np.concatenate([games[name][:slots], array[count:]]) for name, array in fresh.items()}
+    return {name: np.concatenate([games[name], array[count:]]) for name, array in fresh.items()}
