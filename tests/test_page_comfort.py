@@ -148,6 +148,8 @@ def test_the_end_is_told_to_the_person(
     """In the status, aloud with the place of the line, in the bar and as the chart's last point."""
     page = open_page(browser, address, DESKTOP, errors)
     script_game(page, game)
+    page.reload()  # the first request of a page that is open already now and then goes past a new route
+    page.wait_for_selector(".column[aria-disabled='false']")
     for ply in range(0, len(game), 2):
         page.keyboard.press(game[ply])
         expect_count(page, "#moves li", min(ply + 2, len(game)))
