@@ -26,7 +26,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before Ray is imported
 pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
 from ray.cluster_utils import Cluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.beside, pytest.mark.slow]
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 SETTINGS = {

@@ -14,7 +14,7 @@ from alphac4.cluster.connection import Node
 from alphac4.training.config import from_dict
 from alphac4.training.loop import TrainingLoop
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.beside, pytest.mark.slow]
 
 NODE = {"object_store_memory": 80 * 2**20}
 TINY = SETTINGS | {

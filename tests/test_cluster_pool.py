@@ -37,7 +37,7 @@ from alphac4.training.matches import Contender, Matches
 from alphac4.training.randomness import RunRandom
 from alphac4.training.sides import Side
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.beside, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
