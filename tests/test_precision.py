@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from campaigns.tiny_run import tiny_run
 
 from alphac4.nn import precision
 from alphac4.nn.precision import BF16, FP32, learning_precision
 from alphac4.training import learners
-from alphac4.training.config import TrainConfig, from_dict
 from alphac4.training.learners import remembered_precision
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.run_state import RunState
@@ -52,7 +52,7 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
     other = {BF16: FP32, FP32: BF16}[first]
     for iterations, fastest in ((1, first), (2, other)):
         monkeypatch.setattr("alphac4.training.learner.learning_precision", lambda _device, found=fastest: found)
-        with TrainingLoop.open(tmp_path, tiny(iterations)) as loop:
+        with TrainingLoop.open(tmp_path, tiny_run(iterations=iterations)) as loop:
             assert loop.learner.precision == first
             loop.run()
     assert loop.state.learning_precision == first
@@ -64,19 +64,3 @@ def test_a_run_of_an_earlier_version_goes_on_in_bf16_where_there_is_any(monkeypa
         monkeypatch.setattr(learners, "has_bf16", lambda _device, found=available: found)
         assert remembered_precision(RunState(iteration=3), CPU) == expected
         assert remembered_precision(RunState(), CPU) is None
-
-
-def tiny(iterations: int) -> TrainConfig:
-    """A run of seconds."""
-    return from_dict(
-        {
-            "iterations": iterations,
-            "samples": 60,
-            "backend": "torch-fp32",
-            "network": {"channels": 8, "blocks": 1},
-            "selfplay": {"games": 4, "full_simulations": 4, "fast_simulations": 2},
-            "learning": {"batch_size": 32},
-            "gate": {"pairs": 1, "simulations": 2, "classic_every": 0, "classic_rollouts": [5], "closing_pairs": 1},
-            "evaluation": {"every": 0},
-        }
-    )
