@@ -54,7 +54,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("elsewhere")
     run(sys.executable, "-m", "venv", "environment", folder=folder)
     programs = folder / "environment" / ("Scripts" if sys.platform == "win32" else "bin")
-    run(programs / "python", "-m", "pip", "install", "--constraint", ROOT / "constraints.txt", wheel, folder=folder)
+    install = [programs / "python", "-m", "pip", "install", "--no-compile"]
+    run(*install, "--constraint", ROOT / "constraints.txt", wheel, folder=folder)
     return programs
 
 
