@@ -32,8 +32,7 @@ if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Window
 "$bin/ruff" format --check .
 "$bin/mypy"
 "$bin/lint-imports"
-beside() { # what takes a core for minutes, and asks for nobody's ports: the documentation, and the tests marked so
-    ./scripts/docs.sh
+beside() { # the tests that take a core for minutes, and ask for nobody's ports
     "$bin/python" -m pytest -p no:cacheprovider -m beside ${tests[@]+"${tests[@]}"} "$@" || [ $? = 5 ] # 5: none chosen
 }
 status=0
@@ -41,9 +40,12 @@ if [ -n "$quick" ]; then
     exec "$bin/python" -m pytest "${tests[@]}" "$@"
 fi
 mkdir -p build
-beside "$@" >build/beside.log 2>&1 & # on another core than the rest
+./scripts/docs.sh >build/docs.log 2>&1 & # beside the tests, many of which wait for other programs
+docs=$!
+beside "$@" >build/beside.log 2>&1 &
 other=$!
 "$bin/python" -m pytest -m "not beside" ${tests[@]+"${tests[@]}"} "$@" || status=$?
+wait "$docs" || status=$?
 wait "$other" || status=$?
-cat build/beside.log
+cat build/docs.log build/beside.log
 exit "$status"
