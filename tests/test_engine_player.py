@@ -51,7 +51,8 @@ def test_a_program_that_speaks_the_protocol_is_a_player(command: str, rng: np.ra
     player = parse_player(f"engine:{command}", rng=rng)
     assert player.name == f"engine:{command}"
     assert player.choose([Position(), Position.from_moves("12"), Position.from_moves("123456")]) == [0, 2, 6]
-    result = play_match(player, parse_player("random", rng=rng), [Position()], progress=False)
+    start = Position.from_moves("12")  # the program's moods come with the first stone
+    result = play_match(player, parse_player("random", rng=rng), [start], progress=False)
     assert result.played == 2
 
 
