@@ -9,6 +9,7 @@ for a run to show. Measure the results with ``experiments/measure.py``.
 
 import argparse
 import json
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +18,11 @@ import numpy as np
 
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.game.rules import STANDARD
-from alphac4.selfplay.merging import merge_duplicates
-from alphac4.selfplay.replay import batches
+from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.shards import Samples, concatenate, load_shard
 from alphac4.training.config import PRESETS, from_dict
 from alphac4.training.host_learner import HostLearner
+from alphac4.training.learner import LearningPlan
 from alphac4.training.schedule import Schedule
 
 
@@ -47,20 +48,26 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     config = from_dict({"learning": options.learning}, PRESETS[options.preset])
+    if options.merge:
+        config = from_dict({"learning": {"merge_duplicates": True}}, config)
     paths = sorted((options.run / "replay").glob("*.safetensors"))
     samples = concatenate([load_shard(path) for path in paths if int(path.name[:6]) >= options.first])
-    recorded = len(samples)
     if options.proofs:
         samples = with_proofs(samples)
-    if options.merge:
-        samples = merge_duplicates(samples, STANDARD)
     learner = HostLearner(config.network_config(), config.learning, STANDARD, options.seed)
-    rng = np.random.default_rng(options.seed)
     steps = options.positions // config.learning.batch_size
-    stream = batches(samples, STANDARD, config.learning.batch_size, steps, config.learning.return_share, rng)
-    started = time.process_time()
-    report = learner.learn_from(stream, Schedule.of_run(config.learning, steps), len(samples))
-    print(f"{recorded} recorded, {len(samples)} learned from, {samples.full.mean():.2f} with a policy: {report}")
+    plan = LearningPlan(
+        steps=steps,
+        schedule=Schedule.of_run(config.learning, steps),
+        window=len(samples),
+        rng=np.random.default_rng(options.seed),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        replay = Replay(Path(folder))
+        replay.add(samples, iteration=1, actor=0, number=0)
+        started = time.process_time()
+        report = learner.learn(replay, plan)
+    print(f"{len(samples)} recorded, {samples.full.mean():.2f} with a full search: {report}")
     print(f"{time.process_time() - started:.0f} s of processor time")
     save_checkpoint(
         options.output,

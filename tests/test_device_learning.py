@@ -83,6 +83,19 @@ def test_batches_are_those_made_on_the_host() -> None:
     np.testing.assert_allclose(batch.wdl.numpy(), value_targets(samples, 0.7))
 
 
+def test_fast_searches_teach_the_policy_as_much_as_is_said() -> None:
+    """On the device and off it; full ones always count whole."""
+    samples = some_samples(50)
+    expected = sorted((value, 1.0 if full else 0.25) for value, full in zip(samples.value, samples.full, strict=True))
+    window = DeviceWindow(STANDARD, CPU, 0.0, fast_weight=0.25)
+    on_device = next(iter(window.batches([(Path("a"), samples)], 50, 50, 1, seed=3)))
+    on_host = next(batches(samples, STANDARD, 50, 1, 0.0, np.random.default_rng(0), fast_weight=0.25))
+    for batch in (on_device, on_host):
+        values = np.asarray(batch.wdl)[:, 0] - np.asarray(batch.wdl)[:, 2]
+        found = sorted(zip(values.tolist(), np.asarray(batch.policy_weight).tolist(), strict=True))
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_the_window_is_the_latest_samples_in_whole_passes() -> None:
     """Of several shards, some of them new and some gone since the last iteration."""
     shards = [(Path(str(number)), some_samples(40, number)) for number in range(4)]

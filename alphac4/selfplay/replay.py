@@ -144,12 +144,17 @@ def value_targets(samples: Samples, return_share: float) -> npt.NDArray[np.float
     return (return_share * samples.returns.astype(np.float32) + (1 - return_share) * root).astype(np.float32)
 
 
+def policy_weights(samples: Samples, fast_weight: float) -> npt.NDArray[np.float32]:
+    """How much each policy target [S] counts: 1 from a full search, ``fast_weight`` from a fast one."""
+    return np.where(samples.full, 1.0, fast_weight).astype(np.float32)
+
+
 class Batch(NamedTuple):
     """B training positions."""
 
     planes: npt.NDArray[np.float32]  # [B, 2, R, C]
     policy: npt.NDArray[np.float32]  # [B, A]
-    policy_weight: npt.NDArray[np.float32]  # [B] 1 where the policy may be learned, else 0
+    policy_weight: npt.NDArray[np.float32]  # [B] how much the policy counts
     wdl: npt.NDArray[np.float32]  # [B, 3]
     final: npt.NDArray[np.float32]  # [B, 2, R, C] own stones and the opponent's when the game was over
 
@@ -162,9 +167,13 @@ def batches(
     return_share: float,
     rng: np.random.Generator,
     *,
+    fast_weight: float = 0.0,
     flip_half: bool = True,
 ) -> Iterator[Batch]:
-    """``count`` batches: shuffled passes over the samples, half of the positions mirrored left to right if wanted."""
+    """``count`` batches: shuffled passes over the samples, half of the positions mirrored left to right if wanted.
+
+    See `value_targets` and `policy_weights` for the shares.
+    """
     order = np.empty(0, np.int64)
     for _ in range(count):
         while len(order) < size:
@@ -177,4 +186,5 @@ def batches(
         planes[flip] = planes[flip][..., ::-1]
         final[flip] = final[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]
-        yield Batch(planes, policy, chosen.full.astype(np.float32), value_targets(chosen, return_share), final)
+        weights = policy_weights(chosen, fast_weight)
+        yield Batch(planes, policy, weights, value_targets(chosen, return_share), final)

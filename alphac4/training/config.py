@@ -46,6 +46,8 @@ class LearningConfig:
     return_share: float = 1.0
     """Share of what followed in the game in the value target (see `trace_decay`), the rest being the search's own
     root value (AlphaZero: 1)."""
+    fast_weight: float = 0.0
+    """Weight of what fast searches make of the policy, beside that of full ones (KataGo: 0)."""
     canonical: bool = False
     """Learn every position in its canonical orientation (of itself and its mirror image) alone, the one in which
     searches evaluate it; otherwise half of the positions of a batch are mirrored."""
@@ -77,7 +79,7 @@ class LearningConfig:
         for name in ("batch_size", "passes", "learning_rate", "muon_rate", "window_minimum", "gradient_clip"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("return_share", "average_decay"):
+        for name in ("return_share", "fast_weight", "average_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
         for name in ("final_learning_rate", "warmup_steps", "weight_decay", "value_weight", "ownership_weight"):

@@ -37,7 +37,9 @@ class DeviceLearner(Learner):
     ) -> None:
         super().__init__(network, config, device, seed, precision)
         self._geometry = geometry
-        self._window = DeviceWindow(geometry, device, config.return_share, canonical=config.canonical)
+        self._window = DeviceWindow(
+            geometry, device, config.return_share, fast_weight=config.fast_weight, canonical=config.canonical
+        )
         self._rate = torch.zeros((), device=device)
         self._follow = torch.zeros((), device=device)  # how far the averaged weights follow
         self.optimizer = torch.optim.AdamW(

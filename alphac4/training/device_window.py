@@ -9,7 +9,7 @@ from torch import Tensor
 
 from alphac4.game.rules import Geometry
 from alphac4.selfplay.merging import orient
-from alphac4.selfplay.replay import value_targets
+from alphac4.selfplay.replay import policy_weights, value_targets
 from alphac4.selfplay.shards import Samples
 from alphac4.training.learner import TensorBatch
 
@@ -18,11 +18,18 @@ class DeviceWindow:
     """Keeps the window's shards on the device between iterations; only new ones travel."""
 
     def __init__(
-        self, geometry: Geometry, device: torch.device, return_share: float, *, canonical: bool = False
+        self,
+        geometry: Geometry,
+        device: torch.device,
+        return_share: float,
+        *,
+        fast_weight: float = 0.0,
+        canonical: bool = False,
     ) -> None:
         self._geometry = geometry
         self._device = device
         self._return_share = return_share
+        self._fast_weight = fast_weight
         self._canonical = canonical  # positions as they are evaluated, instead of half of each batch mirrored
         self._shards: dict[Path, dict[str, Tensor]] = {}
         rows, height = geometry.rows, geometry.rows + 1
@@ -57,7 +64,7 @@ class DeviceWindow:
         return TensorBatch(
             planes=torch.where(flip[:, None, None, None], planes.flip(-1), planes),
             policy=torch.where(flip[:, None], policy.flip(-1), policy),
-            policy_weight=fields["full"].float(),
+            policy_weight=fields["policy_weight"],
             wdl=fields["wdl"],
             final=torch.where(flip[:, None, None, None], final.flip(-1), final),
         )
@@ -72,7 +79,7 @@ class DeviceWindow:
             "final_own": samples.final_own.view(np.int64),
             "final_occupied": samples.final_occupied.view(np.int64),
             "policy": samples.policy,
-            "full": samples.full,
+            "policy_weight": policy_weights(samples, self._fast_weight),
             "wdl": value_targets(samples, self._return_share),
         }
         return {name: torch.from_numpy(np.ascontiguousarray(a)).to(self._device) for name, a in arrays.items()}

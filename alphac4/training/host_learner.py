@@ -65,6 +65,7 @@ class HostLearner(Learner):
             plan.steps,
             config.return_share,
             plan.rng,
+            fast_weight=config.fast_weight,
             flip_half=not config.canonical,
         )
         return self.learn_from(made, plan.schedule, len(window), plan.on_step)
