@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -450,32 +451,57 @@ def test_an_older_run_goes_on_with_the_search_that_it_used(tmp_path: Path, monke
     assert resumed.config.gate.puct == used
 
 
-def test_a_run_goes_on_with_the_preset_that_it_began_with(tmp_path: Path) -> None:
-    """Whatever has become of it since, and whatever options there were besides; a new run takes today's."""
-    began = {
-        "iterations": 36,
-        "samples": 30_000,
-        "network": {"channels": 32, "blocks": 4},
-        "selfplay": {"full_simulations": 64, "fast_simulations": 16, "full_share": 0.4, "games": 100},
-        "learning": {"passes": 3.0, "window_minimum": 80_000, "weight_decay": 0.5},
-        "gate": {"pairs": 40, "classic_every": 6},
-    }
+SHARED_BY_QUICK = {
+    "samples": 30_000,
+    "network": {"channels": 32, "blocks": 4},
+    "selfplay": {"full_simulations": 64, "fast_simulations": 16, "full_share": 0.4, "games": 100},
+}
+MUON = {"optimizer": "muon", "batch_size": 128, "learning_rate": 4e-3, "muon_rate": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("began", "unknown"),
+    [
+        (
+            {
+                "iterations": 36,
+                "learning": {"passes": 3.0, "window_minimum": 80_000, "weight_decay": 0.5},
+                "gate": {"pairs": 40, "classic_every": 6},
+            },
+            ("optimizer", "muon_rate", "fast_weight"),
+        ),
+        (
+            {
+                "iterations": 24,
+                "learning": {**MUON, "window_minimum": 80_000, "weight_decay": 0.5},
+                "gate": {"pairs": 20, "simulations": 16, "classic_every": 6},
+            },
+            ("fast_weight",),
+        ),
+    ],
+    ids=["AdamW", "Muon"],
+)
+def test_a_run_goes_on_with_the_preset_that_it_began_with(
+    began: dict[str, Any], unknown: Sequence[str], tmp_path: Path
+) -> None:
+    """Whatever has become of it since, and whatever options there were besides; a new run takes today's.
+
+    What its version did not know is not in its file.
+    """
+    began = {**SHARED_BY_QUICK, **began}
     recorded = to_dict(from_dict(began))
-    for later in ("optimizer", "muon_rate"):
+    for later in unknown:
         del recorded["learning"][later]
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
     (tmp_path / "old" / "config.json").write_text(json.dumps(recorded))
     options = ["--preset", "quick", "--selfplay.games", "100", "--learning.weight-decay", "0.5"]
-    for folder in ("old", "new"):
-        config = parse(["--run", str(tmp_path / folder), *options]).config
-        assert (config.selfplay.games, config.learning.weight_decay) == (100, 0.5)
-        if folder == "old":
-            assert config == from_dict(began)
-            assert (config.learning.optimizer, config.learning.batch_size) == ("adamw", 512)
-        else:
-            assert config.learning == dataclasses.replace(PRESETS["quick"].learning, weight_decay=0.5)
-            assert config.learning.optimizer == "muon"
+    old, new = (parse(["--run", str(tmp_path / folder), *options]).config for folder in ("old", "new"))
+    assert old == from_dict(began)
+    assert old.learning.fast_weight == 0
+    assert new.selfplay.games == 100
+    assert new.learning == dataclasses.replace(PRESETS["quick"].learning, weight_decay=0.5)
+    assert new.learning.fast_weight == 0.5
 
 
 @pytest.mark.slow

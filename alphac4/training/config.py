@@ -194,7 +194,12 @@ PRESETS: dict[str, TrainConfig] = {
         network=NetworkSize(channels=32, blocks=4),
         selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_share=0.4),
         learning=LearningConfig(
-            batch_size=128, optimizer="muon", learning_rate=4e-3, muon_rate=1.5, window_minimum=80_000
+            batch_size=128,
+            optimizer="muon",
+            learning_rate=4e-3,
+            muon_rate=1.5,
+            fast_weight=0.5,
+            window_minimum=80_000,
         ),
         gate=GateConfig(pairs=20, simulations=16, classic_every=6),
     ),

@@ -32,6 +32,20 @@ FORMER_PRESETS: Mapping[str, Sequence[Mapping[str, Any]]] = {
             },
             "gate": {"pairs": 40, "simulations": 48, "classic_every": 6},
         },
+        {  # for some hours of that day
+            "iterations": 24,
+            "samples": 30_000,
+            "network": {"channels": 32, "blocks": 4},
+            "selfplay": {"full_simulations": 64, "fast_simulations": 16, "full_share": 0.4},
+            "learning": {
+                "batch_size": 128,
+                "optimizer": "muon",
+                "learning_rate": 4e-3,
+                "muon_rate": 1.5,
+                "window_minimum": 80_000,
+            },
+            "gate": {"pairs": 20, "simulations": 16, "classic_every": 6},
+        },
     )
 }
 """What presets were, over the defaults, for runs that began with them."""
