@@ -2,6 +2,7 @@ import dataclasses
 import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.cli import main
 from alphac4.game import Position, make_geometry
-from alphac4.review import Grade, Review, ReviewedMove, Verdict, review_game
+from alphac4.review import Grade, Review, ReviewedMove, Verdict, review_game, reviewer
 from alphac4.review.games import read_games
 from alphac4.review.html import review_page
 from alphac4.review.text import describe_review
@@ -100,6 +101,38 @@ def test_without_time_only_what_is_known_is_judged() -> None:
     assert review.side(1).judged < review.side(1).moves
 
 
+class AskedSolver(Solver):
+    """Remembers the stones of the positions that it was asked about, and may stop at some of them."""
+
+    def __init__(self, fewest: int = 0) -> None:
+        super().__init__(SMALL, book=no_known_scores())
+        self.asked: list[int] = []
+        self._fewest = fewest
+
+    def solve(self, position: Position, on_pause: Callable[[], None] | None = None) -> int:
+        """As ever; what has fewer stones takes too long once the game's own positions are solved."""
+        self.asked.append(position.plies)
+        if len(self.asked) > len(GAME) + 1 and position.plies < self._fewest:
+            raise reviewer._TimeIsUp
+        return super().solve(position, on_pause)
+
+
+def test_better_moves_are_looked_for_from_the_end(review: Review) -> None:
+    """Where they are cheap; those that are missing are counted, and the text says so."""
+    slips = [move.ply for move in review.turning_points]
+    solver = AskedSolver()
+    assert review_game(GAME, SMALL, solver=solver).unmended == 0
+    firsts = [plies for plies in solver.asked[len(GAME) + 1 :] if plies in slips]
+    assert firsts[0] == slips[-1]
+    assert list(dict.fromkeys(firsts))[-1] == slips[0]
+    middle = slips[len(slips) // 2]
+    hurried = review_game(GAME, SMALL, solver=AskedSolver(fewest=middle))
+    assert [bool(move.better) for move in hurried.turning_points] == [ply >= middle for ply in slips]
+    assert hurried.unmended == slips.index(middle) > 0
+    assert f"missing for {hurried.unmended} slips" in describe_review(hurried)
+    assert "missing" not in describe_review(review)
+
+
 def test_whoever_waits_can_end_it() -> None:
     """What a pause raises ends the review, as Ctrl-C does."""
 
@@ -150,6 +183,7 @@ def test_games_come_from_files_and_the_standard_input(tmp_path: Path) -> None:
     path.write_text("44\n49\n")
     with pytest.raises(ValueError, match=r"games.txt, line 2: illegal move '9'"):
         read_games(str(path), None)
+    assert read_games(" 44 5 5", None) == ["4455"]
     for nothing in ("-", ""):
         with pytest.raises(ValueError, match=r"no (game|move)"):
             read_games(nothing, None)
@@ -159,7 +193,7 @@ def test_the_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.
     """Of one game and of several."""
     small = ["--rows", "5", "--columns", "6"]
     assert main(["review", "1122334", "--player", "none", *small]) == 0
-    assert "x has won" in capsys.readouterr().out
+    assert "x (red) has won" in capsys.readouterr().out
     path = tmp_path / "games.txt"
     path.write_text("1122334\n112233\n")
     assert main(["review", str(path), "--player", "uct:50", "--json", *small]) == 0

@@ -27,8 +27,9 @@ def read_games(source: str, stdin: TextIO | None, geometry: Geometry = STANDARD)
         return _parse(text.splitlines(), source, geometry)
     if not source:
         raise ValueError("there is no move to review; write the game as columns, such as 4455, a file's name, or -")
-    _check(source, geometry)
-    return [source]
+    moves = "".join(source.split())
+    _check(moves, geometry)
+    return [moves]
 
 
 def _parse(lines: Iterable[str], name: str, geometry: Geometry) -> list[str]:

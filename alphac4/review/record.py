@@ -168,6 +168,11 @@ class Review:
         """Moves for which there was no time."""
         return sum(move.grade is Grade.UNKNOWN for move in self.reviewed)
 
+    @property
+    def unmended(self) -> int:
+        """Slips for whose better moves there was no time."""
+        return sum(not move.better for move in self.turning_points)
+
     def side(self, index: int) -> SideSummary:
         """How well the player who began (0) or the other (1) has played."""
         own = [move for move in self.reviewed if move.side == index]
@@ -192,6 +197,7 @@ class Review:
             "player": self.player,
             "seconds": round(self.seconds, 2),
             "unjudged": self.unjudged,
+            "unmended": self.unmended,
             "sides": [vars(self.side(index)) for index in (0, 1)],
             "turning_points": [move.ply for move in self.turning_points],
             "reviewed": [_describe(move) for move in self.reviewed],

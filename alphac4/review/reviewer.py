@@ -62,8 +62,8 @@ def review_game(
         on_move(len(columns) - ply, len(columns))
     judge.give(LINE_SHARE * seconds)
     opinions = _opinions(player, positions[:-1], columns)
-    reviewed = []
-    for index, column in enumerate(columns):
+    reviewed: list[ReviewedMove] = []
+    for index, column in reversed(list(enumerate(columns))):  # again the easy positions first
         before, after = positions[index], scores[index + 1]
         best = _verdict(before, scores[index])
         played = _verdict(before, None if after is None else -after)
@@ -87,7 +87,7 @@ def review_game(
         moves=positions[-1].moves or "",
         geometry=geometry,
         player="" if player is None else player.name,
-        reviewed=tuple(reviewed),
+        reviewed=tuple(reversed(reviewed)),
         seconds=time.monotonic() - started,
     )
 

@@ -5,6 +5,7 @@ from alphac4.review.record import Review, ReviewedMove
 
 GRAPH_ROWS = 9  # an odd number, so that the middle is a draw
 SIDES = "xo"
+COLOURS = ("red", "yellow")
 
 
 def describe_review(review: Review) -> str:
@@ -18,6 +19,8 @@ def describe_review(review: Review) -> str:
         parts += [_graph(review), _turning_points(review), _moves(review)]
     if review.unjudged:
         parts.append(f"{review.unjudged} moves are not judged: the time was over. --seconds gives the solver more.")
+    if review.unmended:
+        parts.append(f"Better moves are missing for {review.unmended} slips: the time was over. --seconds gives more.")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -25,14 +28,14 @@ def _result(review: Review) -> str:
     outcome = review.outcome
     if outcome is None:
         return f"unfinished after {len(review.moves)} moves"
-    return "a draw" if outcome == 0 else f"{SIDES[outcome < 0]} has won"
+    return "a draw" if outcome == 0 else f"{SIDES[outcome < 0]} ({COLOURS[outcome < 0]}) has won"
 
 
 def _side(review: Review, index: int) -> str:
     side = review.side(index)
     accuracy = "not judged" if side.accuracy is None else f"accuracy {side.accuracy:.0f} %"
     slips = f"{side.slips} slip{'s' if side.slips != 1 else ''}"
-    return f"{SIDES[index]}: {accuracy}; of {side.judged} judged moves {side.best} best, {slips}"
+    return f"{SIDES[index]} ({COLOURS[index]}): {accuracy}; of {side.judged} judged moves {side.best} best, {slips}"
 
 
 def _graph(review: Review) -> str:

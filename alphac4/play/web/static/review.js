@@ -71,10 +71,10 @@ export class Review {
   }
 
   summary() {
-    const { sides, turning_points: points, unjudged } = this.found;
+    const { sides, turning_points: points, unjudged, unmended } = this.found;
     const accuracy = sides.map(({ accuracy: share }, side) => `${COLOURS[side]} ${share === null ? "not judged" : `${Math.round(share)}\u00a0%`}`).join(", ");
     const mistakes = points.length ? `${points.length} ${points.length === 1 ? "mistake" : "mistakes"}` : "no mistakes";
-    return `Accuracy: ${accuracy}; ${mistakes}.${unjudged ? ` ${unjudged} of the first moves would have taken too long to judge.` : ""}`;
+    return `Accuracy: ${accuracy}; ${mistakes}.${unjudged ? ` ${unjudged} of the first moves would have taken too long to judge.` : ""}${unmended ? ` For ${unmended} there was no time to find the better moves.` : ""}`;
   }
 
   show() {
