@@ -52,6 +52,7 @@ def run_game(lines: list[str], sides: tuple[Side, Side], moves: str = "") -> tup
         reader(lines),
         lambda level: level_player(level, "fast", np.random.default_rng(0)),
         lambda: Analyst.named("uct:200"),
+        lambda moves: f"the review of {moves}",
     )
     game.run()
     return game, output.getvalue()
@@ -69,6 +70,18 @@ def test_two_people_play_a_whole_game() -> None:
     assert "X X X X . . ." in text
     assert "1122334" in text
     assert "You win!" in text
+
+
+def test_a_game_is_reviewed_where_it_was_played(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At any time, once there is a move; the prompt at its end says so."""
+    _, text = run_game(["review", "4", "review"], people())
+    assert "there is no move to review yet" in text
+    assert "the review of 4" in text
+    monkeypatch.setattr(sys, "stdin", io.StringIO("4\nreview\n"))
+    assert main(["play", "--second", "human", "--rows", "5", "--columns", "6", "--moves", "112233"]) == 0
+    assert "x (red): accuracy" in capsys.readouterr().out
 
 
 def test_bad_input_is_one_line_and_changes_nothing() -> None:

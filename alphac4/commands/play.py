@@ -17,9 +17,11 @@ from alphac4.arena.specifications import (
     check_network,
     common_geometry,
     parse_player,
+    parse_searching_player,
 )
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
+from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import make_geometry
 from alphac4.play.analysis import Analyst
 from alphac4.play.late_player import LatePlayer
@@ -32,6 +34,7 @@ from alphac4.play.web.server import MOST_PORT, serve
 from alphac4.puzzles import packaged_puzzles
 from alphac4.puzzles.puzzle import DIFFICULTIES
 from alphac4.ranges import MOST_SEED, check_ranges
+from alphac4.review.text import describe_review
 
 HUMAN = "human"
 
@@ -160,6 +163,10 @@ def run(options: PlayOptions) -> int:
             return Analyst.named(f"uct:{options.simulations}", geometry=geometry)
         return Analyst.named(f"{options.network}@{options.simulations}", geometry=geometry)
 
+    def review(moves: str) -> str:
+        player = parse_searching_player(REVIEWER, rng=np.random.default_rng(options.seed)) if standard else None
+        return describe_review(review_with_progress(moves, geometry, player))
+
     game = TerminalGame(
         session,
         (Side(make(options.first)), Side(make(second))),
@@ -167,6 +174,7 @@ def run(options: PlayOptions) -> int:
         read_line,
         lambda level: level_player(level, options.network, rng),
         make_analyst,
+        review,
         level=level,
         show_analysis=options.analysis,
         show_exact=options.exact,

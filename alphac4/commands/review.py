@@ -11,6 +11,7 @@ import numpy as np
 import tyro
 
 from alphac4.arena.networks import find_network
+from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.specifications import check_network, common_geometry, parse_searching_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
@@ -19,7 +20,7 @@ from alphac4.game.rules import STANDARD, Geometry
 from alphac4.outputs import check_output
 from alphac4.play.solving_progress import SolvingProgress
 from alphac4.ranges import check_ranges
-from alphac4.review import review_game
+from alphac4.review import Review, review_game
 from alphac4.review.games import read_games
 from alphac4.review.html import review_page
 from alphac4.review.reviewer import DEFAULT_SECONDS
@@ -27,6 +28,7 @@ from alphac4.review.text import describe_review
 from alphac4.solver.solver import shared_solver
 
 NOBODY = "none"
+REVIEWER = "best@200"  # on the standard board, unless another is asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 def run(options: ReviewOptions) -> int:
     """Review each game, and print or write what was found."""
     board = options.board.geometry()
-    specification = options.player or ("best@200" if board == STANDARD else NOBODY)
+    specification = options.player or (REVIEWER if board == STANDARD else NOBODY)
     geometry = board if specification == NOBODY else common_geometry((specification,), board)
     _check_player(specification, geometry)
     check_output(options.html)
@@ -77,14 +79,7 @@ def run(options: ReviewOptions) -> int:
     reviews = []
     for number, moves in enumerate(games, start=1):
         which = f"game {number} of {len(games)}, " if len(games) > 1 else ""
-        with SolvingProgress(shared_solver(geometry), f"{which}move {len(moves)} of {len(moves)}") as progress:
-
-            def on_move(done: int, count: int, which: str = which, progress: SolvingProgress = progress) -> None:
-                progress.label = f"{which}judging move {count - done} of {count}"
-
-            reviews.append(
-                review_game(moves, geometry, player=player, seconds=options.seconds, on_pause=progress, on_move=on_move)
-            )
+        reviews.append(review_with_progress(moves, geometry, player, options.seconds, which))
         if options.json:
             print(json.dumps(reviews[-1].to_dict()), flush=True)
         elif options.html is None:
@@ -93,6 +88,18 @@ def run(options: ReviewOptions) -> int:
         write_atomically(options.html, review_page(reviews).encode())
         print(f"review written to {options.html}", file=sys.stderr)
     return 0
+
+
+def review_with_progress(
+    moves: str, geometry: Geometry, player: SearchingPlayer | None, seconds: float = DEFAULT_SECONDS, which: str = ""
+) -> Review:
+    """`review_game`, telling a person at a terminal how far it is; ``which`` names the game there."""
+    with SolvingProgress(shared_solver(geometry), f"{which}move {len(moves)} of {len(moves)}") as progress:
+
+        def on_move(done: int, count: int) -> None:
+            progress.label = f"{which}judging move {count - done} of {count}"
+
+        return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_move=on_move)
 
 
 def _check_player(specification: str, geometry: Geometry) -> None:

@@ -21,6 +21,7 @@ HELP = """\
   exact           the solver's verdict on each move (early positions take long; Ctrl-C stops it)
   level [N]       show the levels, or play against another: 1 beginner to 8 perfect
   swap            change sides
+  review          judge every move so far by the exact solver (Ctrl-C stops it)
   moves           the game as a move string
   load MOVES      go to a position, such as load 4455, or load a file
   save FILE       write the moves to a file
@@ -50,6 +51,7 @@ class TerminalGame:
         read: asks for a line; raises EOFError at the end of the input.
         make_level: the player of a level, for the command ``level``.
         make_analyst: makes the analyst, at the first need.
+        review: judges a game and says so as text.
         level: the level of the player, if it has one.
         show_analysis: whether to analyse after each move.
         show_exact: whether to show the solver's verdict with it.
@@ -63,6 +65,7 @@ class TerminalGame:
         read: Callable[[str], str],
         make_level: Callable[[Level], Player],
         make_analyst: Callable[[], Analyst],
+        review: Callable[[str], str],
         *,
         level: Level | None = None,
         show_analysis: bool = False,
@@ -77,6 +80,7 @@ class TerminalGame:
         self._read = read
         self._make_level = make_level
         self._make_analyst = make_analyst
+        self._review = review
         self._analyst: Analyst | None = None
         self._waiting = False  # for a word from the person, though it is the other's turn
 
@@ -110,7 +114,7 @@ class TerminalGame:
 
     def _prompt(self, position: Position) -> str:
         if position.outcome() is not None:
-            return "new, undo or quit? "
+            return "review, new, undo or quit? "
         return f"{self.screen.side(0 if position.first_to_move else 1)} to move (help explains): "
 
     def _show(self) -> None:
@@ -131,6 +135,7 @@ class TerminalGame:
 
     def _analysis(self) -> Analysis:
         if self._analyst is None:
+            self.screen.line("loading the network (the first time on a machine, up to a minute) ...", style=DIM)
             self._analyst = self._make_analyst()
         return self._analyst.analyze(self.session.position)
 
@@ -199,6 +204,14 @@ class TerminalGame:
             self.screen.verdict(self.session.position)
         except KeyboardInterrupt:  # it may take minutes; the game goes on
             self.screen.line("\nThe solver was stopped.")
+
+    def _do_review(self, _rest: str) -> None:
+        if not self.session.moves:
+            raise ValueError("there is no move to review yet")
+        try:
+            self.screen.line(self._review(self.session.moves))
+        except KeyboardInterrupt:  # it may take minutes; the game goes on
+            self.screen.line("\nThe review was stopped.")
 
     def _do_level(self, rest: str) -> None:
         if not rest:
