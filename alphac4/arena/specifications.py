@@ -57,7 +57,7 @@ SPECIFICATIONS = """\
                          takes planes and gives a policy and a value (needs alphac4[onnx])
   uct:1000               classic MCTS with 1000 random rollouts a move
   uct:1s                 the same for one second a move
-  uct:1000,OPTIONS       its variants, such as uct:1000,exploration=1,final=rate,proofs=off,tree=keep; see the README
+  uct:1000,OPTIONS       its variants, such as uct:1000,exploration=1,final=rate,proofs=off; see docs/players.md
   negamax:4              alpha-beta 4 plies deep with a simple evaluation
   solver                 perfect play: the fastest wins, the slowest losses
   solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
