@@ -66,6 +66,32 @@ def test_the_solver_answers_above_the_columns(browser: Any, address: str, errors
     expect(page, "#announcement", "The solver: loses in 11 moves")
 
 
+def test_a_new_game_can_be_taken_back(browser: Any, address: str, errors: list[str]) -> None:
+    """Whatever has begun it, also a key pressed by mistake; once, as long as nobody has moved."""
+    page = open_page(browser, address, DESKTOP, errors)
+    page.select_option("#second", "")
+    press(page, "445n")
+    expect_moves(page, "")
+    press(page, "u")
+    expect_moves(page, "445")
+    press(page, "uuuu")
+    expect_moves(page, "")
+    assert page.get_attribute("#undo", "aria-disabled") == "true"
+
+
+def test_a_puzzle_played_out_borrows_the_perfect_player(browser: Any, address: str, errors: list[str]) -> None:
+    """The next game, and the next visit, are against whom the person has chosen."""
+    page = open_page(browser, address, DESKTOP, errors)
+    page.select_option("#second", "club")
+    page.click("#mode-puzzles")
+    page.click("#puzzle-play")
+    assert "perfect" in (page.input_value("#first"), page.input_value("#second"))
+    page.click("#new")
+    assert [page.input_value(f"#{side}") for side in ("first", "second")] == ["", "club"]
+    page.reload()
+    assert page.input_value("#second") == "club"
+
+
 def test_solving_can_be_stopped(browser: Any, address: str, errors: list[str]) -> None:
     """By the same button, which shows the seconds, or by Escape; the server is free for another question."""
     page = open_page(browser, address + f"#{HARD}", DESKTOP, errors)

@@ -43,12 +43,15 @@ const review = new Review({ game, record, engine }, {
   onAgain: (ply) => {
     go(ply);
     board.focus();
+    $("board").scrollIntoView({ block: "nearest" });
   },
   onChange: show,
   onFail: fail,
 });
 let puzzles = null; // made when they are first looked at
 let mode = "game", hint = null, message = "", thinking = null;
+let usual = null; // the players that a puzzle has displaced until the next game
+let left = []; // the moves of the game that a new one has displaced, for undo
 
 function drop(column) {
   if (mode === "puzzles") return puzzles.drop(column);
@@ -122,7 +125,7 @@ function show() {
   if (document.activeElement === $("resume") && !watched && !waits) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waits);
   $("resume").textContent = watched ? "Pause" : `Let ${player} play`;
-  enable("undo", game.ply > 0);
+  enable("undo", game.ply > 0 || (!game.moves.length && left.length > 0));
   enable("redo", game.ply < game.moves.length);
   enable("hint", awaitsPerson);
   enable("exact", solver.busy || (!result && !solver.verdict(game.text)));
@@ -155,14 +158,30 @@ async function askForHint() {
 function choosePlayers(players) {
   game.players = players;
   [$("first").value, $("second").value] = players;
-  remember("players", players);
+  if (!usual) remember("players", players);
 }
 
 function begin() {
   record.values.clear();
+  if (game.moves.length) left = game.moves;
+  if (usual) {
+    const players = usual;
+    usual = null;
+    choosePlayers(players);
+  }
   game.load([]);
   update();
   announce(`A new game. ${$("status").textContent}`);
+}
+
+function undo() {
+  if (game.ply) game.step(-1);
+  else {
+    game.load(left);
+    game.shared = false;
+    left = [];
+  }
+  update();
 }
 
 async function share() {
@@ -178,6 +197,7 @@ async function choose(chosen) {
     const all = await engine.puzzles().catch(fail);
     if (!all) return;
     puzzles = new Puzzles({ rules, engine: setup.exact ? engine : { exact: async () => ({ columns: [] }) }, board, puzzles: all }, (moves, side) => {
+      usual ??= game.players;
       choosePlayers(["", ""].map((_, index) => (index === side ? "" : setup.levels.at(-1).name)));
       game.load(moves);
       game.paused = false;
@@ -200,7 +220,7 @@ async function choose(chosen) {
 }
 
 const actions = {
-  resume, undo: () => (game.step(-1), update()), redo: () => (game.step(1), update()), hint: askForHint,
+  resume, undo, redo: () => (game.step(1), update()), hint: askForHint,
   swap: () => (choosePlayers([...game.players].reverse()), (game.paused = false), update()), new: begin, share,
   exact: () => solver.toggle(game.text), "mode-game": () => choose("game"), "mode-puzzles": () => choose("puzzles"),
 };
@@ -240,6 +260,7 @@ function prepare() {
     $(id).addEventListener("pointerdown", () => (pointed = true));
     $(id).addEventListener("keydown", () => (pointed = false));
     $(id).addEventListener("change", () => {
+      usual = null;
       choosePlayers([$("first").value, $("second").value]);
       update();
       if (pointed) board.focus();
