@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+unset PYTHONDONTWRITEBYTECODE # hundreds of processes import the same files, which are compiled once
 tests=()
 quick=
 if [ "${1:-}" = --quick ]; then
