@@ -9,7 +9,7 @@ from alphac4.ranges import check_finite, check_ranges
 
 @dataclass(frozen=True, kw_only=True)
 class SelfPlayConfig:
-    """Settings of self-play; a "full" search is deep and recorded for the policy, a "fast" one only plays on."""
+    """Settings of self-play; a "full" search is deep and teaches the policy, a "fast" one is there to play on."""
 
     games: int = 256
     """Games in lockstep, shared out over the actors (AlphaZero: 5000 actors; here one batch a core)."""
@@ -24,7 +24,7 @@ class SelfPlayConfig:
     full_share: float = 0.25
     """Share of moves searched in full: playout-cap randomisation (KataGo: 0.25)."""
     record_fast: bool = True
-    """Keep the positions of fast searches as well, for the value only."""
+    """Keep the positions of fast searches as well, for the value, and for the policy with `learning.fast_weight`."""
     proven_share: float = 1.0
     """Share of the positions that is recorded where the search has proven the outcome. Two fifths of all positions
     come after 24 stones, where search knows nearly everything: they teach little and take the place of others."""
