@@ -114,6 +114,30 @@ def test_a_puzzle_is_solved_in_the_terminal() -> None:
     assert "draws" in text or "loses" in text
 
 
+@pytest.mark.parametrize("answer", [str(PUZZLE.solution + 1), "solution"])
+def test_a_puzzle_ends_with_best_play(answer: str) -> None:
+    """The move and what follows it, each keeping the exact score for the side that makes it."""
+    _, text = solve([answer], [PUZZLE])
+    line = next(line for line in text.splitlines() if line.startswith("For example "))
+    names = line.removeprefix("For example ").rstrip(".").split()
+    assert names[0] == str(PUZZLE.solution + 1)
+    assert len(names) == min(9, 2 * PUZZLE.distance - 1)
+    solver = shared_solver(PUZZLE.position.geometry)
+    position, score = PUZZLE.position, solver.solve(PUZZLE.position)
+    for name in names:
+        position, score = position.play(int(name) - 1), -score
+        assert position.outcome() is not None or solver.solve(position) == score
+
+
+def test_a_full_column_is_called_full() -> None:
+    """And the attempt does not count."""
+    puzzle = next(p for p in packaged_puzzles() if len(p.position.legal_columns()) < 7)
+    full = next(str(c + 1) for c in range(7) if c not in puzzle.position.legal_columns())
+    game, text = solve([full, str(puzzle.solution + 1)], [puzzle])
+    assert f"column {full} is full" in text
+    assert game.streak == 1
+
+
 def test_hints_rule_moves_out_but_never_the_solution() -> None:
     """Until two are left; the puzzle then does not count for the streak."""
     game, text = solve(["hint", "hint", "hint", "hint", str(PUZZLE.solution + 1)], [PUZZLE])
@@ -135,7 +159,7 @@ def test_a_hint_names_no_move_that_was_tried() -> None:
 def test_other_words_are_told_and_puzzles_can_be_skipped() -> None:
     """And the end of the input ends them."""
     _, text = solve(["dance", "help", "skip", "solution"], [PUZZLE, PUZZLE])
-    assert "'dance' is no open column" in text
+    assert "'dance' is no column" in text
     assert "another puzzle" in text
     assert f"{PUZZLE.solution + 1} wins in" in text
     assert "0 solved" in text

@@ -6,7 +6,7 @@ from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.play.screen import Screen
 from alphac4.puzzles.puzzle import DIFFICULTIES, Puzzle
-from alphac4.solver.verdict import ExactColumn, exact
+from alphac4.solver.verdict import ExactColumn, best_line, exact
 
 HELP = """\
   1 to 7          the move that wins
@@ -14,6 +14,7 @@ HELP = """\
   solution        show the move and go on
   skip            another puzzle
   quit            leave"""
+LINE_PLIES = 9  # of best play that are shown after a puzzle
 
 
 class PuzzleGame:
@@ -64,6 +65,7 @@ class PuzzleGame:
             if text == "solution":
                 self.streak = 0
                 self._screen.line(f"{column_name(puzzle.solution)} {verdicts[puzzle.solution].outcome}.")
+                self._show_line(position)
                 return True
             if text == "hint":
                 attempts += 1  # a puzzle with a hint does not lengthen the streak
@@ -77,8 +79,10 @@ class PuzzleGame:
                     return True
                 attempts += 1
                 ruled_out.add(COLUMN_NAMES.index(text))
+            elif len(text) == 1 and text in COLUMN_NAMES[: position.geometry.columns]:
+                self._screen.line(f"column {text} is full")
             elif text:
-                self._screen.line(f"{text!r} is no open column and no command; help lists the commands")
+                self._screen.line(f"{text!r} is no column and no command; help lists the commands")
 
     def _try(self, puzzle: Puzzle, verdict: ExactColumn, position: Position) -> bool:
         """Tell what a move does; whether it is the solution."""
@@ -86,9 +90,16 @@ class PuzzleGame:
         if verdict.column == puzzle.solution:
             self._screen.board(position.play(verdict.column))
             self._screen.line(f"\nRight: {name} {verdict.outcome}.")
+            self._show_line(position)
             return True
         self._screen.line(f"{name} only draws." if verdict.score == 0 else f"No: {name} {verdict.outcome}.")
         return False
+
+    def _show_line(self, position: Position) -> None:
+        """How the win may go on."""
+        line = best_line(position, LINE_PLIES)
+        if len(line) > 1:
+            self._screen.line(f"For example {' '.join(map(column_name, line))}.")
 
     def _hint(self, puzzle: Puzzle, position: Position, ruled_out: set[int]) -> None:
         """Rule out half of the moves that are left, at least one, while there are two or more."""

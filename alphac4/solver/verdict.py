@@ -43,3 +43,14 @@ def exact(position: Position, on_pause: Callable[[], None] | None = None) -> lis
         for column, score in enumerate(scores)
         if score is not None
     ]
+
+
+def best_line(position: Position, plies: int) -> tuple[int, ...]:
+    """Best play by both sides, 0-based columns, for so many plies at most; of moves equally good the most central."""
+    middle = (position.geometry.columns - 1) / 2
+    line: list[int] = []
+    while len(line) < plies and position.outcome() is None:
+        best = [item.column for item in exact(position) if item.best]
+        line.append(min(best, key=lambda column: abs(column - middle)))
+        position = position.play(line[-1])
+    return tuple(line)
