@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,32 @@ def test_two_people_play_a_whole_game() -> None:
     assert "X X X X . . ." in text
     assert "1122334" in text
     assert "You win!" in text
+
+
+@pytest.mark.parametrize("end", [None, "quit", KeyboardInterrupt])
+def test_an_unfinished_game_is_not_lost(end: str | type[BaseException] | None) -> None:
+    """Its moves are the last that is said, at "quit", the end of the input, and Ctrl-C."""
+    lines = iter(["4", "4", "5", end])
+
+    def read(_prompt: str) -> str:
+        line = next(lines)
+        if isinstance(line, str):
+            return line
+        raise line or EOFError
+
+    output = io.StringIO()
+    game = TerminalGame(
+        Session(),
+        people(),
+        Screen(output),
+        read,
+        lambda level: level_player(level, "fast", np.random.default_rng(0)),
+        lambda: Analyst.named("uct:200"),
+        str,
+    )
+    with pytest.raises(KeyboardInterrupt) if end is KeyboardInterrupt else nullcontext():
+        game.run()
+    assert output.getvalue().endswith("The game so far: 445\n")
 
 
 def test_a_game_is_reviewed_where_it_was_played(

@@ -85,7 +85,17 @@ class TerminalGame:
         self._waiting = False  # for a word from the person, though it is the other's turn
 
     def run(self) -> None:
-        """Play until "quit" or the end of the input; games between two players end by themselves."""
+        """Play until "quit" or the end of the input; games between two players end by themselves.
+
+        However it ends, the moves of an unfinished game are told.
+        """
+        try:
+            self._play()
+        finally:
+            if self.session.moves and self.session.position.outcome() is None:
+                self.screen.line(f"\nThe game so far: {self.session.moves}")
+
+    def _play(self) -> None:
         self._show()
         while True:
             position = self.session.position
