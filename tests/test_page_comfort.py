@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_browser import DESKTOP, PHONE, expect, expect_count, expect_moves, new_page, open_page
+from page_browser import DESKTOP, PHONE, expect, expect_count, expect_hidden, expect_moves, new_page, open_page
 
 pytestmark = pytest.mark.slow
 HARD = "2266137"  # 42 million nodes, which take the solver more than five seconds
@@ -89,7 +89,7 @@ def test_a_puzzle_played_out_borrows_the_perfect_player(browser: Any, address: s
     page.click("#new")
     assert [page.input_value(f"#{side}") for side in ("first", "second")] == ["", "club"]
     page.reload()
-    assert page.input_value("#second") == "club"
+    page.wait_for_function("document.querySelector('#second').value === 'club'")
 
 
 def test_solving_can_be_stopped(browser: Any, address: str, errors: list[str]) -> None:
@@ -192,6 +192,9 @@ def test_the_end_is_told_to_the_person(
 def test_a_click_on_the_chart_goes_there(browser: Any, address: str, errors: list[str]) -> None:
     """To the position after the nearest move."""
     page = open_page(browser, address + "#44445223", DESKTOP, errors)
+    expect_hidden(page, "#chart")  # it has nothing to show
+    page.check("#analyse")
+    page.wait_for_selector("#chart", state="visible")
     box = page.locator("#chart").bounding_box()
     page.mouse.click(box["x"] + box["width"] * (46 + 354 * 0.3) / 420, box["y"] + box["height"] / 2)
     expect_moves(page, "444")

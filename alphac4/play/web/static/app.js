@@ -38,7 +38,7 @@ const analysis = new Analysis({ rules, setup, engine }, (moves, value) => {
 });
 const record = new Record(game, go);
 const solver = new Solver({ rules, engine }, show, fail);
-const review = new Review({ game, record, engine }, {
+const review = new Review({ game, record, engine, offered: setup.review }, {
   onGo: go,
   onAgain: (ply) => {
     go(ply);
@@ -206,6 +206,7 @@ async function choose(chosen) {
   }
   mode = chosen;
   for (const name of ["game", "puzzles"]) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
+  $("review").hidden = mode !== "game" || !setup.review;
   for (const id of ["game-buttons", "choices", "game-side"]) $(id).hidden = mode !== "game";
   for (const id of ["puzzle-buttons", "puzzle-side"]) $(id).hidden = mode !== "puzzles";
   $("problem").hidden = true;

@@ -36,9 +36,6 @@ export class Record {
       }));
       return item;
     }));
-    // Not `scrollIntoView`, which on a phone moves the whole page.
-    const list = $("moves"), current = list.children[game.ply - 1];
-    if (current) list.scrollTop = current.offsetTop - list.offsetTop - list.clientHeight / 2;
     this.drawChart(reviewed);
   }
 
@@ -51,6 +48,10 @@ export class Record {
       text(words, y(value) + 4);
     }
     const points = [...Array(this.game.moves.length + 1).keys()].map((ply) => [ply, this.value(ply)]).filter(([, value]) => value !== undefined);
+    const known = reviewed.length > 0 || points.some(([ply]) => ply < this.game.moves.length || !this.game.rules.result(this.game.moves)); // the end alone says nothing
+    $("chart").toggleAttribute("hidden", !known);
+    $("record-note").hidden = known;
+    $("legend").hidden = !reviewed.length;
     svg("path", { class: "curve", d: points.map(([ply, value], i) => `${i ? "L" : "M"}${x(ply).toFixed(1)} ${y(value).toFixed(1)}`).join("") }, chart);
     for (const [ply, value] of points) svg("circle", { class: "dot", r: ply === this.game.ply ? 5 : 2.5, cx: x(ply), cy: y(value) }, chart);
     svg("line", { class: "cursor", x1: x(this.game.ply), x2: x(this.game.ply), y1: TOP, y2: STRIP + 16 }, chart);

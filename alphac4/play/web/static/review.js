@@ -4,8 +4,8 @@ import { $, COLOURS, announce, onPress } from "./dom.js";
 
 export class Review {
   // onGo(ply) shows the position after so many moves, onAgain(ply) plays on from there.
-  constructor({ game, record, engine }, { onGo, onAgain, onChange, onFail }) {
-    Object.assign(this, { game, record, engine, onChange, onFail });
+  constructor({ game, record, engine, offered }, { onGo, onAgain, onChange, onFail }) {
+    Object.assign(this, { game, record, engine, offered, onChange, onFail });
     this.found = null;
     onPress("review-ask", () => this.toggle());
     onPress("review-previous", () => onGo(this.mistake(-1)));
@@ -79,7 +79,8 @@ export class Review {
 
   show() {
     const { game, current } = this, reviewed = this.reviewed.length > 0;
-    $("review-ask").hidden = reviewed || (!game.moves.length && !this.running);
+    $("review-ask").classList.toggle("strong", Boolean(game.result));
+    $("review-ask").hidden = !this.offered || reviewed || (!game.moves.length && !this.running);
     for (const [id, ply] of [["review-previous", this.mistake(-1)], ["review-next", this.mistake(1)]]) {
       $(id).hidden = !this.found?.turning_points.length || !reviewed;
       $(id).setAttribute("aria-disabled", String(ply === undefined));
