@@ -13,6 +13,7 @@ from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.review.record import Opinion, Review, ReviewedMove, Verdict
 from alphac4.solver.solver import Solver, moves_to_end, shared_solver
+from alphac4.solver.verdict import from_the_centre
 
 DEFAULT_SECONDS = 120.0  # for the solver, a game
 LINE_PLIES = 10  # of best play that are shown
@@ -135,7 +136,7 @@ class _Judge:
 
     def best_columns(self, position: Position, score: int) -> tuple[int, ...]:
         """The columns that reach the position's score, as far as there is time."""
-        return tuple(c for c in _from_the_centre(position) if self._reaches(position, c, score))
+        return tuple(c for c in from_the_centre(position) if self._reaches(position, c, score))
 
     def best_line(self, position: Position, score: int, first: tuple[int, ...]) -> tuple[int, ...]:
         """Best play by both sides, a few moves long; of moves equally good the most central."""
@@ -147,7 +148,7 @@ class _Judge:
                 break
             line.append(column)
             position, score = position.play(column), -score
-            candidates = _from_the_centre(position)
+            candidates = from_the_centre(position)
         return tuple(line)
 
     def _reaches(self, position: Position, column: int, score: int) -> bool:
@@ -158,8 +159,3 @@ class _Judge:
         self._on_pause()
         if time.monotonic() > self._until:
             raise _TimeIsUp
-
-
-def _from_the_centre(position: Position) -> tuple[int, ...]:
-    middle = (position.geometry.columns - 1) / 2
-    return tuple(sorted(position.legal_columns(), key=lambda column: abs(column - middle)))

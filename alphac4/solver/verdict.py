@@ -47,10 +47,15 @@ def exact(position: Position, on_pause: Callable[[], None] | None = None) -> lis
 
 def best_line(position: Position, plies: int) -> tuple[int, ...]:
     """Best play by both sides, 0-based columns, for so many plies at most; of moves equally good the most central."""
-    middle = (position.geometry.columns - 1) / 2
     line: list[int] = []
     while len(line) < plies and position.outcome() is None:
         best = [item.column for item in exact(position) if item.best]
-        line.append(min(best, key=lambda column: abs(column - middle)))
+        line.append(next(column for column in from_the_centre(position) if column in best))
         position = position.play(line[-1])
     return tuple(line)
+
+
+def from_the_centre(position: Position) -> tuple[int, ...]:
+    """The columns that can be played, the most central first."""
+    middle = (position.geometry.columns - 1) / 2
+    return tuple(sorted(position.legal_columns(), key=lambda column: abs(column - middle)))
