@@ -498,10 +498,11 @@ def test_a_run_goes_on_with_the_preset_that_it_began_with(
     options = ["--preset", "quick", "--selfplay.games", "100", "--learning.weight-decay", "0.5"]
     old, new = (parse(["--run", str(tmp_path / folder), *options]).config for folder in ("old", "new"))
     assert old == from_dict(began)
+    assert (old.learning.optimizer, old.learning.batch_size) == (("adamw", 512), ("muon", 128))[len(unknown) == 1]
     assert old.learning.fast_weight == 0
     assert new.selfplay.games == 100
     assert new.learning == dataclasses.replace(PRESETS["quick"].learning, weight_decay=0.5)
-    assert new.learning.fast_weight == 0.5
+    assert (new.learning.optimizer, new.learning.fast_weight) == ("muon", 0.5)
 
 
 @pytest.mark.slow
