@@ -116,6 +116,13 @@ def expect_count(page: Any, selector: str, count: int) -> None:
     expect(page.locator(selector)).to_have_count(count, timeout=PATIENCE)
 
 
+def expect_value(page: Any, selector: str, value: str) -> None:
+    """Wait until this is chosen in a list."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(selector)).to_have_value(value, timeout=PATIENCE)
+
+
 def expect_moves(page: Any, moves: str) -> None:
     """Wait until the page's address names this position: the browser tells a new address a moment later."""
     page.wait_for_url(lambda url: url.partition("#")[2] == moves)

@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_browser import DESKTOP, PHONE, expect, expect_count, expect_hidden, expect_moves, new_page, open_page
+from page_browser import (
+    DESKTOP,
+    PHONE,
+    expect,
+    expect_count,
+    expect_hidden,
+    expect_moves,
+    expect_value,
+    new_page,
+    open_page,
+)
 
 pytestmark = pytest.mark.slow
 HARD = "2266137"  # 42 million nodes, which take the solver more than five seconds
@@ -89,7 +99,7 @@ def test_a_puzzle_played_out_borrows_the_perfect_player(browser: Any, address: s
     page.click("#new")
     assert [page.input_value(f"#{side}") for side in ("first", "second")] == ["", "club"]
     page.reload()
-    page.wait_for_function("document.querySelector('#second').value === 'club'")
+    expect_value(page, "#second", "club")
 
 
 def test_solving_can_be_stopped(browser: Any, address: str, errors: list[str]) -> None:
