@@ -33,20 +33,27 @@ if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Window
 "$bin/ruff" format --check .
 "$bin/mypy"
 "$bin/lint-imports"
-beside() { # the tests that take a core for minutes, and ask for nobody's ports
-    "$bin/python" -m pytest -p no:cacheprovider -m beside ${tests[@]+"${tests[@]}"} "$@" || [ $? = 5 ] # 5: none chosen
-}
-status=0
 if [ -n "$quick" ]; then
     exec "$bin/python" -m pytest "${tests[@]}" "$@"
 fi
+marked() { # the tests with a mark; further arguments may leave none of them, which pytest tells by 5
+    local mark=$1
+    shift
+    "$bin/python" -m pytest -p no:cacheprovider -m "$mark" ${tests[@]+"${tests[@]}"} "$@" || [ $? = 5 ]
+}
+# Three streams on two cores: those of the second take a core for minutes, those of the third wait for other programs.
 mkdir -p build
-./scripts/docs.sh >build/docs.log 2>&1 & # beside the tests, many of which wait for other programs
-docs=$!
-beside "$@" >build/beside.log 2>&1 &
-other=$!
-"$bin/python" -m pytest -m "not beside" ${tests[@]+"${tests[@]}"} "$@" || status=$?
-wait "$docs" || status=$?
-wait "$other" || status=$?
-cat build/docs.log build/beside.log
+marked beside "$@" >build/beside.log 2>&1 &
+beside=$!
+{
+    documentation=0
+    ./scripts/docs.sh || documentation=$?
+    marked browser "$@" && exit "$documentation"
+} >build/browser.log 2>&1 &
+browser=$!
+status=0
+"$bin/python" -m pytest -m "not beside and not browser" ${tests[@]+"${tests[@]}"} "$@" || status=$?
+wait "$beside" || status=$?
+wait "$browser" || status=$?
+cat build/beside.log build/browser.log
 exit "$status"

@@ -34,8 +34,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests marked gpu where there is neither a GPU nor Numba's simulator."""
+    """Mark what opens a browser; skip what is marked gpu where there is neither a GPU nor Numba's simulator."""
+    for item in items:
+        if "launched_browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
     if reason := why_not():
         for item in items:
             if item.get_closest_marker("gpu"):
