@@ -308,6 +308,30 @@ def test_a_hint_stays_and_one_simulation_is_one(browser: Any, address: str, erro
     assert page.evaluate(counted) == ["1 simulation", "2 simulations"]
 
 
+@pytest.mark.parametrize("page_of", ["address", "static_address"], ids=["served", "exported"])
+def test_a_hint_follows_exact_play_where_that_is_known(
+    browser: Any, request: pytest.FixtureRequest, page_of: str, errors: list[str]
+) -> None:
+    """After 4 3, which the opening book knows, the network would play 3, and only 6 and 7 win."""
+    page = open_page(browser, request.getfixturevalue(page_of) + "#43", DESKTOP, errors)
+    page.keyboard.press("h")
+    expect(page, "#status", r"Hint: column [67]\.")
+
+
+def test_a_full_column_is_told(browser: Any, address: str, errors: list[str]) -> None:
+    """By mouse and by key; the next move says something else."""
+    page = open_page(browser, address + "#444444", DESKTOP, errors)
+    page.locator(".column").nth(3).click(force=True)  # though it is told to be disabled
+    expect(page, "#status", "Column 4 is full")
+    page.select_option("#second", "")
+    expect(page, "#status", "Red to move")
+    page.keyboard.press("4")
+    expect(page, "#status", "Column 4 is full")
+    expect_moves(page, "444444")
+    page.keyboard.press("1")
+    expect(page, "#status", "Yellow to move")
+
+
 def test_bars_are_seen_in_forced_colours(browser: Any, address: str, errors: list[str]) -> None:
     """They keep a colour of their own."""
     page = open_page(browser, address + "#44", DESKTOP, errors, forced_colors="active")

@@ -2,6 +2,7 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -148,6 +149,20 @@ def test_hint_finds_the_win_and_analysis_shows_it() -> None:
     _, text = run_game(["hint", "analysis"], people(), "112233")
     assert "would play 4" in text
     assert "wins in 1" in text
+
+
+def test_a_hint_is_right_where_the_solver_knows_at_once() -> None:
+    """After 4 3, in the opening book, 6 and 7 alone win, which takes the network more than a short search."""
+    _, text = run_game(["hint"], people(), "43")
+    told = next(line for line in text.splitlines() if "by exact play" in line)
+    assert re.search(r"by exact play (6|7|6 or 7|7 or 6): wins in \d+ moves", told)
+
+
+def test_a_hint_does_not_wait_for_the_solver() -> None:
+    """Beyond the book and far from the end the network alone is asked."""
+    _, text = run_game(["hint"], people(), "444444")
+    assert "would play" in text
+    assert "by exact play" not in text
 
 
 def test_the_solver_is_asked_for_the_truth() -> None:

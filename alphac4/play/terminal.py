@@ -12,11 +12,12 @@ from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.screen import DIM, Screen
 from alphac4.play.session import Session
+from alphac4.solver.verdict import exact_within
 
 HELP = """\
   1 to 7          drop a stone into that column
   undo, redo      take back your last move with its answer; play it again
-  hint            what the network would play
+  hint            a good move: the solver's where it knows at once, and the network's
   analysis        show what the network thinks after each move, or stop
   exact           the solver's verdict on each move (early positions take long; Ctrl-C stops it)
   level [N]       show the levels, or play against another: 1 beginner to 8 perfect
@@ -27,6 +28,7 @@ HELP = """\
   save FILE       write the moves to a file
   new             begin again
   quit            leave"""
+HINT_SECONDS = 1.0  # for the solver to be asked about a hint
 
 
 @dataclass
@@ -197,6 +199,11 @@ class TerminalGame:
     def _do_hint(self, _rest: str) -> None:
         self._unfinished()
         analysis = self._analysis()
+        known = exact_within(self.session.position, HINT_SECONDS)
+        if known is not None:
+            best = [item for item in known if item.best]
+            names = " or ".join(column_name(item.column) for item in best)
+            self.screen.line(f"by exact play {names}: {best[0].outcome}")
         self.screen.line(f"{analysis.source} would play {column_name(analysis.best)} ({analysis.value:+.2f})")
 
     def _do_analysis(self, _rest: str) -> None:

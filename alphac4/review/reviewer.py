@@ -12,6 +12,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.review.record import Opinion, Review, ReviewedMove, Verdict
+from alphac4.solver.deadline import Deadline, TimeIsUp
 from alphac4.solver.solver import Solver, moves_to_end, shared_solver
 from alphac4.solver.verdict import from_the_centre
 
@@ -20,10 +21,6 @@ LINE_PLIES = 10  # of best play that are shown
 LINE_SHARE = 0.5  # of the time for the positions that may be spent on better moves and their lines
 
 OnPause = Callable[[], None]
-
-
-class _TimeIsUp(Exception):  # noqa: N818 - a state, not an error
-    """The solver has used its time."""
 
 
 def review_game(
@@ -120,18 +117,18 @@ class _Judge:
     def __init__(self, solver: Solver, on_pause: OnPause) -> None:
         self._solver = solver
         self._on_pause = on_pause
-        self._until = 0.0
+        self._deadline = Deadline(0, on_pause)
 
     def give(self, seconds: float) -> None:
         """Begin a stretch of so many seconds."""
-        self._until = time.monotonic() + seconds
+        self._deadline = Deadline(seconds, self._on_pause)
 
     def score(self, position: Position) -> int | None:
         """The exact score for the side to move."""
         known = position.plies <= self._solver.book.plies  # whatever the time
         try:
-            return self._solver.solve(position, self._on_pause if known else self._pause)
-        except _TimeIsUp:
+            return self._solver.solve(position, self._on_pause if known else self._deadline)
+        except TimeIsUp:
             return None
 
     def best_columns(self, position: Position, score: int) -> tuple[int, ...]:
@@ -154,8 +151,3 @@ class _Judge:
     def _reaches(self, position: Position, column: int, score: int) -> bool:
         found = self.score(position.play(column))
         return found is not None and -found == score
-
-    def _pause(self) -> None:
-        self._on_pause()
-        if time.monotonic() > self._until:
-            raise _TimeIsUp

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from alphac4.game import Position
 from alphac4.game.wording import describe_end
+from alphac4.solver.deadline import Deadline, TimeIsUp
 from alphac4.solver.solver import best_columns, moves_to_end, shared_solver
 
 
@@ -43,6 +44,14 @@ def exact(position: Position, on_pause: Callable[[], None] | None = None) -> lis
         for column, score in enumerate(scores)
         if score is not None
     ]
+
+
+def exact_within(position: Position, seconds: float) -> list[ExactColumn] | None:
+    """`exact`, or None if it takes longer than so many seconds."""
+    try:
+        return exact(position, Deadline(seconds))
+    except TimeIsUp:
+        return None
 
 
 def best_line(position: Position, plies: int) -> tuple[int, ...]:

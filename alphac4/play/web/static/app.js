@@ -13,6 +13,7 @@ import { Rules } from "./rules.js";
 import { Solver } from "./solver.js";
 import { knock } from "./sound.js";
 
+const HINT_MILLISECONDS = 2000; // for the solver to be asked about a hint
 const ANSWER_MILLISECONDS = 350; // at least, so that the person's stone has fallen
 const WATCHED_MILLISECONDS = 900; // between the moves of two levels
 
@@ -143,8 +144,12 @@ async function askForHint() {
   const asked = game.text;
   let best = null;
   $("status").textContent = "Looking for a hint …";
+  // By exact play if the solver knows it soon, which it does with the book's few stones and with many.
+  const truth = setup.exact ? engine.exact(asked, AbortSignal.timeout(HINT_MILLISECONDS)).catch(() => null) : null;
   try {
     for await (const found of engine.analyze(asked, setup.simulations)) best = found.best;
+    const known = await truth;
+    if (known) best = rules.mostCentral(known.columns.filter((item) => item.best).map(({ column }) => column));
   } catch (error) {
     fail(error, askForHint);
   }

@@ -23,6 +23,12 @@ export class Rules {
     return grid.flatMap((stack, column) => (stack.length < this.rows ? [column] : []));
   }
 
+  // Of some columns the one nearest to the centre.
+  mostCentral(columns) {
+    const middle = (this.columns - 1) / 2;
+    return columns.reduce((best, column) => (Math.abs(column - middle) < Math.abs(best - middle) ? column : best));
+  }
+
   // null while play goes on, else { winner: 0, 1 or null, cells: [[column, row], ...] }.
   result(moves) {
     const grid = this.grid(moves);
