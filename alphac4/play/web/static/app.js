@@ -56,8 +56,11 @@ let left = []; // the moves of the game that a new one has displaced, for undo
 
 function drop(column) {
   if (mode === "puzzles") return puzzles.drop(column);
-  if (!game.awaitsPerson || !rules.legal(game.shown).includes(column)) return;
-  play(column);
+  if (!game.awaitsPerson) return;
+  if (rules.legal(game.shown).includes(column)) return play(column);
+  message = `Column ${rules.name(column)} is full.`;
+  show();
+  announce(message);
 }
 
 function play(column) {

@@ -3,6 +3,8 @@
 import { $, COLOURS, announce, enable, onPress } from "./dom.js";
 import { recall, remember } from "./memory.js";
 
+const LINE_PLIES = 9; // of best play that are told after a puzzle
+
 export class Puzzles {
   // onPlay(moves, side) plays the position out, with a person on that side.
   constructor({ rules, engine, board, puzzles }, onPlay) {
@@ -38,11 +40,15 @@ export class Puzzles {
 
   say(text) {
     this.text = this.over ? text : `${COLOURS[this.before.length % 2]} to move and win. ${text}`;
-    announce(this.text);
+    if (this.seen) announce(this.text);
     this.show();
   }
 
+  // Whether the page shows puzzles; answers of the solver may come later than that.
+  get seen() { return !$("puzzle-side").hidden; }
+
   show() {
+    if (!this.seen) return;
     const stars = "★".repeat(this.puzzle.difficulty), { chosen } = this;
     $("status").textContent = this.text;
     $("puzzle-heading").textContent = `Puzzle ${stars}`;
@@ -79,15 +85,27 @@ export class Puzzles {
   }
 
   solve(text) {
-    this.over = true;
-    this.moves = [...this.before, this.puzzle.solution];
     this.solved.add(this.puzzle.moves);
     remember("solved", [...this.solved]);
     if (!this.helped) {
       remember("streak", recall("streak", 0) + 1);
       remember("bestStreak", Math.max(recall("streak", 0), recall("bestStreak", 0)));
     }
+    this.end(text);
+  }
+
+  // Say how it ended, and how the win goes on: best play by both sides, of moves equally good the most central.
+  async end(text) {
+    const { puzzle, rules } = this, line = [puzzle.solution];
+    this.over = true;
+    this.moves = [...this.before, puzzle.solution];
     this.say(text);
+    for (let moves = this.moves; line.length < LINE_PLIES && !rules.result(moves); moves = [...this.before, ...line]) {
+      const { columns } = await this.engine.exact(rules.write(moves)).catch(() => ({ columns: [] }));
+      if (this.puzzle !== puzzle || !this.seen || !columns.length) return;
+      line.push(rules.mostCentral(columns.filter((item) => item.best).map(({ column }) => column)));
+    }
+    if (line.length > 1) this.say(`${text} For example ${line.map((column) => rules.name(column)).join(" ")}.`);
   }
 
   // Rule out half of the wrong moves, as long as one of them stays.
@@ -100,8 +118,6 @@ export class Puzzles {
 
   tell() {
     this.endStreak();
-    this.over = true;
-    this.moves = [...this.before, this.puzzle.solution];
-    this.say(`${this.rules.name(this.puzzle.solution)} wins in ${this.puzzle.distance} moves.`);
+    this.end(`${this.rules.name(this.puzzle.solution)} wins in ${this.puzzle.distance} moves.`);
   }
 }
