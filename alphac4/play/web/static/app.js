@@ -214,7 +214,7 @@ async function choose(chosen) {
   }
   mode = chosen;
   for (const name of ["game", "puzzles"]) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
-  $("review").hidden = mode !== "game" || !setup.review;
+  $("review").hidden = mode !== "game";
   for (const id of ["game-buttons", "choices", "game-side"]) $(id).hidden = mode !== "game";
   for (const id of ["puzzle-buttons", "puzzle-side"]) $(id).hidden = mode !== "puzzles";
   $("problem").hidden = true;
@@ -288,7 +288,6 @@ function prepare() {
     $(id).addEventListener("change", apply);
   }
   $("exact").hidden = !setup.exact;
-  $("review").hidden = !setup.review;
   $("modes").hidden = !setup.puzzles;
   $("keys").textContent = KEYS_TOLD[mode];
   addEventListener("hashchange", load);
