@@ -6,7 +6,6 @@ finished. Then every position that was ever recorded must be there once.
 ``PYTHONPATH=tests python -m campaigns.cluster_kills --count 100``
 """
 
-import argparse
 import contextlib
 import hashlib
 import itertools
@@ -15,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +27,7 @@ from alphac4.files import read_lines
 from alphac4.selfplay.shards import Samples, load_shard
 from alphac4.training.reports import IterationReport
 from alphac4.training.run_state import STATE_FILE, load_state
+from campaigns.command import run_campaign
 
 ITERATIONS = 5
 SETTINGS = {
@@ -70,23 +69,17 @@ class Tally:
 
 def main() -> int:
     """Parse, attack, print one line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        tally = attack(Path(folder), options.count, options.seed)
-    for failure in tally.failures:
-        print(failure, file=sys.stderr)
+    return run_campaign(attack, describe, about=__doc__, count=100)
+
+
+def describe(tally: Tally) -> str:
+    """What was found, in a line."""
     kinds = ", ".join(f"{kind} {count}" for kind, count in tally.kills.items())
-    print(
+    return (
         f"cluster_kills: {tally.kills.total()} kills ({kinds}; {tally.with_nodes} drivers died with "
-        f"their node) of {tally.runs} runs: {tally.positions:,} positions in "
-        f"{tally.shards} shards, {len(tally.failures)} failures, {time.monotonic() - started:.0f} s"
+        f"their node) of {tally.runs} runs: {tally.positions:,} positions in {tally.shards} shards"
     )
-    return int(bool(tally.failures))
 
 
 def attack(folder: Path, count: int, seed: int) -> Tally:

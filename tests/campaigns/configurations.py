@@ -3,15 +3,11 @@
 ``PYTHONPATH=tests python -m campaigns.configurations --count 300``
 """
 
-import argparse
 import copy
 import json
 import math
 import os
 import shutil
-import sys
-import tempfile
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from alphac4.cli import main as alphac4
+from campaigns.command import run_campaign
 from campaigns.tiny_run import SETTINGS, in_child, prepare
 
 REFUSED = 2  # the command's exit code
@@ -79,20 +76,12 @@ class Tally:
 
 def main() -> int:
     """Parse, attack, print one line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        tally = attack(Path(folder), options.count, options.seed)
-    for failure in tally.failures:
-        print(failure, file=sys.stderr)
-    print(
-        f"configurations: {tally.tried}: {tally.trained} trained, {tally.refused} refused in one line, "
-        f"{len(tally.failures)} failures, {time.monotonic() - started:.0f} s"
-    )
-    return int(bool(tally.failures))
+    return run_campaign(attack, describe, about=__doc__, count=300)
+
+
+def describe(tally: Tally) -> str:
+    """What was found, in a line."""
+    return f"configurations: {tally.tried}: {tally.trained} trained, {tally.refused} refused in one line"
 
 
 def attack(folder: Path, count: int, seed: int) -> Tally:

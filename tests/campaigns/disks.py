@@ -6,15 +6,11 @@ Every second disk is a file system of a few megabytes where this process may mak
 other trials writes fail as they do on a full disk.
 """
 
-import argparse
 import errno
 import json
 import os
 import shutil
 import subprocess
-import sys
-import tempfile
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +19,7 @@ import numpy as np
 
 from alphac4.cli import main as alphac4
 from alphac4.training.config import to_dict
+from campaigns.command import run_campaign
 from campaigns.tiny_run import in_child, outcome, prepare, tiny_run, train
 
 OUT_OF_SPACE = 2  # the command's exit code
@@ -40,21 +37,15 @@ class Tally:
 
 def main() -> int:
     """Parse, attack, print one line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        tally = attack(Path(folder), options.count, options.seed)
-    for failure in tally.failures:
-        print(failure, file=sys.stderr)
-    print(
+    return run_campaign(attack, describe, about=__doc__, count=50)
+
+
+def describe(tally: Tally) -> str:
+    """What was found, in a line."""
+    return (
         f"full disks: {tally.disks} ({tally.real} file systems, {tally.disks - tally.real} failing writes): "
-        f"{tally.resumed} runs ended as the one that had space, {len(tally.failures)} failures, "
-        f"{time.monotonic() - started:.0f} s"
+        f"{tally.resumed} runs ended as the one that had space"
     )
-    return int(bool(tally.failures))
 
 
 def attack(folder: Path, count: int, seed: int) -> Tally:

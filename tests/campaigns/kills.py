@@ -3,11 +3,9 @@
 ``PYTHONPATH=tests python -m campaigns.kills --count 1000``
 """
 
-import argparse
 import shutil
 import signal
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +21,7 @@ from alphac4.training.config import TrainConfig
 from alphac4.training.costs import Costs
 from alphac4.training.reports import IterationReport
 from alphac4.training.run_state import STATE_FILE, load_state
+from campaigns.command import run_campaign
 from campaigns.tiny_run import (
     EXPLORING,
     ITERATIONS,
@@ -62,21 +61,15 @@ class Reference:
 
 def main() -> int:
     """Parse, attack, print one line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        tally = attack(Path(folder), options.count, options.seed)
-    for failure in tally.failures:
-        print(failure, file=sys.stderr)
-    print(
+    return run_campaign(attack, describe, about=__doc__, count=1000)
+
+
+def describe(tally: Tally) -> str:
+    """What was found, in a line."""
+    return (
         f"kills: {tally.kills} kills ({tally.at_events} at file events, {tally.kills - tally.at_events} at random "
-        f"moments) of {tally.runs} runs: {tally.equal} ended bit for bit as the uninterrupted run, "
-        f"{len(tally.failures)} failures, {time.monotonic() - started:.0f} s"
+        f"moments) of {tally.runs} runs: {tally.equal} ended bit for bit as the uninterrupted run"
     )
-    return int(bool(tally.failures))
 
 
 def attack(folder: Path, count: int, seed: int) -> Tally:

@@ -6,14 +6,11 @@ A format with digests must never give anything that was not in the file. One wit
 people write by hand, may give what the altered text says, if that is possible at all.
 """
 
-import argparse
 import dataclasses
 import json
 import logging
 import re
 import resource
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -41,6 +38,7 @@ from alphac4.training.costs import CostJournal, Costs
 from alphac4.training.reports import IterationReport, LearningReport, MatchReport, SelfPlayReport, read_reports
 from alphac4.training.run_state import RunState, load_state, save_state
 from alphac4.training.schedule import Schedule
+from campaigns.command import run_campaign
 from campaigns.tiny_run import tiny_run
 
 SECONDS = 5.0  # of processor time that no file of a few kilobytes may take
@@ -71,21 +69,16 @@ class Tally:
 
 def main() -> int:
     """Parse, attack, print one line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        tally = attack(Path(folder), options.count, options.seed)
-    for failure in tally.failures[:20]:
-        print(failure, file=sys.stderr)
-    print(
+    return run_campaign(attack, describe, about=__doc__, count=20000)
+
+
+def describe(tally: Tally) -> str:
+    """What was found, in a line."""
+    return (
         f"mutations: {tally.files} altered files of {len(FORMATS)} formats: {tally.refused} refused, "
         f"{tally.harmless} harmless, {tally.plausible} another file of a format without digests, slowest "
-        f"{tally.slowest:.2f} s, {len(tally.failures)} failures, {time.monotonic() - started:.0f} s"
+        f"{tally.slowest:.2f} s"
     )
-    return int(bool(tally.failures))
 
 
 def attack(folder: Path, count: int, seed: int) -> Tally:
