@@ -172,11 +172,11 @@ def test_both_learners_learn_the_same(config: LearningConfig) -> None:
 
 @BOTH_OPTIMIZERS
 def test_learning_goes_on_after_a_restart(config: LearningConfig) -> None:
-    """A learner with another's state takes the same next steps."""
+    """A learner with another's state, as a file keeps it, takes the same next steps."""
     samples = some_samples(100)
     first, second = (DeviceLearner(NETWORK, config, STANDARD, CPU, seed=seed) for seed in (1, 2))
     first.learn_from(as_tensors(batches(samples, STANDARD, 32, 6, 1.0, np.random.default_rng(0))), SCHEDULE, 100)
-    second.restore(first.state())
+    second.restore({name: value.contiguous() for name, value in first.state().items()})
     reports = [
         learner.learn_from(as_tensors(batches(samples, STANDARD, 32, 6, 1.0, np.random.default_rng(1))), SCHEDULE, 100)
         for learner in (first, second)

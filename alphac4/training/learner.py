@@ -202,4 +202,8 @@ class Learner(ABC):
                 moments.setdefault(int(index), {})[field] = value
             groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": moments, "param_groups": groups})
+            for parameter, values in optimizer.state.items():
+                for name, value in values.items():
+                    if value.shape == parameter.shape:  # a fused step goes through memory, whatever the strides
+                        values[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)
         self.steps = int(tensors["steps"])
