@@ -33,7 +33,7 @@ class HostLearner(Learner):
     ) -> None:
         super().__init__(network, config, torch.device("cpu"), seed, precision)
         self._geometry = geometry
-        self.optimizer = torch.optim.AdamW(self.parameter_groups(), lr=config.learning_rate)
+        self.optimizer = torch.optim.AdamW(self.parameter_groups(), lr=config.learning_rate, fused=True)
         self.muon = self.make_muon(config.learning_rate)
         # One replica a core on its part of the batch: two single-threaded passes neither wait for each other after
         # every layer, nor come to a halt, as OpenMP's barriers do, when another program takes one of the cores.
