@@ -36,6 +36,8 @@ def test_puzzles_are_solved_and_the_streak_is_remembered(browser: Any, address: 
     for count in (1, 2):
         expect(page, "#status", "(Red|Yellow) to move and win")
         puzzle = shown(page)
+        expect(page, "#status", f"to move and win in {puzzle.distance} moves")
+        assert (puzzle.difficulty, puzzle.distance) == (1, 2), "the nearest wins come first"
         page.locator(".column").nth(puzzle.solution).click()
         expect(page, "#status", f"Right! {puzzle.solution + 1} wins in {puzzle.distance} moves")
         if puzzle.distance > 1:

@@ -1,4 +1,5 @@
 import io
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -172,6 +173,11 @@ def test_the_commands_play_and_make_puzzles(
     monkeypatch.setattr("sys.stdin", io.StringIO("skip\n"))
     assert main(["play", "--puzzle", "--difficulty", "3", "--seed", "1"]) == 0
     assert "Difficulty ***.." in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.StringIO("skip\n" * len(packaged_puzzles())))
+    assert main(["play", "--puzzle", "--seed", "1"]) == 0
+    told = re.findall(r"to move and win in (\d) moves: .* Difficulty (\*+)", capsys.readouterr().out)
+    assert len(told) == len(packaged_puzzles())
+    assert told == sorted(told, key=lambda item: (len(item[1]), item[0]))
 
     def make(name: str, *, rng: np.random.Generator, batch_size: int) -> Player:
         assert batch_size > 1

@@ -64,7 +64,8 @@ class PlayOptions:
     puzzle: bool = False
     """Solve puzzles instead: positions where one move alone wins."""
     difficulty: int = 0
-    """With --puzzle: 1 to 5, by how much search it takes to find the move; 0 for all, the easiest first."""
+    """With --puzzle: 1 to 5, by how much search it takes to find the move; 0 for all, the easiest first. Of one
+    difficulty the nearest wins come first."""
     web: bool = False
     """Play in the browser instead: serves a page with the network of --network until Ctrl-C."""
     host: str = "127.0.0.1"
@@ -184,10 +185,9 @@ def run(options: PlayOptions) -> int:
 
 
 def _run_puzzles(options: PlayOptions) -> int:
-    """Set the package's puzzles in an order of chance, of all difficulties the easier ones first."""
+    """Set the package's puzzles: the easier ones first, and of these the nearer wins; otherwise by chance."""
     puzzles = [p for p in packaged_puzzles() if options.difficulty in (0, p.difficulty)]
     order = np.random.default_rng(options.seed).permutation(len(puzzles))
-    PuzzleGame(
-        sorted((puzzles[index] for index in order), key=lambda puzzle: puzzle.difficulty), Screen(sys.stdout), read_line
-    ).run()
+    ordered = sorted((puzzles[index] for index in order), key=lambda puzzle: (puzzle.difficulty, puzzle.distance))
+    PuzzleGame(ordered, Screen(sys.stdout), read_line).run()
     return 0

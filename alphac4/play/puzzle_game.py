@@ -48,7 +48,8 @@ class PuzzleGame:
         self._screen.board(position)
         stars = "*" * puzzle.difficulty + "." * (DIFFICULTIES[-1] - puzzle.difficulty)
         self._screen.line(
-            f"\n{side} to move and win: one move alone does it. Difficulty {stars}, position {puzzle.moves}"
+            f"\n{side} to move and win in {puzzle.distance} moves: one move alone wins. Difficulty {stars}, "
+            f"position {puzzle.moves}"
         )
         verdicts = {item.column: item for item in exact(position)}
         while True:

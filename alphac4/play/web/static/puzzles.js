@@ -1,9 +1,10 @@
 // Puzzles: one move alone wins. The progress stays in this browser.
 
-import { $, COLOURS, announce, enable, onPress } from "./dom.js";
+import { $, COLOURS, announce, counted, enable, onPress } from "./dom.js";
 import { recall, remember } from "./memory.js";
 
 const LINE_PLIES = 9; // of best play that are told after a puzzle
+const NEAREST = 10; // wins, of which the next puzzle is one: to see far takes practice
 
 export class Puzzles {
   // onPlay(moves, side) plays the position out, with a person on that side.
@@ -27,10 +28,11 @@ export class Puzzles {
 
   get chosen() { return this.all.filter(({ difficulty }) => ["", String(difficulty)].includes($("difficulty").value)); }
 
-  // One that was not solved yet, unless all were.
+  // One that was not solved yet, unless all were; the easier ones and the nearer wins first.
   next() {
     const fresh = this.chosen.filter(({ moves }) => !this.solved.has(moves) && moves !== this.puzzle?.moves);
-    const from = fresh.length ? fresh : this.chosen;
+    const from = (fresh.length ? fresh : this.chosen)
+      .sort((a, b) => a.difficulty - b.difficulty || a.distance - b.distance).slice(0, NEAREST);
     this.puzzle = from[Math.floor(from.length * Math.random())];
     this.before = this.moves = this.rules.read(this.puzzle.moves);
     this.helped = this.over = false;
@@ -39,7 +41,8 @@ export class Puzzles {
   }
 
   say(text) {
-    this.text = this.over ? text : `${COLOURS[this.before.length % 2]} to move and win. ${text}`;
+    const task = `${COLOURS[this.before.length % 2]} to move and win in ${counted(this.puzzle.distance, "move")}.`;
+    this.text = this.over ? text : `${task} ${text}`;
     if (this.seen) announce(this.text);
     this.show();
   }
