@@ -3,6 +3,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from alphac4.checkpoint import load_checkpoint
+from alphac4.checkpoint_header import shipped_checkpoint
 from alphac4.cli import main
 from alphac4.commands.train import parse
 from alphac4.game import STANDARD
@@ -28,6 +30,7 @@ from alphac4.nn.backends import INT8
 from alphac4.selfplay.replay import Batch, Replay
 from alphac4.selfplay.shards import load_shard
 from alphac4.training.config import PRESETS, LearningConfig, TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.earlier_runs import FORMER_PRESETS
 from alphac4.training.host_learner import HostLearner
 from alphac4.training.learner import ownership_loss, policy_loss, value_loss
 from alphac4.training.loop import Stopped, TrainingLoop
@@ -459,8 +462,11 @@ SHARED_BY_QUICK = {
 MUON = {"optimizer": "muon", "batch_size": 128, "learning_rate": 4e-3, "muon_rate": 1.5}
 
 
+SHORT = {"iterations": 24, "gate": {"pairs": 20, "simulations": 16, "classic_every": 6}}
+
+
 @pytest.mark.parametrize(
-    ("began", "unknown"),
+    ("began", "unknown", "learning"),
     [
         (
             {
@@ -469,20 +475,23 @@ MUON = {"optimizer": "muon", "batch_size": 128, "learning_rate": 4e-3, "muon_rat
                 "gate": {"pairs": 40, "classic_every": 6},
             },
             ("optimizer", "muon_rate", "fast_weight"),
+            ("adamw", 512, 0.0),
         ),
         (
-            {
-                "iterations": 24,
-                "learning": {**MUON, "window_minimum": 80_000, "weight_decay": 0.5},
-                "gate": {"pairs": 20, "simulations": 16, "classic_every": 6},
-            },
+            {**SHORT, "learning": {**MUON, "window_minimum": 80_000, "weight_decay": 0.5}},
             ("fast_weight",),
+            ("muon", 128, 0.0),
+        ),
+        (
+            {**SHORT, "learning": {**MUON, "window_minimum": 80_000, "weight_decay": 0.5, "fast_weight": 0.5}},
+            (),
+            ("muon", 128, 0.5),
         ),
     ],
-    ids=["AdamW", "Muon"],
+    ids=["AdamW", "Muon", "Muon, from fast searches too"],
 )
 def test_a_run_goes_on_with_the_preset_that_it_began_with(
-    began: dict[str, Any], unknown: Sequence[str], tmp_path: Path
+    began: dict[str, Any], unknown: Sequence[str], learning: tuple[str, int, float], tmp_path: Path
 ) -> None:
     """Whatever has become of it since, and whatever options there were besides; a new run takes today's.
 
@@ -498,11 +507,20 @@ def test_a_run_goes_on_with_the_preset_that_it_began_with(
     options = ["--preset", "quick", "--selfplay.games", "100", "--learning.weight-decay", "0.5"]
     old, new = (parse(["--run", str(tmp_path / folder), *options]).config for folder in ("old", "new"))
     assert old == from_dict(began)
-    assert (old.learning.optimizer, old.learning.batch_size) == (("adamw", 512), ("muon", 128))[len(unknown) == 1]
-    assert old.learning.fast_weight == 0
+    assert (old.learning.optimizer, old.learning.batch_size, old.learning.fast_weight) == learning
     assert new.selfplay.games == 100
     assert new.learning == dataclasses.replace(PRESETS["quick"].learning, weight_decay=0.5)
     assert (new.learning.optimizer, new.learning.fast_weight) == ("muon", 0.5)
+
+
+def test_the_command_of_a_shipped_network_still_gives_its_settings() -> None:
+    """The quick preset has changed since `quick` was trained; what is told beside it says how it was."""
+    told = (shipped_checkpoint().parent / "README.md").read_text(encoding="utf-8")
+    command = re.findall(r"`alphac4 train (--preset quick .*)`", told)
+    assert len(command) == 1
+    given = parse([*command[0].split(), "--learning.muon-rate", "3"]).config  # which AdamW does not read
+    first, *_ = FORMER_PRESETS["quick"]
+    assert given == from_dict(first)
 
 
 @pytest.mark.slow

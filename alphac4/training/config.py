@@ -37,7 +37,8 @@ class LearningConfig:
     warmup_steps: int = 100
     """Steps over which the learning rate rises at the start of the run."""
     weight_decay: float = 1e-3
-    """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4)."""
+    """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4). Batch norms follow those of the tower, so that
+    their length changes no answer, only how far a step turns them: the shorter the run, the larger the best decay."""
     value_weight: float = 1.0
     """Weight of the value loss (AlphaZero: 1)."""
     ownership_weight: float = 0.5
@@ -198,6 +199,7 @@ PRESETS: dict[str, TrainConfig] = {
             optimizer="muon",
             learning_rate=4e-3,
             muon_rate=1.5,
+            weight_decay=0.4,
             fast_weight=0.5,
             window_minimum=80_000,
         ),

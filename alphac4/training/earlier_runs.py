@@ -16,9 +16,23 @@ _FIRST_PUCT = {
 RECORDED_LATER: Mapping[str, Any] = {"gate": {"puct": _FIRST_PUCT}, "evaluation": {"puct": _FIRST_PUCT}}
 """What runs used before their settings recorded it. It never changes, whatever becomes of the defaults."""
 
+_SHORT: Mapping[str, Any] = {  # the quick preset on 2026-11-22, at first
+    "iterations": 24,
+    "samples": 30_000,
+    "network": {"channels": 32, "blocks": 4},
+    "selfplay": {"full_simulations": 64, "fast_simulations": 16, "full_share": 0.4},
+    "learning": {
+        "batch_size": 128,
+        "optimizer": "muon",
+        "learning_rate": 4e-3,
+        "muon_rate": 1.5,
+        "window_minimum": 80_000,
+    },
+    "gate": {"pairs": 20, "simulations": 16, "classic_every": 6},
+}
 FORMER_PRESETS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "quick": (
-        {  # until 2026-11-22
+        {  # until that day
             "iterations": 36,
             "samples": 30_000,
             "network": {"channels": 32, "blocks": 4},
@@ -32,20 +46,8 @@ FORMER_PRESETS: Mapping[str, Sequence[Mapping[str, Any]]] = {
             },
             "gate": {"pairs": 40, "simulations": 48, "classic_every": 6},
         },
-        {  # for some hours of that day
-            "iterations": 24,
-            "samples": 30_000,
-            "network": {"channels": 32, "blocks": 4},
-            "selfplay": {"full_simulations": 64, "fast_simulations": 16, "full_share": 0.4},
-            "learning": {
-                "batch_size": 128,
-                "optimizer": "muon",
-                "learning_rate": 4e-3,
-                "muon_rate": 1.5,
-                "window_minimum": 80_000,
-            },
-            "gate": {"pairs": 20, "simulations": 16, "classic_every": 6},
-        },
+        _SHORT,
+        {**_SHORT, "learning": {**_SHORT["learning"], "fast_weight": 0.5}},  # then for some hours
     )
 }
 """What presets were, over the defaults, for runs that began with them."""
