@@ -37,8 +37,8 @@ class LearningConfig:
     warmup_steps: int = 100
     """Steps over which the learning rate rises at the start of the run."""
     weight_decay: float = 1e-3
-    """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4). Batch norms follow those of the tower, so that
-    their length changes no answer, only how far a step turns them: the shorter the run, the larger the best decay."""
+    """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4). Batch norms follow those of the tower: their
+    length changes no answer, only how far a step turns them, and without decay they grow."""
     value_weight: float = 1.0
     """Weight of the value loss (AlphaZero: 1)."""
     ownership_weight: float = 0.5
