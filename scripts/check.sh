@@ -31,9 +31,11 @@ fi
 if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Windows has Scripts
 "$bin/ruff" check .
 "$bin/ruff" format --check .
-"$bin/mypy"
-"$bin/lint-imports"
+types() {
+    "$bin/mypy" && "$bin/lint-imports"
+}
 if [ -n "$quick" ]; then
+    types
     exec "$bin/python" -m pytest "${tests[@]}" "$@"
 fi
 marked() { # the tests with a mark; further arguments may leave none of them, which pytest tells by 5
@@ -41,19 +43,21 @@ marked() { # the tests with a mark; further arguments may leave none of them, wh
     shift
     "$bin/python" -m pytest -p no:cacheprovider -m "$mark" ${tests[@]+"${tests[@]}"} "$@" || [ $? = 5 ]
 }
-# Three streams on two cores: those of the second take a core for minutes, those of the third wait for other programs.
+# Three streams on two cores: what is in the second takes a core for minutes, what is in the third compiles little at first,
+# so that not all compile the same, and waits for other programs.
 mkdir -p build
 marked beside "$@" >build/beside.log 2>&1 &
 beside=$!
 {
-    documentation=0
-    ./scripts/docs.sh || documentation=$?
-    marked browser "$@" && exit "$documentation"
-} >build/browser.log 2>&1 &
-browser=$!
+    others=0
+    types || others=$?
+    ./scripts/docs.sh || others=$?
+    marked browser "$@" && exit "$others"
+} >build/others.log 2>&1 &
+others=$!
 status=0
 "$bin/python" -m pytest -m "not beside and not browser" ${tests[@]+"${tests[@]}"} "$@" || status=$?
 wait "$beside" || status=$?
-wait "$browser" || status=$?
-cat build/beside.log build/browser.log
+wait "$others" || status=$?
+cat build/beside.log build/others.log
 exit "$status"
