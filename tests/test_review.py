@@ -11,11 +11,12 @@ import pytest
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.cli import main
 from alphac4.game import Position, make_geometry
-from alphac4.review import Grade, Review, ReviewedMove, Verdict, review_game, reviewer
+from alphac4.review import Grade, Review, ReviewedMove, Verdict, review_game
 from alphac4.review.games import read_games
 from alphac4.review.html import review_page
 from alphac4.review.text import describe_review
 from alphac4.solver import Solver, best_columns, no_known_scores
+from alphac4.solver.deadline import TimeIsUp
 
 SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second
 GAME = "5122256411234321551344"  # random moves, with slips of every kind
@@ -113,7 +114,7 @@ class AskedSolver(Solver):
         """As ever; what has fewer stones takes too long once the game's own positions are solved."""
         self.asked.append(position.plies)
         if len(self.asked) > len(GAME) + 1 and position.plies < self._fewest:
-            raise reviewer._TimeIsUp
+            raise TimeIsUp
         return super().solve(position, on_pause)
 
 
