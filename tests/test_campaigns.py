@@ -14,15 +14,15 @@ ROOT = Path(__file__).parent.parent
 @pytest.mark.parametrize(
     "command",
     [
-        ("kills", "--count", "8"),
-        ("disks", "--count", "3"),
-        ("configurations", "--count", "8"),
-        ("soak", "--iterations", "40"),
+        ("kills", "--count", "12"),
+        ("disks", "--count", "4"),
+        ("configurations", "--count", "12"),
+        ("soak", "--iterations", "60"),
         ("matches", "--count", "2000"),
         ("mutations", "--count", "1200"),
-        ("page", "--count", "120", "--parallel", "40"),
+        ("page", "--count", "200", "--parallel", "40"),
         ("engine", "--count", "500"),
-        ("arguments", "--count", "100", "--processes", "2"),
+        ("arguments", "--count", "150", "--processes", "2"),
     ],
     ids=lambda command: command[0],
 )
