@@ -152,7 +152,7 @@ async function askForHint() {
   try {
     for await (const found of engine.analyze(asked, setup.simulations)) best = found.best;
     const known = await truth;
-    if (known) best = rules.mostCentral(known.columns.filter((item) => item.best).map(({ column }) => column));
+    if (known) best = rules.best(known.columns);
   } catch (error) {
     fail(error, askForHint);
   }

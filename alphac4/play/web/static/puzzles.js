@@ -106,7 +106,7 @@ export class Puzzles {
     for (let moves = this.moves; line.length < LINE_PLIES && !rules.result(moves); moves = [...this.before, ...line]) {
       const { columns } = await this.engine.exact(rules.write(moves)).catch(() => ({ columns: [] }));
       if (this.puzzle !== puzzle || !this.seen || !columns.length) return;
-      line.push(rules.mostCentral(columns.filter((item) => item.best).map(({ column }) => column)));
+      line.push(rules.best(columns));
     }
     if (line.length > 1) this.say(`${text} For example ${line.map((column) => rules.name(column)).join(" ")}.`);
   }

@@ -23,10 +23,10 @@ export class Rules {
     return grid.flatMap((stack, column) => (stack.length < this.rows ? [column] : []));
   }
 
-  // Of some columns the one nearest to the centre.
-  mostCentral(columns) {
-    const middle = (this.columns - 1) / 2;
-    return columns.reduce((best, column) => (Math.abs(column - middle) < Math.abs(best - middle) ? column : best));
+  // Of the solver's verdicts on the columns the best one's column; of those equally good the most central.
+  best(verdicts) {
+    const middle = (this.columns - 1) / 2, far = (column) => Math.abs(column - middle);
+    return verdicts.filter((item) => item.best).map(({ column }) => column).reduce((a, b) => (far(b) < far(a) ? b : a));
   }
 
   // null while play goes on, else { winner: 0, 1 or null, cells: [[column, row], ...] }.
