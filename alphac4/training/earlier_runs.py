@@ -16,11 +16,14 @@ _FIRST_PUCT = {
 RECORDED_LATER: Mapping[str, Any] = {"gate": {"puct": _FIRST_PUCT}, "evaluation": {"puct": _FIRST_PUCT}}
 """What runs used before their settings recorded it. It never changes, whatever becomes of the defaults."""
 
-_SHORT: Mapping[str, Any] = {  # the quick preset on 2026-11-22, at first
-    "iterations": 24,
+_QUICK: Mapping[str, Any] = {  # what all former versions of the quick preset share
     "samples": 30_000,
     "network": {"channels": 32, "blocks": 4},
     "selfplay": {"full_simulations": 64, "fast_simulations": 16, "full_share": 0.4},
+}
+_SHORT: Mapping[str, Any] = {  # on 2026-11-22, at first
+    **_QUICK,
+    "iterations": 24,
     "learning": {
         "batch_size": 128,
         "optimizer": "muon",
@@ -33,10 +36,8 @@ _SHORT: Mapping[str, Any] = {  # the quick preset on 2026-11-22, at first
 FORMER_PRESETS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "quick": (
         {  # until that day
+            **_QUICK,
             "iterations": 36,
-            "samples": 30_000,
-            "network": {"channels": 32, "blocks": 4},
-            "selfplay": {"full_simulations": 64, "fast_simulations": 16, "full_share": 0.4},
             "learning": {
                 "batch_size": 512,
                 "passes": 3.0,
