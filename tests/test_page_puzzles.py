@@ -83,6 +83,21 @@ def test_hints_never_rule_the_solution_out(browser: Any, address: str) -> None:
     assert page.url.partition("#")[2].startswith(puzzle.moves)
 
 
+def test_a_full_column_is_told_in_puzzles_too(browser: Any, address: str) -> None:
+    """It is no attempt: the streak goes on."""
+    page = open_page(browser, address, DESKTOP, [])
+    page.click("#mode-puzzles")
+    expect(page, "#status", "to move and win")
+    page.locator(".column").nth(shown(page).solution).click()
+    page.click("#puzzle-next")
+    while not (full := set(range(7)) - set(shown(page).position.legal_columns())):
+        page.click("#puzzle-next")
+    name = min(full) + 1
+    page.keyboard.press(str(name))
+    expect(page, "#status", f"to move and win.*Column {name} is full")
+    assert page.inner_text("#streak") == "1"
+
+
 def test_the_exported_page_has_the_puzzles_too(browser: Any, static_address: str) -> None:
     """Its own solver tells what a wrong move does."""
     page = open_page(browser, static_address, PHONE, [])

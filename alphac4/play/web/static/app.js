@@ -58,7 +58,7 @@ function drop(column) {
   if (mode === "puzzles") return puzzles.drop(column);
   if (!game.awaitsPerson) return;
   if (rules.legal(game.shown).includes(column)) return play(column);
-  message = `Column ${rules.name(column)} is full.`;
+  message = rules.full(column);
   show();
   announce(message);
 }

@@ -73,8 +73,9 @@ export class Puzzles {
   }
 
   async drop(column) {
-    const { puzzle } = this, name = this.rules.name(column);
-    if (this.over || !this.open.includes(column)) return;
+    const { puzzle, rules } = this, name = rules.name(column);
+    if (this.over || this.wrong.has(column)) return;
+    if (!this.open.includes(column)) return this.say(rules.full(column));
     if (column === puzzle.solution) return this.solve(`Right! ${name} wins in ${puzzle.distance} moves.`);
     this.endStreak();
     this.wrong.set(column, { text: "no", spoken: "does not win", closed: true });

@@ -10,6 +10,9 @@ export class Rules {
   // What a column is called: "1" for 0; letters follow "9".
   name(column) { return this.names[column]; }
 
+  // What a person is told who drops a stone where there is no room.
+  full(column) { return `Column ${this.name(column)} is full.`; }
+
   // grid[column] lists who owns each stone from the bottom up: 0 the first player, 1 the second.
   grid(moves) {
     const grid = Array.from({ length: this.columns }, () => []);
