@@ -18,20 +18,25 @@ def orthogonalised(matrices: Tensor) -> Tensor:
     A step multiplies a matrix X by a polynomial of X X^T, which is far smaller than X: the product of the five is found
     first.
     """
-    a, b, c = NEWTON_SCHULZ_COEFFICIENTS
     wide = matrices.shape[1] <= matrices.shape[2]
     x: Tensor = matrices if wide else matrices.mT
     x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=1e-7)
     square = x @ x.mT
-    product: Tensor | None = None
-    for _ in range(NEWTON_SCHULZ_STEPS):
-        factor = torch.baddbmm(square, square, square, beta=b, alpha=c)
-        factor.diagonal(dim1=1, dim2=2).add_(a)
-        product = factor if product is None else factor @ product
+    product = factor = _factor(square)
+    for _ in range(NEWTON_SCHULZ_STEPS - 1):
         square = factor @ square @ factor  # of factor @ x: polynomials of one matrix commute
-    assert product is not None
+        factor = _factor(square)
+        product = factor @ product
     x = product @ x
     return x if wide else x.mT
+
+
+def _factor(square: Tensor) -> Tensor:
+    """What a step multiplies X by, from X X^T."""
+    a, b, c = NEWTON_SCHULZ_COEFFICIENTS
+    factor = torch.baddbmm(square, square, square, beta=b, alpha=c)
+    factor.diagonal(dim1=1, dim2=2).add_(a)
+    return factor
 
 
 class Muon(torch.optim.Optimizer):
