@@ -3,6 +3,7 @@ import pytest
 
 from alphac4.benchmarks.jax_peer import pgx_mctx_rate
 from alphac4.benchmarks.peers import PEERS, Comparison, missing_packages, openspiel_rate
+from alphac4.nn.network import NetworkSize
 
 
 def test_a_ratio_is_ours_over_theirs() -> None:
@@ -27,7 +28,7 @@ def test_openspiel_searches() -> None:
 @pytest.mark.skipif(bool(missing_packages("pgx + mctx")), reason="needs jax, pgx and mctx")
 def test_pgx_and_mctx_search() -> None:
     """A tiny network plays moves; both rates are finite and positive."""
-    rates = pgx_mctx_rate(channels=4, blocks=1, games=4, simulations=4, seconds=0.05)
+    rates = pgx_mctx_rate(NetworkSize(channels=4, blocks=1), games=4, simulations=4, seconds=0.05)
     assert np.isfinite(rates).all()
     assert min(rates) > 0
 

@@ -68,14 +68,7 @@ def measure_device(settings: BenchmarkSettings, games: tuple[int, ...], streams:
         yield Figure("pgx + mctx: not installed, see alphac4[peers]", float("nan"), "")
         return
     theirs, alone = max(
-        pgx_mctx_rate(
-            channels=settings.channels,
-            blocks=settings.blocks,
-            games=count,
-            simulations=PEER_SIMULATIONS,
-            seconds=seconds,
-        )
-        for count in games
+        pgx_mctx_rate(network.config, games=count, simulations=PEER_SIMULATIONS, seconds=seconds) for count in games
     )
     yield Figure("pgx + mctx: self-play, the best of these numbers of games", theirs, "simulations/s")
     yield Figure("pgx + mctx: network alone", alone, "evaluations/s")

@@ -3,9 +3,11 @@
 import time
 from typing import Any
 
+from alphac4.nn.network import NetworkSize
+
 
 def pgx_mctx_rate(
-    *, channels: int, blocks: int, games: int, simulations: int, seconds: float, gumbel: bool = True
+    size: NetworkSize, *, games: int, simulations: int, seconds: float, gumbel: bool = True
 ) -> tuple[float, float]:
     """``(simulations/s, evaluations/s of the network alone)`` of self-play by pgx and mctx in JAX, on all its devices.
 
@@ -24,7 +26,7 @@ def pgx_mctx_rate(
     advance = jax.vmap(auto_reset(environment.step, environment.init))
     step = jax.vmap(environment.step)
     precision = jnp.float32 if jax.default_backend() == "cpu" else jnp.bfloat16
-    parameters = jax.tree.map(lambda x: x.astype(precision), _jax_network(jax, jnp, channels, blocks))
+    parameters = jax.tree.map(lambda x: x.astype(precision), _jax_network(jax, jnp, size))
 
     def forward(parameters: Any, observation: Any) -> tuple[Any, Any]:
         def convolve(x: Any, weights: Any) -> Any:
@@ -85,9 +87,10 @@ def pgx_mctx_rate(
     return searched, evaluations / (time.perf_counter() - started)
 
 
-def _jax_network(jax: Any, jnp: Any, channels: int, blocks: int, head_channels: int = 8, hidden: int = 64) -> Any:
+def _jax_network(jax: Any, jnp: Any, size: NetworkSize) -> Any:
     """Random weights in the shapes of our network."""
-    keys = iter(jax.random.split(jax.random.PRNGKey(1), 2 * blocks + 8))
+    channels, head_channels, hidden = size.channels, size.head_channels, size.value_hidden
+    keys = iter(jax.random.split(jax.random.PRNGKey(1), 2 * size.blocks + 8))
 
     def convolution(inputs: int, outputs: int, size: int) -> tuple[Any, Any]:
         scale = (2.0 / (inputs * size * size)) ** 0.5
@@ -98,7 +101,7 @@ def _jax_network(jax: Any, jnp: Any, channels: int, blocks: int, head_channels: 
 
     return {
         "stem": convolution(2, channels, 3),
-        "tower": [(convolution(channels, channels, 3), convolution(channels, channels, 3)) for _ in range(blocks)],
+        "tower": [(convolution(channels, channels, 3), convolution(channels, channels, 3)) for _ in range(size.blocks)],
         "heads": convolution(channels, 2 * head_channels, 1),
         "policy": dense(42 * head_channels, 7),
         "hidden": dense(42 * head_channels, hidden),

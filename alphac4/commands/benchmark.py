@@ -117,7 +117,7 @@ def _run_peers(options: BenchmarkOptions) -> int:
     for comparison in comparisons:
         print(
             f"{comparison.name}: {comparison.ours:,.0f} against {comparison.theirs:,.0f} {comparison.unit}, "
-            f"{comparison.ratio:.1f} times"
+            f"{comparison.ratio:.1f} times{comparison.note and f'; {comparison.note}'}"
         )
     if match is not None:
         print(match)
