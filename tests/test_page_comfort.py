@@ -107,7 +107,7 @@ def test_solving_can_be_stopped(browser: Any, address: str, errors: list[str]) -
     page = open_page(browser, address + f"#{HARD}", DESKTOP, errors)
     for stop in (lambda: page.click("#exact"), lambda: page.keyboard.press("Escape")):
         page.click("#exact")
-        expect(page, "#exact", r"Stop solving \([1-9]\d* s\)")
+        expect(page, "#exact", r"Stop \([1-9]\d* s\)")
         stop()
         expect(page, "#exact", "^Solve$")
         assert "solver" not in page.inner_text("#status")
@@ -127,6 +127,12 @@ def test_a_lost_server_is_told_and_tried_again(browser: Any, address: str) -> No
     expect(page, "#status", "Red to move")
     assert page.locator("#problem").is_hidden()
     expect_count(page, "#moves li", 2)
+    page.route("**/api/exact", lambda route: route.abort())
+    page.click("#exact")
+    expect(page, "#problem", "The server does not answer")
+    page.unroute("**/api/exact")
+    page.click("#retry")
+    page.wait_for_selector(".word")
     page.route("**/api/setup", lambda route: route.abort())
     page.reload()
     expect(page, "#problem", "The server does not answer")
@@ -279,16 +285,21 @@ def test_two_levels_can_be_watched_and_paused(browser: Any, address: str) -> Non
 def test_the_board_stays_where_it_is(browser: Any, address: str, errors: list[str]) -> None:
     """On a phone, through a game, the puzzles, the solver's answer and a copied link; nothing overflows."""
     page = open_page(browser, address, PHONE, errors)
-    before = page.locator("#board").bounding_box()
+
+    def places() -> list[Any]:
+        return [page.locator(name).bounding_box() for name in ("#board", "#hint", "#new")]
+
+    before = places()
     page.locator(".column").nth(3).click()
     expect(page, "#status", "thinking|Red to move")
-    assert page.locator("#board").bounding_box() == before
+    assert places() == before
     expect(page, "#status", "Red to move")
     page.click("#mode-puzzles")
     expect(page, "#status", "to move and win")
-    assert page.locator("#board").bounding_box() == before
+    assert places()[0] == before[0]
     page.click("#mode-game")
     page.goto(address + "#4444452226671")
+    assert places() == before
     page.click("#share")
     expect(page, "#status", "http")
     page.click("#exact")
@@ -304,6 +315,8 @@ def test_a_hint_stays_and_one_simulation_is_one(browser: Any, address: str, erro
     page.check("#analyse")
     page.wait_for_selector("#columns tbody tr")
     expect_count(page, ".hinted", 1)
+    page.click("#exact")
+    expect(page, "#status", "The solver: wins in 20 moves with 4")
     counted = "import('./static/dom.js').then(({ counted }) => [1, 2].map((n) => counted(n, 'simulation')))"
     assert page.evaluate(counted) == ["1 simulation", "2 simulations"]
 
@@ -315,7 +328,7 @@ def test_a_hint_follows_exact_play_where_that_is_known(
     """After 4 3, which the opening book knows, the network would play 3, and only 6 and 7 win."""
     page = open_page(browser, request.getfixturevalue(page_of) + "#43", DESKTOP, errors)
     page.keyboard.press("h")
-    expect(page, "#status", r"Hint: column [67]\.")
+    expect(page, "#status", r"Hint: column [67] wins in \d+ moves\.")
 
 
 def test_a_full_column_is_told(browser: Any, address: str, errors: list[str]) -> None:
@@ -341,6 +354,29 @@ def test_bars_are_seen_in_forced_colours(browser: Any, address: str, errors: lis
         "['#columns tr.best .bar', 'body'].map((s) => getComputedStyle(document.querySelector(s)).backgroundColor)"
     )
     assert bar != behind
+
+
+def test_a_newcomer_is_told_who_plays(browser: Any, address: str, errors: list[str]) -> None:
+    """Which stones are theirs, what wins, and what the other side is like."""
+    page = open_page(browser, address, PHONE, errors)
+    expect(page, "#status", "You are Red.*4 in a row win")
+    expect(page, "#opponents", "casual: plays its first thought, mostly")
+    page.click("#swap")
+    expect(page, "#status", "You are Yellow|Yellow to move")
+    page.select_option("#first", "")
+    expect_value(page, "#first", "")
+    assert page.inner_text("#opponents") == ""
+
+
+def test_verdicts_keep_within_their_columns(browser: Any, address: str, errors: list[str]) -> None:
+    """Also in large type, where they are larger."""
+    page = open_page(browser, address + "#4422", PHONE, errors)
+    page.click("#exact")
+    page.wait_for_selector(".word")
+    page.evaluate("document.querySelector('#large').click()")
+    widths = page.evaluate("[...document.querySelectorAll('.word')].map((word) => word.getComputedTextLength())")
+    assert len(widths) == 7
+    assert max(widths) <= 72
 
 
 def test_a_page_opened_as_a_file_says_what_it_needs(browser: Any, static_folder: Path) -> None:

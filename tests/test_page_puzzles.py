@@ -132,5 +132,12 @@ def test_a_game_is_reviewed_on_the_board(browser: Any, request: pytest.FixtureRe
     expect_moves(page, GAME[: ply - 1])
     page.keyboard.press(better[1])
     expect_moves(page, GAME[: ply - 1] + better[1])
-    assert page.locator("#review-ask").is_visible()
+    assert page.get_attribute("#review-ask", "aria-disabled") == "false"
+    page.click("#review-back")
+    expect_moves(page, GAME[:ply])
+    assert page.inner_text("#review-move") == move
+    assert page.locator("#review-back").is_hidden()
+    page.click("#review-again")
+    page.click("#new")
+    expect_moves(page, "")
     assert not errors

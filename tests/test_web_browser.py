@@ -98,7 +98,7 @@ def test_the_exported_page_plays_without_a_server(browser: Any, static_address: 
     expect(page, "#columns tr.best", "^4.*wins in 1")
     page.goto(static_address + "#2266137")  # takes long
     page.click("#exact")
-    expect(page, "#exact", r"Stop solving \([1-9]")
+    expect(page, "#exact", r"Stop \([1-9]")
     page.click("#exact")
     expect(page, "#exact", "^Solve$")
     page.goto(static_address + "#4444452226671")

@@ -6,10 +6,12 @@ import { drawTree, mostVisited } from "./tree.js";
 const signed = (value) => (value === null ? "–" : (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(2));
 
 function bar(share, kind = "") {
-  const cell = document.createElement("td"), fill = document.createElement("span");
+  const cell = document.createElement("td"), both = document.createElement("div"), fill = document.createElement("span");
+  both.className = "share";
   fill.className = `bar ${kind}`;
-  fill.style.width = `${Math.round(36 * share)}%`;
-  cell.append(fill, percent(share));
+  fill.style.setProperty("--share", share);
+  both.append(fill, percent(share));
+  cell.append(both);
   return cell;
 }
 

@@ -46,6 +46,10 @@ const review = new Review({ game, record, engine, offered: setup.review }, {
     board.focus();
     $("board").scrollIntoView({ block: "nearest" });
   },
+  onBack: (moves, ply) => {
+    game.load(rules.read(moves));
+    go(ply);
+  },
   onChange: show,
   onFail: fail,
 });
@@ -112,18 +116,18 @@ async function answer() {
 function status() {
   const ending = game.ending();
   if (message || ending) return message || ending.text;
-  if (hint !== null) return `Hint: column ${rules.name(hint)}.`;
+  if (hint) return `Hint: column ${rules.name(hint.column)}${hint.outcome}.`;
   const verdict = solver.verdict(game.text), colour = COLOURS[game.side];
   if (verdict) return verdict;
   if (!game.awaitsPerson) return `${colour} (${game.player}) is thinking …`;
   if (game.ply) return `${colour} to move.`;
-  return `${colour} to move: click a column.`;
+  return `${game.people.length === 1 ? `You are ${colour}` : `${colour} to move`}. Choose a column: ${rules.runLength} in a row win.`;
 }
 
 function show() {
   if (mode === "puzzles") return;
   const { result, player, paused, awaitsPerson } = game;
-  board.draw(game.shown, { active: awaitsPerson, hint, better: review.better, said: solver.said(game.text) });
+  board.draw(game.shown, { active: awaitsPerson, hint: hint?.column ?? null, better: review.better, said: solver.said(game.text) });
   $("status").textContent = status();
   const watched = player && !paused && !game.people.length, waits = player && paused;
   if (document.activeElement === $("resume") && !watched && !waits) board.focus();
@@ -150,9 +154,9 @@ async function askForHint() {
   // By exact play if the solver knows it soon, which it does with the book's few stones and with many.
   const truth = setup.exact ? engine.exact(asked, AbortSignal.timeout(HINT_MILLISECONDS)).catch(() => null) : null;
   try {
-    for await (const found of engine.analyze(asked, setup.simulations)) best = found.best;
+    for await (const found of engine.analyze(asked, setup.simulations)) best = { column: found.best, outcome: "" };
     const known = await truth;
-    if (known) best = rules.best(known.columns);
+    if (known) best = solved(known.columns);
   } catch (error) {
     fail(error, askForHint);
   }
@@ -163,8 +167,22 @@ async function askForHint() {
   if ($("analyse").checked) analyse(); // which the hint's search has ended
 }
 
+// A hint from the solver's verdicts.
+function solved(verdicts) {
+  const column = rules.best(verdicts), { score, outcome } = verdicts.find((item) => item.column === column);
+  return { column, outcome: score ? ` ${outcome}` : " draws" };
+}
+
+// Let the solver tell its verdict, or stop it.
+function solve() {
+  hint = null;
+  solver.toggle(game.text);
+}
+
 function choosePlayers(players) {
   game.players = players;
+  const levels = setup.levels.filter(({ name }) => players.includes(name));
+  $("opponents").textContent = levels.map(({ name, about }) => `${name}: ${about}`).join("; ");
   [$("first").value, $("second").value] = players;
   if (!usual) remember("players", players);
 }
@@ -215,7 +233,7 @@ async function choose(chosen) {
   mode = chosen;
   for (const name of ["game", "puzzles"]) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
   $("review").hidden = mode !== "game";
-  for (const id of ["game-buttons", "choices", "game-side"]) $(id).hidden = mode !== "game";
+  for (const id of ["game-buttons", "choices", "opponents", "game-side"]) $(id).hidden = mode !== "game";
   for (const id of ["puzzle-buttons", "puzzle-side"]) $(id).hidden = mode !== "puzzles";
   $("problem").hidden = true;
   $("keys").textContent = KEYS_TOLD[mode];
@@ -231,7 +249,7 @@ async function choose(chosen) {
 const actions = {
   resume, undo, redo: () => (game.step(1), update()), hint: askForHint,
   swap: () => (choosePlayers([...game.players].reverse()), (game.paused = false), update()), new: begin, share,
-  exact: () => solver.toggle(game.text), "mode-game": () => choose("game"), "mode-puzzles": () => choose("puzzles"),
+  exact: solve, "mode-game": () => choose("game"), "mode-puzzles": () => choose("puzzles"),
 };
 for (const [id, action] of Object.entries(actions)) onPress(id, action);
 

@@ -104,7 +104,9 @@ export class Board {
       const word = said.get(column);
       if (!word) continue;
       if (word.strong) svg("rect", { class: "pill", x: column * CELL + 2, y: -30, width: CELL - 4, height: 26, rx: 13 }, this.labels);
-      svg("text", { class: word.strong ? "word strong" : "word", x: this.x(column), y: -11 }, this.labels).textContent = word.text;
+      const text = svg("text", { class: word.strong ? "word strong" : "word", x: this.x(column), y: -11 }, this.labels), room = CELL - 10;
+      text.textContent = word.text;
+      if (text.getComputedTextLength() > room) for (const [name, value] of [["textLength", room], ["lengthAdjust", "spacingAndGlyphs"]]) text.setAttribute(name, value);
     }
   }
 }

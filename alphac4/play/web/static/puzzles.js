@@ -58,7 +58,7 @@ export class Puzzles {
     $("streak").textContent = recall("streak", 0);
     $("best-streak").textContent = recall("bestStreak", 0);
     $("solved").textContent = `${chosen.filter(({ moves }) => this.solved.has(moves)).length} of ${chosen.length}`;
-    $("puzzle-next").textContent = this.over ? "Next puzzle" : "Another puzzle";
+    $("puzzle-next").textContent = this.over ? "Next" : "Another";
     enable("puzzle-hint", !this.over && this.open.length > 2);
     enable("puzzle-solution", !this.over);
     this.board.draw(this.moves, { active: !this.over, said: this.over ? new Map() : this.wrong });

@@ -2,7 +2,7 @@
 
 import { $, COLOURS, makeButton, percent, svg } from "./dom.js";
 
-const LEFT = 46, RIGHT = 400, TOP = 8, HEIGHT = 84, STRIP = 104;
+const LEFT = 52, RIGHT = 400, TOP = 8, HEIGHT = 84, STRIP = 104;
 
 export class Record {
   // onGo(ply) shows the position after so many moves.

@@ -1,22 +1,31 @@
 // A review of the game on the board: every move judged by the solver, and a way from mistake to mistake.
 
-import { $, COLOURS, announce, onPress } from "./dom.js";
+import { $, COLOURS, announce, enable, onPress } from "./dom.js";
 
 export class Review {
-  // onGo(ply) shows the position after so many moves, onAgain(ply) plays on from there.
-  constructor({ game, record, engine, offered }, { onGo, onAgain, onChange, onFail }) {
+  // onGo(ply) shows the position after so many moves, onAgain(ply) plays on from there, and onBack(moves, ply) shows it
+  // in the game that was reviewed.
+  constructor({ game, record, engine, offered }, { onGo, onAgain, onBack, onChange, onFail }) {
     Object.assign(this, { game, record, engine, offered, onChange, onFail });
     this.found = null;
+    this.left = null; // the number of moves after which the reviewed game was left, to try another one
     onPress("review-ask", () => this.toggle());
     onPress("review-previous", () => onGo(this.mistake(-1)));
     onPress("review-next", () => onGo(this.mistake(1)));
-    onPress("review-again", () => onAgain(this.game.ply - 1));
+    onPress("review-again", () => onAgain((this.left = this.game.ply - 1)));
+    onPress("review-back", () => onBack(this.found.moves, this.left + 1));
   }
 
   // The judged moves, as far as the game is still the one that was reviewed.
   get reviewed() {
     const { rules, moves } = this.game, same = this.found && rules.write(moves).startsWith(this.found.moves);
     return same ? this.found.reviewed : [];
+  }
+
+  // Whether the game goes on from where the reviewed one was left.
+  get away() {
+    const { rules, shown } = this.game;
+    return this.left !== null && !this.reviewed.length && rules.write(shown).startsWith(this.found.moves.slice(0, this.left));
   }
 
   get current() { return this.reviewed[this.game.ply - 1]; }
@@ -38,13 +47,13 @@ export class Review {
   stop() {
     this.running?.abort();
     this.running = null;
-    $("review-ask").textContent = "Review the game";
+    $("review-ask").textContent = "Review";
   }
 
   async toggle() {
     if (this.running) return this.stop();
     const asked = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
-    $("review-ask").textContent = "Stop the review";
+    $("review-ask").textContent = "Stop review";
     $("review-summary").textContent = "Reviewing …";
     try {
       for await (const line of this.engine.review(asked, controller.signal)) {
@@ -54,7 +63,7 @@ export class Review {
       }
     } catch (error) {
       $("review-summary").textContent = "";
-      if (error.name !== "AbortError") this.onFail(error);
+      if (error.name !== "AbortError") this.onFail(error, () => this.toggle());
     } finally {
       if (this.running === controller) this.stop();
       this.onChange();
@@ -63,6 +72,7 @@ export class Review {
 
   keep(review) {
     this.found = review;
+    this.left = null;
     for (const move of review.reviewed) {
       move.slips = review.turning_points.includes(move.ply);
       if (move.opinion) this.record.values.set(review.moves.slice(0, move.ply - 1), move.side ? -move.opinion.value : move.opinion.value);
@@ -80,12 +90,14 @@ export class Review {
   show() {
     const { game, current } = this, reviewed = this.reviewed.length > 0;
     $("review-ask").classList.toggle("strong", Boolean(game.result));
-    $("review-ask").hidden = !this.offered || reviewed || (!game.moves.length && !this.running);
+    $("review-ask").hidden = !this.offered;
+    enable("review-ask", this.running || (game.moves.length > 0 && !reviewed));
     for (const [id, ply] of [["review-previous", this.mistake(-1)], ["review-next", this.mistake(1)]]) {
       $(id).hidden = !this.found?.turning_points.length || !reviewed;
-      $(id).setAttribute("aria-disabled", String(ply === undefined));
+      enable(id, ply !== undefined);
     }
     $("review-again").hidden = !current?.slips;
+    $("review-back").hidden = !this.away;
     if (!this.running) $("review-summary").textContent = reviewed ? this.summary() : "";
     $("review-move").textContent = current ? this.describe(current) : "";
   }

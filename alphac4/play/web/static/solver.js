@@ -41,7 +41,7 @@ export class Solver {
       return this.onChange();
     }
     const controller = (this.running = new AbortController()), started = Date.now();
-    const tick = () => ($("exact").textContent = `Stop solving (${Math.round((Date.now() - started) / 1000)} s)`);
+    const tick = () => ($("exact").textContent = `Stop (${Math.round((Date.now() - started) / 1000)} s)`);
     tick();
     this.clock = setInterval(tick, 1000);
     this.onChange();
@@ -51,7 +51,7 @@ export class Solver {
       this.verdicts.set(moves, columns);
       announce(this.verdict(moves));
     } catch (error) {
-      if (error.name !== "AbortError") this.onFail(error);
+      if (error.name !== "AbortError") this.onFail(error, () => this.toggle(moves));
     } finally {
       if (this.running === controller) this.stop();
       this.onChange();
