@@ -18,6 +18,9 @@ def test_the_drawn_layers_are_those_of_the_import_contract() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = page.partition("## Layers")[2].partition("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == contracted_layers()
+    drawn = (ROOT / "docs" / "layers.svg").read_text(encoding="utf-8")
+    names = re.findall(r"<text x[^>]*>(\w+)</text>", drawn)  # from the top down, and from the left
+    assert list(reversed(names)) == contracted_layers()
 
 
 def test_every_package_has_a_layer() -> None:
