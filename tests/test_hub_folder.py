@@ -1,4 +1,6 @@
+import dataclasses
 import json
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -8,12 +10,13 @@ import torch
 from hub_stand_in import serve_hub
 
 from alphac4 import hub
-from alphac4.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint, shipped_checkpoint
 from alphac4.cli import main
 from alphac4.compute import choose
 from alphac4.evaluation import positions
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.export import card_figures
+from alphac4.export.model_card import CardFacts, model_card
 from alphac4.game import make_geometry
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 
@@ -21,6 +24,8 @@ huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs pip insta
 pytest.importorskip("onnx", reason="needs pip install 'alphac4[onnx]'")
 pytest.importorskip("onnxscript")
 onnxruntime = pytest.importorskip("onnxruntime")
+
+PROJECT = Path(__file__).resolve().parents[1]
 
 PROVENANCE = {
     "run": "mine",
@@ -83,6 +88,34 @@ def test_the_card_tells_what_the_checkpoint_records(exported: Path) -> None:
     assert "84.5 % of the points against `uct:1000` in 100 games" in text
     assert "It plays **too fast** after 4444." in text
     assert not (exported / "ready" / "LICENSE").exists()
+
+
+def cost_on_card(checkpoint: Checkpoint) -> str:
+    """What the card says of how its training began."""
+    facts = CardFacts(
+        name="net", checkpoint=checkpoint, license_id="mit", license_file=False, figures=None, notes="", deviation=0.0
+    )
+    return next(line for line in model_card(facts).splitlines() if line.startswith("The run began"))
+
+
+def test_the_card_tells_what_a_shipped_network_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the cost that `checkpoints/README.md` has for it; a network whose start is unknown, or not here, says so."""
+    best = load_checkpoint(Path("best"))
+    text = cost_on_card(best)
+    figures = (PROJECT / "checkpoints" / "README.md").read_text().partition("## standard.safetensors")[2]
+    minutes, games = re.findall(r"took \| ([\d.]+) minutes: .*?, ([\d,]+) games", figures)[0]
+    assert f"the shipped `standard`: 44 iterations, {minutes} minutes, {games} games" in text
+    assert f"both together took {(4958 + 3463) / 60:.1f} minutes" in text
+    unknown = "The run began with a network then called `best`, whose cost is not recorded here."
+    assert cost_on_card(dataclasses.replace(best, provenance={**best.provenance, "run": "mine"})) == unknown
+
+    def missing(name: str) -> Path:
+        if name == "standard":
+            raise CheckpointError("not here")
+        return shipped_checkpoint(name)
+
+    monkeypatch.setattr("alphac4.export.model_card.shipped_checkpoint", missing)
+    assert cost_on_card(best) == unknown
 
 
 def test_the_known_errors_are_errors(exported: Path) -> None:

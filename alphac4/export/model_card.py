@@ -1,21 +1,28 @@
 """The text of a network's card on the Hugging Face hub, with its metadata."""
 
+import contextlib
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from alphac4.arena.specifications import describe
-from alphac4.checkpoint import Checkpoint
+from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint, shipped_checkpoint
 from alphac4.evaluation.report import ALL
 from alphac4.export.card_figures import BUDGETS, CardFigures, ErrorRate, KnownError
 from alphac4.export.onnx import INPUT, OUTPUT
 from alphac4.game import column_name
 from alphac4.hub import NETWORK_FILE
+from alphac4.training.provenance import total_costs
 from alphac4.version import __version__
 
 ONNX_FILE = "model.onnx"
 MOST_ERRORS = 20  # known errors that the card lists
+
+# What a shipped network began with, where its checkpoint is older than that record and only says "best", which names
+# another network by now; see checkpoints/README.md.
+UNRECORDED_STARTS = {"grown": "standard"}
 
 TASK = "reinforcement-learning"
 _EXPLAINED = (
@@ -194,9 +201,14 @@ def _cost(provenance: Mapping[str, Any]) -> str:
         both = _spent(total) if isinstance(total, Mapping) else ""
         lines.append(f"The run began with a network then called `{start.get('checkpoint', 'unknown')}`" + _with(both))
     elif isinstance(config, Mapping) and config.get("start_from"):
-        lines.append(
-            f"The run began with a network then called `{config['start_from']}`, whose cost is not recorded here."
-        )
+        began = f"The run began with a network then called `{config['start_from']}`"
+        shipped = _shipped_start(provenance)
+        if shipped is None:
+            lines.append(f"{began}, whose cost is not recorded here.")
+        else:
+            name, cost = shipped
+            sum_of_both = dataclasses.asdict(total_costs(provenance) + total_costs(cost))
+            lines.append(f"{began}, the shipped `{name}`: {_spent(cost)}{_with(_spent(sum_of_both))}")
     if isinstance(config, Mapping):
         settings = json.dumps(config, indent=1, sort_keys=True)
         lines += [
@@ -210,6 +222,15 @@ def _cost(provenance: Mapping[str, Any]) -> str:
             "</details>",
         ]
     return "\n".join(lines)
+
+
+def _shipped_start(provenance: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """The shipped network with which the run of another one began, and its costs; None if that is not known."""
+    for name, start in UNRECORDED_STARTS.items():
+        with contextlib.suppress(CheckpointError):
+            if load_checkpoint(shipped_checkpoint(name)).provenance == provenance:
+                return start, load_checkpoint(shipped_checkpoint(start)).provenance
+    return None
 
 
 def _with(both: str) -> str:
