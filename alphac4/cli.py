@@ -75,7 +75,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
         print("usage: alphac4 COMMAND [options]\n\ncommands:")
         for name, command in COMMANDS.items():
             print(f"  {name:<11} {command.summary}")
-        print("\nalphac4 COMMAND --help explains every option.")
+        print("\nalphac4 COMMAND --help explains every option. Folders for what a command writes are made if need be.")
         return 0
     if arguments[0] == "--version":
         print(f"alphac4 {__version__}")

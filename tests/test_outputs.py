@@ -36,6 +36,7 @@ PROVE = "prove negamax:1 --plies 1 --record "
 # Every command that writes a file: its line, and what the file's name must end in.
 WRITERS = {
     "search --svg": ("search 44 --player uct:20 --svg ", ".svg"),
+    "review --html": ("review 44 --player none --seconds 0 --html ", ".html"),
     "evaluate --json": (EVALUATE + "--json ", ""),
     "evaluate --picture": (EVALUATE + "--picture ", ".png"),
     "curve --picture": (CURVE + "--picture ", ".svg"),
@@ -80,6 +81,14 @@ def test_links_and_devices_stay_what_they_are(
         assert link.is_symlink()
         assert stat.S_ISCHR(Path(f"/dev/{device}").stat().st_mode)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize(("line", "suffix"), EVERY_WRITER)
+def test_folders_that_are_missing_are_made(line: str, suffix: str, run: Path, tmp_path: Path) -> None:
+    """Above every file that a command writes."""
+    path = tmp_path / "new" / "deeper" / f"file{suffix}"
+    assert main([*line.format(run=run, folder=tmp_path).split(), str(path)]) == 0
+    assert path.stat().st_size > 0
 
 
 def printed(words: list[str], *, piped: bool) -> bytes:
