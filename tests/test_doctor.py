@@ -1,17 +1,23 @@
 import json
 import re
+import threading
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from alphac4.benchmarks import presets
 from alphac4.benchmarks.presets import LATER_WORK, OTHER_WORK, measure_preset
 from alphac4.cli import main
 from alphac4.commands import doctor
 from alphac4.play import installation
 from alphac4.play.installation import EXTRAS, Check, check_installation, find_extras
+from alphac4.selfplay.blocks import Block, Work
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.training.config import LearningConfig, NetworkSize, TrainConfig
+from alphac4.training.learner import LearningPlan
 from alphac4.training.reports import read_reports
 
 PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
@@ -75,6 +81,73 @@ def test_the_estimate_brings_a_recorded_run_back() -> None:
     learn = sum(report.learning.seconds for report in later)
     assert (LATER_WORK * play + learn) / (1 - OTHER_WORK) == pytest.approx(seconds, rel=0.1)
     assert (play + learn) / (1 - OTHER_WORK) > 1.15 * seconds  # as if all of it were played by the untrained network
+
+
+class ByTheClock:
+    """Two actors whose blocks come at set times, until they are stopped."""
+
+    BLOCKS = ((0, 1, 100), (1, 2, 50), (0, 3, 300), (1, 4, 100), (0, 5, 900), (0, 9, 1))  # actor, second, evaluations
+
+    def __init__(self, *left_out: int) -> None:
+        self.now = 0.0
+        self._blocks = [block for block in self.BLOCKS if block[0] not in left_out]
+
+    def __len__(self) -> int:
+        return 2
+
+    def play(self, _samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+        """See `Actors.play`."""
+        for actor, second, evaluations in self._blocks:
+            if stop.is_set():
+                return
+            self.now = second
+            work = Work(evaluations=evaluations)
+            on_block(actor, SimpleNamespace(samples=[], work=work))  # type: ignore[arg-type]
+        raise AssertionError("nobody has stopped it")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left_out", "rate"),
+    [
+        (3, (), 300 / 2 + 100 / 2),  # each from its first block to its last
+        (4, (), 1200 / 4 + 100 / 2),
+        (1, (), 100 / 1 + 50 / 2),  # each has had one block
+        (3, (1,), 2 * 1200 / 4),  # one has had none: it is taken to be as fast
+    ],
+)
+def test_self_play_is_timed_from_block_to_block(
+    seconds: float, left_out: tuple[int, ...], rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluations a second, worked by hand; the games stop at the first block after the time."""
+    actors = ByTheClock(*left_out)
+    monkeypatch.setattr(presets, "time", SimpleNamespace(perf_counter=lambda: actors.now))
+    replay = SimpleNamespace(add=lambda *_block: None)
+    assert presets._measure_self_play(actors, replay, seconds) == pytest.approx(rate)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("step", "learned"), [(2.0, [2, 2]), (0.5, [2, 2, 8]), (0.01, [2, 2, 8, 32, 128, 512])])
+def test_a_slow_network_learns_few_steps(step: float, learned: list[int]) -> None:
+    """Two to warm up, and then as many as it takes to fill half of three seconds."""
+    asked = []
+
+    class Learner:
+        """Takes its time for each step, and as much again for the first."""
+
+        def learn(self, _replay: object, plan: LearningPlan) -> SimpleNamespace:
+            """See `alphac4.training.learner.Learner`."""
+            asked.append(plan.steps)
+            return SimpleNamespace(seconds=step * (plan.steps + (len(asked) == 1)))
+
+    replay = SimpleNamespace(total=1)
+    rate = presets._measure_learning(Learner(), replay, TrainConfig(), 3.0)  # type: ignore[arg-type]
+    assert rate == pytest.approx(1 / step)
+    assert asked == learned
+
+
+def test_no_rate_is_nothing() -> None:
+    """A slow machine takes 0.4 steps a second, not 0."""
+    written = {0.38: "0.38", 0.043: "0.043", 4.26: "4.3", 15.6: "16", 12345.6: "12,346"}
+    assert {value: doctor._rate(value) for value in written} == written
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import tempfile
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Replay
 from alphac4.training.config import TrainConfig
-from alphac4.training.learner import LearningPlan
+from alphac4.training.learner import Learner, LearningPlan
 from alphac4.training.learners import make_learner
 from alphac4.training.learning import steps_of_iteration
 from alphac4.training.schedule import Schedule
@@ -22,9 +23,13 @@ OTHER_WORK = 0.25  # of a run's time: the gate, matches and reports; 0.26 in the
 # searches, and the cache answers more: the recorded quick run takes 9.7 evaluations and 14.7 simulations a position
 # where an untrained network takes 19.4 and 23.3, and the standard run 15.5 simulations where it takes 27.8.
 LATER_WORK = 0.55
-WARM_UP_SAMPLES = 500
-WARM_UP_STEPS = 3
-TIMED_STEPS = 10
+# Evaluations of an untrained network, as a share of the visits that its searches are asked for: trees that are kept
+# from move to move, proofs and the cache save the rest. The recorded quick run takes 19.4 a position for 35.2 visits.
+# With `LATER_WORK` that makes 0.30 over a whole run; the shipped networks' runs took 0.32 (standard) and 0.27 (grown).
+EVALUATIONS_A_VISIT = 0.55
+ENDLESS = 10**9  # samples or steps, where time is the limit
+WARM_UP_STEPS = 2
+FEWEST_STEPS = 2  # that are timed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,34 +37,28 @@ class PresetDuration:
     """What a preset would take here."""
 
     minutes: float  # of a whole run
-    samples_a_second: float  # of self-play by an untrained network
+    samples_a_second: float  # of self-play by an untrained network, from its evaluations/s
     steps_a_second: float  # of learning
     backend: str  # of self-play
 
 
-def measure_preset(config: TrainConfig, seconds: float = 2.0, device: str = "auto") -> PresetDuration:
+def measure_preset(config: TrainConfig, seconds: float = 3.0, device: str = "auto") -> PresetDuration:
     """Let an untrained network play and learn with a preset's settings, for about so many seconds each.
 
-    A trained network's self-play is quicker, by `LATER_WORK`, and how much of the time other work takes depends on the
-    preset, so that this is an estimate, good to perhaps a third.
+    A large network takes longer: until the first games are over, and for the first steps. Before that, the backends of
+    self-play are measured. A trained network's self-play is quicker, by `LATER_WORK`, and how much of the time other
+    work takes depends on the preset, so that this is an estimate, good to perhaps a third.
     """
-    compute = choose_for_run(device, "auto", Backends())
+    compute, selfplay = choose_for_run(device, "auto", Backends()), config.selfplay
     learner = make_learner(config, compute.learning)
     actors = compute.actors(
-        learner.candidate(), config.board.geometry(), config.selfplay, lambda index: np.random.default_rng(index)
+        learner.candidate(), config.board.geometry(), selfplay, lambda index: np.random.default_rng(index)
     )
     with tempfile.TemporaryDirectory() as folder:
         replay = Replay(Path(folder))
-        _play(actors, replay, WARM_UP_SAMPLES)
-        played, started = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - started) < seconds:
-            played += _play(actors, replay, 4 * WARM_UP_SAMPLES)
-        samples_a_second = played / elapsed
-        rng = np.random.default_rng(0)
-        schedule = Schedule.of_run(config.learning, WARM_UP_STEPS + TIMED_STEPS)
-        for steps in (WARM_UP_STEPS, TIMED_STEPS):
-            report = learner.learn(replay, LearningPlan(steps=steps, schedule=schedule, window=replay.total, rng=rng))
-        steps_a_second = TIMED_STEPS / report.seconds
+        visits = selfplay.full_share * selfplay.full_simulations + (1 - selfplay.full_share) * selfplay.fast_simulations
+        samples_a_second = _measure_self_play(actors, replay, seconds) / (EVALUATIONS_A_VISIT * visits)
+        steps_a_second = _measure_learning(learner, replay, config, seconds)
     iteration = LATER_WORK * config.samples / samples_a_second + steps_of_iteration(config) / steps_a_second
     return PresetDuration(
         minutes=config.iterations * iteration / (1 - OTHER_WORK) / 60,
@@ -69,14 +68,45 @@ def measure_preset(config: TrainConfig, seconds: float = 2.0, device: str = "aut
     )
 
 
-def _play(actors: Actors, replay: Replay, samples: int) -> int:
-    """Record so many samples or a few more; how many."""
-    before, number = replay.total, 0
+def _measure_self_play(actors: Actors, replay: Replay, seconds: float) -> float:
+    """Evaluations/s, trees included; the games that are over by then are added to ``replay``.
+
+    Finished games would not do as a measure: all begin together, so that at first hardly any finish, and later many.
+    """
+    stop, began, blocks = threading.Event(), time.perf_counter(), 0
+    evaluations: Counter[int] = Counter()  # by actor
+    first: dict[int, tuple[float, int]] = {}  # by actor: when its first block came, and the evaluations until then
+    last: dict[int, tuple[float, int]] = {}
 
     def on_block(actor: int, block: Block) -> None:
-        nonlocal number
-        number += 1
-        replay.add(block.samples, 1, actor, before + number)
+        nonlocal blocks
+        blocks += 1
+        replay.add(block.samples, 1, actor, blocks)
+        evaluations[actor] += block.work.evaluations
+        now = time.perf_counter()
+        last[actor] = now, evaluations[actor]
+        first.setdefault(actor, last[actor])
+        if now - min(since for since, _ in first.values()) >= seconds:
+            stop.set()
 
-    actors.play(samples, threading.Event(), on_block)
-    return replay.total - before
+    actors.play(ENDLESS, stop, on_block)
+    rate = 0.0
+    for actor, (end, after) in last.items():
+        start, before = first[actor] if first[actor] != last[actor] else (began, 0)  # its only block
+        rate += (after - before) / (end - start)
+    return rate * len(actors) / len(last)
+
+
+def _measure_learning(learner: Learner, replay: Replay, config: TrainConfig, seconds: float) -> float:
+    """Steps/s: four times as many steps each time, until they take long enough to be timed."""
+    schedule, rng = Schedule.of_run(config.learning, ENDLESS), np.random.default_rng(0)
+
+    def learn(steps: int) -> float:
+        plan = LearningPlan(steps=steps, schedule=schedule, window=replay.total, rng=rng)
+        return learner.learn(replay, plan).seconds
+
+    learn(WARM_UP_STEPS)
+    steps = FEWEST_STEPS
+    while (taken := learn(steps)) < seconds / 2:
+        steps *= 4
+    return steps / taken

@@ -21,13 +21,15 @@ MEASURED_SECONDS = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorOptions:
-    """Check the installation, and measure for some seconds how fast this machine is and how long training takes here.
+    """Check the installation, and measure how fast this machine is and how long training takes here.
 
-    The exit code is 1 if something that every installation needs does not work.
+    Checks take some ten seconds, measurements about a minute on two idle cores, longer where other programs run; the
+    first time on a machine, code is compiled besides. The exit code is 1 if something that every installation needs
+    does not work.
     """
 
     measure: bool = True
-    """Whether to measure; the checks alone take a few seconds."""
+    """Whether to measure; the checks alone take some ten seconds."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to measure; auto takes CUDA where there is one."""
     json: bool = False
@@ -119,7 +121,12 @@ def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
         duration = measure_preset(config, device=device)
         time = f"{duration.minutes:.0f} minutes" if duration.minutes < 120 else f"{duration.minutes / 60:.1f} hours"
         line = (
-            f"  alphac4 train --preset {name}: about {time} ({duration.samples_a_second:,.0f} positions/s of self-play "
-            f"by {duration.backend}, {duration.steps_a_second:.0f} steps/s of learning)"
+            f"  alphac4 train --preset {name}: about {time} ({_rate(duration.samples_a_second)} positions/s of "
+            f"self-play by {duration.backend}, {_rate(duration.steps_a_second)} steps/s of learning)"
         )
         yield f"preset {name}", asdict(duration), line
+
+
+def _rate(value: float) -> str:
+    """A rate for people: with two significant digits where a whole number says little."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
