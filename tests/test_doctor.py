@@ -7,11 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from alphac4.benchmarks import presets
 from alphac4.benchmarks.presets import LATER_WORK, OTHER_WORK, measure_preset
 from alphac4.cli import main
 from alphac4.commands import doctor
+from alphac4.cuda.device import NO_DEVICE
 from alphac4.play import installation
 from alphac4.play.installation import EXTRAS, Check, check_installation, find_extras
 from alphac4.selfplay.blocks import Block, Work
@@ -148,6 +150,19 @@ def test_no_rate_is_nothing() -> None:
     """A slow machine takes 0.4 steps a second, not 0."""
     written = {0.38: "0.38", 0.043: "0.043", 4.26: "4.3", 15.6: "16", 12345.6: "12,346"}
     assert {value: doctor._rate(value) for value in written} == written
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_what_needs_a_gpu_is_not_said_to_work_without_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The package may be installed; and --device cuda is refused, whether anything is to be measured or not."""
+    monkeypatch.setattr(installation, "EXTRAS", {"cuda": (("json",), "the GPU"), "web": (("json",), "the page")})
+    told = [doctor._describe_extra(extra) for extra in find_extras()]
+    assert told == ["  ok   cuda: the GPU (installed, but PyTorch finds no GPU here)", "  ok   web: the page"]
+    for measure in ("--measure", "--no-measure"):
+        assert main(["doctor", "--device", "cuda", measure]) == 2
+        assert capsys.readouterr().err.splitlines() == [f"alphac4 doctor: {NO_DEVICE}"]
 
 
 @pytest.mark.slow

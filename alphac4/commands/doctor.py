@@ -42,7 +42,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(options: DoctorOptions) -> int:
-    """Check, measure and print as results come; 1 if a check fails."""
+    """Check, measure and print as results come; 1 if a check fails.
+
+    Raises:
+        RuntimeError: in one line, for CUDA without a device.
+    """
+    _check_device(options.device)
     report: dict[str, Any] = {"machine": _machine(), "checks": [], "extras": []}
 
     def show(line: str) -> None:
@@ -92,8 +97,16 @@ def _describe_check(check: Check) -> str:
 
 def _describe_extra(extra: Extra) -> str:
     if not extra.missing:
-        return f"  ok   {extra.name}: {extra.purpose}"
+        return f"  ok   {extra.name}: {extra.purpose}" + (f" (installed, but {extra.note})" if extra.note else "")
     return f"  --   {extra.name}, for {extra.purpose}: pip install 'alphac4[{extra.name}]' ({', '.join(extra.missing)})"
+
+
+def _check_device(device: str) -> None:
+    """Refuse before anything is checked what could not be measured."""
+    from alphac4.compute import choose
+
+    if device == "cuda":
+        choose(device)
 
 
 def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:

@@ -42,15 +42,20 @@ class Extra:
     name: str  # for pip install 'alphac4[NAME]'
     purpose: str
     missing: tuple[str, ...]  # modules; none if it is installed
+    note: str = ""  # what else it lacks here
 
 
 def find_extras() -> list[Extra]:
-    """Every optional part, and which of its modules are missing."""
+    """Every optional part, which of its modules are missing, and whether there is a GPU for the one that needs it."""
+    import torch
+
+    notes = {} if torch.cuda.is_available() else {"cuda": "PyTorch finds no GPU here"}
     return [
         Extra(
             name=name,
             purpose=purpose,
             missing=tuple(module for module in modules if importlib.util.find_spec(module) is None),
+            note=notes.get(name, ""),
         )
         for name, (modules, purpose) in EXTRAS.items()
     ]
