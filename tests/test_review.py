@@ -185,6 +185,10 @@ def test_games_come_from_files_and_the_standard_input(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"games.txt, line 2: illegal move '9'"):
         read_games(str(path), None)
     assert read_games(" 44 5 5", None) == ["4455"]
+    for missing in ("nofile.txt", str(tmp_path / "games"), "games", "4455.", "44/55"):
+        with pytest.raises(ValueError, match=f"'{re.escape(missing)}' is no game .* there is no such file"):
+            read_games(missing, None)
+    assert read_games("1a", None, make_geometry(3, 10, 3)) == ["1a"]  # column 10
     for nothing in ("-", ""):
         with pytest.raises(ValueError, match=r"no (game|move)"):
             read_games(nothing, None)
@@ -219,6 +223,7 @@ def test_another_board_can_be_reviewed(capsys: pytest.CaptureFixture[str]) -> No
     ("arguments", "told"),
     [
         (["49"], "illegal move '9'"),
+        (["nofile.txt"], "there is no such file"),
         ([], "no move to review"),
         (["44", "--player", "nobody"], "unknown player"),
         (["44", "--player", "missing.safetensors"], "no such file"),

@@ -37,6 +37,11 @@ def column_name(column: int) -> str:
     return COLUMN_NAMES[column] if 0 <= column < len(COLUMN_NAMES) else str(column + 1)
 
 
+def may_be_moves(text: str, geometry: Geometry = STANDARD) -> bool:
+    """Whether a text is meant as a move string, legal or not; where files are taken too, anything else names one."""
+    return text.isdecimal() or not set(text.lower()) - set(COLUMN_NAMES[: geometry.columns])
+
+
 @dataclass(frozen=True)
 class Position:
     """A position, seen by the side to move.

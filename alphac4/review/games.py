@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TextIO
 
 from alphac4.game import Geometry, IllegalMove, Position
+from alphac4.game.position import may_be_moves
 from alphac4.game.rules import STANDARD
 
 STDIN = "-"
@@ -28,6 +29,8 @@ def read_games(source: str, stdin: TextIO | None, geometry: Geometry = STANDARD)
     if not source:
         raise ValueError("there is no move to review; write the game as columns, such as 4455, a file's name, or -")
     moves = "".join(source.split())
+    if not may_be_moves(moves, geometry):
+        raise ValueError(f"{source!r} is no game such as 4455, and there is no such file")
     _check(moves, geometry)
     return [moves]
 
