@@ -2,8 +2,9 @@ import dataclasses
 import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -155,7 +156,54 @@ def test_opinions_are_those_of_the_player() -> None:
     assert final.opinion.value == pytest.approx(1, abs=0.1)
     second = review.reviewed[-1]
     assert second.opinion is not None
-    assert second.first_player_value == -second.opinion.value
+    assert review.values[5] == -second.opinion.value  # o is to move after five moves
+    assert review.values[6] == pytest.approx(1, abs=0.1)  # x wins in column 4
+
+
+class Counting:
+    """Holds a position with n stones for worth n hundredths to the side to move; remembers what it was asked."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def search(self, positions: Sequence[Position]) -> SimpleNamespace:
+        """See `SearchingPlayer`."""
+        self.asked = [position.plies for position in positions]
+        count = len(positions)
+        return SimpleNamespace(
+            value=np.array(self.asked) / 100, moves=np.full(count, 3), priors=np.full((count, 7), 1 / 7)
+        )
+
+
+def review_by_counting(moves: str) -> tuple[Review, Counting]:
+    """A review in `Counting`'s opinion."""
+    player = Counting()
+    return review_game(moves, SMALL, player=player, seconds=0), player  # type: ignore[arg-type]
+
+
+def test_the_player_is_asked_about_the_last_position_too() -> None:
+    """Unless the game is over: its outcome is the value then. Values are for the player who began."""
+    unfinished, player = review_by_counting("11223")
+    assert player.asked == [0, 1, 2, 3, 4, 5]
+    assert unfinished.values == (0, -0.01, 0.02, -0.03, 0.04, -0.05)
+    won, player = review_by_counting("1122334")
+    assert player.asked == [0, 1, 2, 3, 4, 5, 6]
+    assert won.values[-2:] == (0.06, 1)
+    lost, _ = review_by_counting("61121314")
+    assert lost.outcome == lost.values[-1] == -1
+    assert review_by_counting("")[0].values == (0,)
+    assert review_game("11", SMALL, seconds=0).values == ()
+
+
+def test_what_reads_the_json_finds_the_opinions_where_they_were() -> None:
+    """Before each move, for the side to move; the values after each move are beside them, and no zero has a sign."""
+    told = json.loads(json.dumps(review_by_counting("11223")[0].to_dict()))
+    assert [move["opinion"]["value"] for move in told["reviewed"]] == [0, 0.01, 0.02, 0.03, 0.04]
+    assert told["values"] == [0, -0.01, 0.02, -0.03, 0.04, -0.05]
+    moved = dataclasses.replace(review_by_counting("1")[0], values=(-0.0001, 0.0001))
+    assert json.dumps(moved.to_dict()["values"]) == "[0.0, 0.0]"
 
 
 def test_the_text_shows_graph_turning_points_and_every_move(review: Review) -> None:
@@ -165,6 +213,27 @@ def test_the_text_shows_graph_turning_points_and_every_move(review: Review) -> N
     assert "Turning points" in text
     assert len(re.findall(r"^ +\d+  [xo] \d", text, re.MULTILINE)) == len(GAME)
     assert "unfinished after 0 moves" in describe_review(review_game(""))
+
+
+def test_the_graph_shows_what_each_move_did() -> None:
+    """In the column of the move, not of the one after it; the end of the game is there."""
+
+    class Blundered(Counting):
+        """Sees a win for x, until o wins at once: from the seventh move on."""
+
+        def search(self, positions: Sequence[Position]) -> SimpleNamespace:
+            found = super().search(positions)
+            found.value = np.array([(1.0 if p.plies < 7 else -1.0) * (-1) ** p.plies for p in positions])
+            return found
+
+    review = review_game("61121314", SMALL, player=Blundered(), seconds=0)  # type: ignore[arg-type]
+    lines = describe_review(review).splitlines()
+    top = next(line for line in lines if line.startswith("  x wins |"))
+    bottom = next(line for line in lines if line.startswith("  o wins |"))
+    played = next(line for line in lines if line.startswith("  played |"))
+    assert [played[i] for i in range(len(top)) if top[i] == "*"] == list("611213")
+    assert [played[i] for i in range(len(bottom)) if bottom[i] == "*"] == list("14")
+    assert "expects after each move" in "\n".join(lines)
 
 
 def test_the_page_needs_nothing_else(review: Review) -> None:

@@ -116,11 +116,6 @@ class ReviewedMove:
         return self.grade.value
 
     @property
-    def first_player_value(self) -> float | None:
-        """The opinion's value for the player who began."""
-        return None if self.opinion is None else self.opinion.value * (1 if self.side == 0 else -1)
-
-    @property
     def first_player_outcome(self) -> int | None:
         """The outcome after the move for the player who began: 1 win, 0 draw, -1 loss."""
         return None if self.played is None else self.played.outcome * (1 if self.side == 0 else -1)
@@ -150,6 +145,10 @@ class Review:
     player: str  # whose opinion it shows; empty if nobody's
     reviewed: tuple[ReviewedMove, ...]
     seconds: float  # that the solver took
+
+    values: tuple[float, ...] = ()
+    """[moves + 1] what the player expects after so many moves, in [-1, 1], +1 = the player who began wins. After the
+    end of the game it is the outcome. Empty if nobody was asked."""
 
     @property
     def outcome(self) -> int | None:
@@ -200,6 +199,7 @@ class Review:
             "unmended": self.unmended,
             "sides": [vars(self.side(index)) for index in (0, 1)],
             "turning_points": [move.ply for move in self.turning_points],
+            "values": [_rounded(value) for value in self.values],
             "reviewed": [_describe(move) for move in self.reviewed],
         }
 
@@ -223,8 +223,13 @@ def _describe(move: ReviewedMove) -> dict[str, Any]:
         "opinion": None
         if opinion is None
         else {
-            "value": round(opinion.value, 3),
+            "value": _rounded(opinion.value),
             "move": column_name(opinion.column),
             "prior": None if opinion.prior is None else round(opinion.prior, 3),
         },
     }
+
+
+def _rounded(value: float) -> float:
+    """To three places; a zero without a sign."""
+    return round(value, 3) + 0.0

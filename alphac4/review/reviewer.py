@@ -59,7 +59,7 @@ def review_game(
         scores[ply] = judge.score(positions[ply])
         on_move(len(columns) - ply, len(columns))
     judge.give(LINE_SHARE * seconds)
-    opinions = _opinions(player, positions[:-1], columns)
+    opinions, values = _ask(player, positions, columns)
     reviewed: list[ReviewedMove] = []
     for index, column in reversed(list(enumerate(columns))):  # again the easy positions first
         before, after = positions[index], scores[index + 1]
@@ -87,6 +87,7 @@ def review_game(
         player="" if player is None else player.name,
         reviewed=tuple(reversed(reviewed)),
         seconds=time.monotonic() - started,
+        values=values,
     )
 
 
@@ -97,18 +98,21 @@ def _verdict(position: Position, score: int | None) -> Verdict | None:
     return Verdict(score=score, moves=moves_to_end(position.geometry, position.plies, score))
 
 
-def _opinions(player: SearchingPlayer | None, positions: list[Position], columns: list[int]) -> list[Opinion | None]:
-    if player is None or not positions:
-        return [None] * len(positions)
-    result = player.search(positions)
-    return [
-        Opinion(
-            value=float(result.value[index]),
-            column=int(result.moves[index]),
-            prior=float(result.priors[index, column]),
-        )
+def _ask(
+    player: SearchingPlayer | None, positions: list[Position], columns: list[int]
+) -> tuple[list[Opinion | None], tuple[float, ...]]:
+    """The player's opinion before each move, and its `Review.values`; ``positions`` has one more than ``columns``."""
+    if player is None:
+        return [None] * len(columns), ()
+    outcome = positions[-1].outcome()
+    result = player.search(positions if outcome is None else positions[:-1])
+    values_to_move = [float(value) for value in result.value] + ([] if outcome is None else [float(outcome)])
+    opinions: list[Opinion | None] = [
+        Opinion(value=values_to_move[index], column=int(result.moves[index]), prior=float(result.priors[index, column]))
         for index, column in enumerate(columns)
     ]
+    values = zip(values_to_move, positions, strict=True)
+    return opinions, tuple(value if position.first_to_move else -value for value, position in values)
 
 
 class _Judge:

@@ -39,14 +39,11 @@ def _side(review: Review, index: int) -> str:
 
 
 def _graph(review: Review) -> str:
-    """The opinion of each position for x as points, and below it the exact outcome after each move."""
+    """The player's value after each move as points, and below it the exact outcome."""
     moves = review.reviewed
     lines = []
-    if review.player:
-        rows = []
-        for move in moves:
-            value = move.first_player_value
-            rows.append(None if value is None else round((1 - value) / 2 * (GRAPH_ROWS - 1)))
+    if review.values:
+        rows = [round((1 - value) / 2 * (GRAPH_ROWS - 1)) for value in review.values[1:]]
         for row in range(GRAPH_ROWS):
             label = {0: "x wins", GRAPH_ROWS // 2: "draw", GRAPH_ROWS - 1: "o wins"}.get(row, "")
             blank = "-" if row == GRAPH_ROWS // 2 else " "
@@ -56,7 +53,7 @@ def _graph(review: Review) -> str:
     lines.append(f"{'exact':>8} |" + " ".join(marks[move.first_player_outcome] for move in moves))
     lines.append(f"{'played':>8} |" + " ".join(column_name(move.column) for move in moves))
     lines.append(f"{'slips':>8} |" + " ".join("^" if move.grade.slips else " " for move in moves).rstrip())
-    source = f"* what {review.player} thought before each move; " if review.player else ""
+    source = f"* what {review.player} expects after each move; " if review.values else ""
     lines.append(f"{source}exact: who wins after it with best play (= draw, ? not judged)")
     return "\n".join(lines)
 
@@ -84,7 +81,7 @@ def _turning_point(review: Review, move: ReviewedMove) -> str:
 
 
 def _moves(review: Review) -> str:
-    opinion = f"  {review.player}" if review.player else ""
+    opinion = f"  {review.player}, before the move" if review.player else ""
     lines = [f"  ply  move  {'with best play':<18}  {'after the move':<18}  {'grade':<26}{opinion}".rstrip()]
     for move in review.reviewed:
         best = "?" if move.best is None else move.best.text

@@ -35,7 +35,9 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
   };
 
   let done = 0, wake = () => {};
-  const opinions = opinion ? moves.map((_, ply) => opinion(moves.slice(0, ply))) : moves.map(() => null);
+  const end = positions[moves.length], won = board.hasRun(end.own ^ end.occupied), over = won || end.occupied === board.full;
+  const asked = over ? moves.length : positions.length; // the end of a game needs no opinion
+  const opinions = positions.map((_, ply) => (opinion && ply < asked ? opinion(moves.slice(0, ply)) : null));
   // From the last to the first: what is proven of later ones speeds up earlier ones.
   const solved = Promise.all([...positions.keys()].reverse().map(async (ply) => {
     scores[ply] = await score(positions[ply]);
@@ -49,7 +51,7 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
     yield { done: Math.max(done - 1, 0), total: moves.length };
   }
 
-  const reviewed = [];
+  const reviewed = [], signFor = (ply) => (ply % 2 ? -1 : 1), outcome = won ? -signFor(moves.length) : 0;
   for (const [index, column] of moves.entries()) {
     const best = verdict(index, scores[index]), played = verdict(index, -scores[index + 1] || 0);
     const graded = grade(best, played), line = [];
@@ -78,8 +80,10 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
     return { accuracy: own.length ? (100 * own.reduce((sum, { credit }) => sum + credit, 0)) / own.length : null };
   });
   const slips = reviewed.filter((move) => ["slips-win", "slips-draw", "throws-win"].includes(move.grade));
+  const thoughts = await Promise.all(opinions); // values: for red, after so many moves, 0 included
+  const values = opinion ? thoughts.map((thought, ply) => (thought ? signFor(ply) * thought.value || 0 : outcome)) : [];
   yield {
-    moves: moves.map((column) => names[column]).join(""), unjudged: 0, sides, turning_points: slips.map(({ ply }) => ply),
+    moves: moves.map((column) => names[column]).join(""), unjudged: 0, sides, turning_points: slips.map(({ ply }) => ply), values,
     reviewed: reviewed.map(({ credit, ...move }) => move),
   };
 }
