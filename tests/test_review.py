@@ -12,7 +12,8 @@ import pytest
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.cli import main
 from alphac4.game import Position, make_geometry
-from alphac4.review import Grade, Review, ReviewedMove, Verdict, review_game
+from alphac4.game.wording import signed
+from alphac4.review import Grade, Opinion, Review, ReviewedMove, Verdict, review_game
 from alphac4.review.games import read_games
 from alphac4.review.html import review_page
 from alphac4.review.text import describe_review
@@ -234,6 +235,31 @@ def test_the_graph_shows_what_each_move_did() -> None:
     assert [played[i] for i in range(len(top)) if top[i] == "*"] == list("611213")
     assert [played[i] for i in range(len(bottom)) if bottom[i] == "*"] == list("14")
     assert "expects after each move" in "\n".join(lines)
+
+
+def test_numbers_and_nouns_agree() -> None:
+    """One move, two moves; a draw is told as a verb like a win; and no zero has a sign."""
+    win, draw, loss = Verdict(score=5, moves=3), Verdict(score=0, moves=0), Verdict(score=-2, moves=4)
+    move = ReviewedMove(ply=1, column=0, best=draw, played=loss, opinion=Opinion(value=-0.001, column=2, prior=None))
+
+    def told(*moves: ReviewedMove) -> str:
+        text = "1" * len(moves)
+        return describe_review(Review(moves=text, geometry=SMALL, player="p", reviewed=moves, seconds=0))
+
+    one = told(move)
+    assert "unfinished after 1 move\n" in one
+    assert "of 1 judged move 0 best, 1 slip\n" in one
+    assert "(with best play it draws, now it loses in 4 moves)" in one
+    assert "missing for 1 slip:" in one
+    assert " 0.00, plays 3" in one
+    assert "-0.00" not in one
+    unjudged = dataclasses.replace(move, ply=2, played=None)
+    assert "1 move is not judged" in told(move, unjudged)
+    two = told(unjudged, dataclasses.replace(unjudged, ply=3), dataclasses.replace(move, best=win, played=draw, ply=5))
+    assert "2 moves are not judged" in two
+    assert "(with best play it wins in 3 moves, now it draws)" in two
+    assert "after 3 moves" in two
+    assert [signed(value) for value in (0.004, -0.004, 0.25, -1.0)] == ["0.00", "0.00", "+0.25", "-1.00"]
 
 
 def test_the_page_needs_nothing_else(review: Review) -> None:

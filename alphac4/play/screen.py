@@ -5,6 +5,7 @@ from typing import TextIO
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name
+from alphac4.game.wording import signed
 from alphac4.play.analysis import Analysis
 from alphac4.play.solving_progress import SolvingProgress
 from alphac4.solver.solver import shared_solver
@@ -55,7 +56,7 @@ class Screen:
         for item in analysis.columns:
             bar = "█" if self.colour else "#"
             filled = round(BAR * item.share)
-            value = f"{item.value:+.2f}" if item.value is not None else "    -"
+            value = signed(item.value) if item.value is not None else "-"
             mark = " *" if item.column == analysis.best else "  "
             self.line(
                 f"  {column_name(item.column):>6}{mark}{bar * filled:<{BAR}} {100 * item.share:4.0f} %  "

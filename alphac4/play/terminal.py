@@ -8,6 +8,7 @@ from pathlib import Path
 from alphac4.arena.players import Player
 from alphac4.game import IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, column_name, may_be_moves
+from alphac4.game.wording import signed
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.screen import DIM, Screen
@@ -204,7 +205,7 @@ class TerminalGame:
             best = [item for item in known if item.best]
             names = " or ".join(column_name(item.column) for item in best)
             self.screen.line(f"by exact play {names}: {best[0].outcome}")
-        self.screen.line(f"{analysis.source} would play {column_name(analysis.best)} ({analysis.value:+.2f})")
+        self.screen.line(f"{analysis.source} would play {column_name(analysis.best)} ({signed(analysis.value)})")
 
     def _do_analysis(self, _rest: str) -> None:
         self.show_analysis = not self.show_analysis

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Any
 
 from alphac4.game import Geometry, Position, column_name
-from alphac4.game.wording import describe_end
+from alphac4.game.wording import count_of, describe_end
 
 OUTCOME_CREDIT = (1.0, 0.3, 0.0)  # of a move by how much of the outcome it gives away: nothing, half a point, a whole
 CREDIT_A_MOVE = 0.05  # taken off for each move by which a win comes later, or a loss sooner
@@ -111,7 +111,7 @@ class ReviewedMove:
     def comment(self) -> str:
         """The grade in words, with what it costs."""
         if self.grade is Grade.KEEPS and self.best is not None:
-            moves = f"{self.delay} move{'s' if self.delay != 1 else ''}"
+            moves = count_of(self.delay, "move")
             return f"still wins, {moves} later" if self.best.outcome > 0 else f"loses {moves} sooner"
         return self.grade.value
 

@@ -1,7 +1,8 @@
 """A review as text for a terminal."""
 
 from alphac4.game import Position, column_name
-from alphac4.review.record import Review, ReviewedMove
+from alphac4.game.wording import count_of, signed
+from alphac4.review.record import Review, ReviewedMove, Verdict
 
 GRAPH_ROWS = 9  # an odd number, so that the middle is a draw
 SIDES = "xo"
@@ -18,24 +19,27 @@ def describe_review(review: Review) -> str:
     if review.reviewed:
         parts += [_graph(review), _turning_points(review), _moves(review)]
     if review.unjudged:
-        parts.append(f"{review.unjudged} moves are not judged: the time was over. --seconds gives the solver more.")
+        verb = "is" if review.unjudged == 1 else "are"
+        moves = count_of(review.unjudged, "move")
+        parts.append(f"{moves} {verb} not judged: the time was over. --seconds gives the solver more.")
     if review.unmended:
-        parts.append(f"Better moves are missing for {review.unmended} slips: the time was over. --seconds gives more.")
+        slips = count_of(review.unmended, "slip")
+        parts.append(f"Better moves are missing for {slips}: the time was over. --seconds gives more.")
     return "\n\n".join(part for part in parts if part)
 
 
 def _result(review: Review) -> str:
     outcome = review.outcome
     if outcome is None:
-        return f"unfinished after {len(review.moves)} moves"
+        return f"unfinished after {count_of(len(review.moves), 'move')}"
     return "a draw" if outcome == 0 else f"{SIDES[outcome < 0]} ({COLOURS[outcome < 0]}) has won"
 
 
 def _side(review: Review, index: int) -> str:
     side = review.side(index)
     accuracy = "not judged" if side.accuracy is None else f"accuracy {side.accuracy:.0f} %"
-    slips = f"{side.slips} slip{'s' if side.slips != 1 else ''}"
-    return f"{SIDES[index]} ({COLOURS[index]}): {accuracy}; of {side.judged} judged moves {side.best} best, {slips}"
+    judged, slips = count_of(side.judged, "judged move"), count_of(side.slips, "slip")
+    return f"{SIDES[index]} ({COLOURS[index]}): {accuracy}; of {judged} {side.best} best, {slips}"
 
 
 def _graph(review: Review) -> str:
@@ -44,11 +48,11 @@ def _graph(review: Review) -> str:
     lines = []
     if review.values:
         rows = [round((1 - value) / 2 * (GRAPH_ROWS - 1)) for value in review.values[1:]]
+        labels = {0: "  x wins", GRAPH_ROWS // 2: f"{'draw':>8}", GRAPH_ROWS - 1: "  o wins"}
         for row in range(GRAPH_ROWS):
-            label = {0: "x wins", GRAPH_ROWS // 2: "draw", GRAPH_ROWS - 1: "o wins"}.get(row, "")
             blank = "-" if row == GRAPH_ROWS // 2 else " "
             points = "".join(f"*{blank}" if found == row else blank * 2 for found in rows)
-            lines.append(f"{label:>8} |{points}".rstrip())
+            lines.append(f"{labels.get(row, ' ' * 8)} |{points}".rstrip())
     marks = {1: "x", 0: "=", -1: "o", None: "?"}
     lines.append(f"{'exact':>8} |" + " ".join(marks[move.first_player_outcome] for move in moves))
     lines.append(f"{'played':>8} |" + " ".join(column_name(move.column) for move in moves))
@@ -66,10 +70,9 @@ def _turning_points(review: Review) -> str:
 
 
 def _turning_point(review: Review, move: ReviewedMove) -> str:
-    could, does = (verdict.text if verdict else "" for verdict in (move.best, move.played))
     text = (
-        f"move {move.ply}, {SIDES[move.side]} plays {column_name(move.column)}{move.grade.mark}: {move.grade.value} "
-        f"(best play {could}, now {does})"
+        f"move {move.ply}, {SIDES[move.side]} plays {column_name(move.column)}{move.grade.mark}: "
+        f"{move.grade.value} (with best play it {_does(move.best)}, now it {_does(move.played)})"
     )
     if move.better:
         text += f"; better {' or '.join(column_name(column) for column in move.better)}"
@@ -80,17 +83,22 @@ def _turning_point(review: Review, move: ReviewedMove) -> str:
     return text
 
 
+def _does(verdict: Verdict | None) -> str:
+    """What the side does by a verdict, as a verb in every case: "wins in 5 moves", "draws"."""
+    if verdict is None:
+        return "?"
+    return verdict.text if verdict.score else "draws"
+
+
 def _moves(review: Review) -> str:
     opinion = f"  {review.player}, before the move" if review.player else ""
     lines = [f"  ply  move  {'with best play':<18}  {'after the move':<18}  {'grade':<26}{opinion}".rstrip()]
     for move in review.reviewed:
-        best = "?" if move.best is None else move.best.text
-        played = "?" if move.played is None else move.played.text
         line = (
-            f"{move.ply:>5}  {SIDES[move.side]} {column_name(move.column)}{move.grade.mark:<2}  {best:<18}  "
-            f"{played:<18}  {move.comment:<26}"
+            f"{move.ply:>5}  {SIDES[move.side]} {column_name(move.column)}{move.grade.mark:<2}  "
+            f"{_does(move.best):<18}  {_does(move.played):<18}  {move.comment:<26}"
         )
         if move.opinion is not None:
-            line += f"  {move.opinion.value:+.2f}, plays {column_name(move.opinion.column)}"
+            line += f"  {signed(move.opinion.value):>5}, plays {column_name(move.opinion.column)}"
         lines.append(line.rstrip())
     return "\n".join(lines)
