@@ -109,7 +109,9 @@ def test_a_game_is_reviewed_where_it_was_played(
     assert "the review of 4" in text
     monkeypatch.setattr(sys, "stdin", io.StringIO("4\nreview\n"))
     assert main(["play", "--second", "human", "--rows", "5", "--columns", "6", "--moves", "112233"]) == 0
-    assert "x (red): accuracy" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "x: accuracy" in output
+    assert output.count("  X X X X . .\n  1 2 3 4 5 6\n") == 2  # the game's board, and the review's
 
 
 def test_bad_input_is_one_line_and_changes_nothing() -> None:

@@ -13,6 +13,7 @@ from alphac4.arena.specifications import parse_searching_player
 from alphac4.cli import main
 from alphac4.game import Position, make_geometry
 from alphac4.game.wording import signed
+from alphac4.play.screen import Screen
 from alphac4.review import Grade, Opinion, Review, ReviewedMove, Verdict, review_game
 from alphac4.review.games import read_games
 from alphac4.review.html import review_page
@@ -260,6 +261,32 @@ def test_numbers_and_nouns_agree() -> None:
     assert "(with best play it wins in 3 moves, now it draws)" in two
     assert "after 3 moves" in two
     assert [signed(value) for value in (0.004, -0.004, 0.25, -1.0)] == ["0.00", "0.00", "+0.25", "-1.00"]
+
+
+class Terminal(io.StringIO):
+    """A stream that a person looks at."""
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+
+def test_a_review_is_drawn_like_the_game_around_it(monkeypatch: pytest.MonkeyPatch, review: Review) -> None:
+    """The board as `alphac4 play` shows it, and its stones everywhere; without their colours every line is aligned."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    screen = Screen(stream)
+    screen.board(Position.from_moves(GAME, SMALL))
+    board = stream.getvalue().strip("\n")
+    coloured, plain = describe_review(review, screen), describe_review(review)
+    assert coloured.startswith(board)
+    assert "●" in board
+    after = re.sub("\x1b\\[\\d+m", "", coloured.removeprefix(board))
+    assert not re.search(r"\b[xo]\b", after)
+    letters = plain.removeprefix(str(Position.from_moves(GAME, SMALL)))
+    letters = letters.replace("x (red)", "● red").replace("o (yellow)", "● yellow")
+    assert after == re.sub(r"\b[xo]\b", "●", letters)
 
 
 def test_the_page_needs_nothing_else(review: Review) -> None:

@@ -164,14 +164,16 @@ def run(options: PlayOptions) -> int:
             return Analyst.named(f"uct:{options.simulations}", geometry=geometry)
         return Analyst.named(f"{options.network}@{options.simulations}", geometry=geometry)
 
+    screen = Screen(sys.stdout)
+
     def review(moves: str) -> str:
         player = parse_searching_player(REVIEWER, rng=np.random.default_rng(options.seed)) if standard else None
-        return describe_review(review_with_progress(moves, geometry, player))
+        return describe_review(review_with_progress(moves, geometry, player), screen)
 
     game = TerminalGame(
         session,
         (Side(make(options.first)), Side(make(second))),
-        Screen(sys.stdout),
+        screen,
         read_line,
         lambda level: level_player(level, options.network, rng),
         make_analyst,

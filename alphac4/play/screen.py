@@ -25,12 +25,20 @@ class Screen:
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """Write one line."""
-        print(f"{style}{text}{RESET}" if style and self.colour else text, file=self._stream, flush=True)
+        print(self._styled(text, style), file=self._stream, flush=True)
+
+    def _styled(self, text: str, style: str) -> str:
+        return f"{style}{text}{RESET}" if style and self.colour else text
 
     def board(self, position: Position) -> None:
-        """Draw the board, the last stone and a winning run in capitals."""
-        marked = _marked_cells(position)
+        """Show the board below an empty line."""
         self.line()
+        self.line(self.drawn(position))
+
+    def drawn(self, position: Position) -> str:
+        """The board, the last stone and a winning run underlined, or in capitals where there are no colours."""
+        marked = _marked_cells(position)
+        lines = []
         for row in range(position.geometry.rows - 1, -1, -1):
             cells = []
             for column in range(position.geometry.columns):
@@ -42,12 +50,18 @@ class Screen:
                     underline = "\033[4m" if (row, column) in marked else ""
                     shown = f"{strong}{underline}{COLOURS[stone]}{glyph}{RESET}"
                 cells.append(shown)
-            self.line("  " + " ".join(cells))
-        self.line("  " + " ".join(column_name(column) for column in range(position.geometry.columns)), style=DIM)
+            lines.append("  " + " ".join(cells))
+        names = "  " + " ".join(column_name(column) for column in range(position.geometry.columns))
+        return "\n".join([*lines, self._styled(names, DIM)])
+
+    def stone(self, index: int) -> str:
+        """A stone of the first (0) or second (1) player as it is drawn."""
+        letter = "xo"[index]
+        return f"{COLOURS[letter]}●{RESET}" if self.colour else letter
 
     def side(self, index: int) -> str:
-        """The first (0) or second (1) player's stones as they are drawn, in colour with the colour's name."""
-        return f"{COLOURS['xo'[index]]}●{RESET} {('red', 'yellow')[index]}" if self.colour else "xo"[index]
+        """The same, in colour with the colour's name."""
+        return self.stone(index) + (f" {('red', 'yellow')[index]}" if self.colour else "")
 
     def analysis(self, analysis: Analysis) -> None:
         """A bar of visits for each move, and the chances of the side to move."""

@@ -1,23 +1,53 @@
 """A review as text for a terminal."""
 
+from typing import Protocol
+
 from alphac4.game import Position, column_name
 from alphac4.game.wording import count_of, signed
 from alphac4.review.record import Review, ReviewedMove, Verdict
 
 GRAPH_ROWS = 9  # an odd number, so that the middle is a draw
-SIDES = "xo"
-COLOURS = ("red", "yellow")
 
 
-def describe_review(review: Review) -> str:
-    """The board, both sides' accuracy, the graph, the turning points, and every move."""
+class Drawing(Protocol):
+    """How a board and the two sides look."""
+
+    def drawn(self, position: Position) -> str:
+        """The board."""
+
+    def stone(self, index: int) -> str:
+        """A stone of the player who began (0) or of the other (1), one character wide."""
+
+    def side(self, index: int) -> str:
+        """What that player is called."""
+
+
+class Letters:
+    """A `Drawing` of x and o, which needs no colours."""
+
+    def drawn(self, position: Position) -> str:
+        """See `Drawing`."""
+        return str(position)
+
+    def stone(self, index: int) -> str:
+        """See `Drawing`."""
+        return "xo"[index]
+
+    def side(self, index: int) -> str:
+        """See `Drawing`."""
+        return ("x (red)", "o (yellow)")[index]
+
+
+def describe_review(review: Review, drawing: Drawing | None = None) -> str:
+    """The board, both sides' accuracy, the graph, the turning points, and every move; drawn by default as `Letters`."""
+    drawing = drawing or Letters()
     parts = [
-        f"{Position.from_moves(review.moves, review.geometry)}",
-        f"{review.moves or '(no moves)'}: {_result(review)}",
-        "\n".join(_side(review, index) for index in (0, 1)),
+        drawing.drawn(Position.from_moves(review.moves, review.geometry)),
+        f"{review.moves or '(no moves)'}: {_result(review, drawing)}",
+        "\n".join(_side(review, index, drawing) for index in (0, 1)),
     ]
     if review.reviewed:
-        parts += [_graph(review), _turning_points(review), _moves(review)]
+        parts += [_graph(review, drawing), _turning_points(review, drawing), _moves(review, drawing)]
     if review.unjudged:
         verb = "is" if review.unjudged == 1 else "are"
         moves = count_of(review.unjudged, "move")
@@ -28,32 +58,32 @@ def describe_review(review: Review) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _result(review: Review) -> str:
+def _result(review: Review, drawing: Drawing) -> str:
     outcome = review.outcome
     if outcome is None:
         return f"unfinished after {count_of(len(review.moves), 'move')}"
-    return "a draw" if outcome == 0 else f"{SIDES[outcome < 0]} ({COLOURS[outcome < 0]}) has won"
+    return "a draw" if outcome == 0 else f"{drawing.side(int(outcome < 0))} has won"
 
 
-def _side(review: Review, index: int) -> str:
+def _side(review: Review, index: int, drawing: Drawing) -> str:
     side = review.side(index)
     accuracy = "not judged" if side.accuracy is None else f"accuracy {side.accuracy:.0f} %"
     judged, slips = count_of(side.judged, "judged move"), count_of(side.slips, "slip")
-    return f"{SIDES[index]} ({COLOURS[index]}): {accuracy}; of {judged} {side.best} best, {slips}"
+    return f"{drawing.side(index)}: {accuracy}; of {judged} {side.best} best, {slips}"
 
 
-def _graph(review: Review) -> str:
+def _graph(review: Review, drawing: Drawing) -> str:
     """The player's value after each move as points, and below it the exact outcome."""
-    moves = review.reviewed
+    moves, first, second = review.reviewed, drawing.stone(0), drawing.stone(1)
     lines = []
     if review.values:
         rows = [round((1 - value) / 2 * (GRAPH_ROWS - 1)) for value in review.values[1:]]
-        labels = {0: "  x wins", GRAPH_ROWS // 2: f"{'draw':>8}", GRAPH_ROWS - 1: "  o wins"}
+        labels = {0: f"  {first} wins", GRAPH_ROWS // 2: f"{'draw':>8}", GRAPH_ROWS - 1: f"  {second} wins"}
         for row in range(GRAPH_ROWS):
             blank = "-" if row == GRAPH_ROWS // 2 else " "
             points = "".join(f"*{blank}" if found == row else blank * 2 for found in rows)
             lines.append(f"{labels.get(row, ' ' * 8)} |{points}".rstrip())
-    marks = {1: "x", 0: "=", -1: "o", None: "?"}
+    marks = {1: first, 0: "=", -1: second, None: "?"}
     lines.append(f"{'exact':>8} |" + " ".join(marks[move.first_player_outcome] for move in moves))
     lines.append(f"{'played':>8} |" + " ".join(column_name(move.column) for move in moves))
     lines.append(f"{'slips':>8} |" + " ".join("^" if move.grade.slips else " " for move in moves).rstrip())
@@ -62,16 +92,16 @@ def _graph(review: Review) -> str:
     return "\n".join(lines)
 
 
-def _turning_points(review: Review) -> str:
+def _turning_points(review: Review, drawing: Drawing) -> str:
     points = review.turning_points
     if not points:
         return "" if review.unjudged else "Neither side let the outcome slip."
-    return "Turning points:\n" + "\n".join(f"  {_turning_point(review, move)}" for move in points)
+    return "Turning points:\n" + "\n".join(f"  {_turning_point(review, move, drawing)}" for move in points)
 
 
-def _turning_point(review: Review, move: ReviewedMove) -> str:
+def _turning_point(review: Review, move: ReviewedMove, drawing: Drawing) -> str:
     text = (
-        f"move {move.ply}, {SIDES[move.side]} plays {column_name(move.column)}{move.grade.mark}: "
+        f"move {move.ply}, {drawing.stone(move.side)} plays {column_name(move.column)}{move.grade.mark}: "
         f"{move.grade.value} (with best play it {_does(move.best)}, now it {_does(move.played)})"
     )
     if move.better:
@@ -90,12 +120,12 @@ def _does(verdict: Verdict | None) -> str:
     return verdict.text if verdict.score else "draws"
 
 
-def _moves(review: Review) -> str:
+def _moves(review: Review, drawing: Drawing) -> str:
     opinion = f"  {review.player}, before the move" if review.player else ""
     lines = [f"  ply  move  {'with best play':<18}  {'after the move':<18}  {'grade':<26}{opinion}".rstrip()]
     for move in review.reviewed:
         line = (
-            f"{move.ply:>5}  {SIDES[move.side]} {column_name(move.column)}{move.grade.mark:<2}  "
+            f"{move.ply:>5}  {drawing.stone(move.side)} {column_name(move.column)}{move.grade.mark:<2}  "
             f"{_does(move.best):<18}  {_does(move.played):<18}  {move.comment:<26}"
         )
         if move.opinion is not None:
