@@ -397,6 +397,7 @@ def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
         (["--level", "12"], "no level"),
         (["--first", "nobody"], "unknown player"),
         (["--moves", "49"], "illegal move"),
+        (["--moves", "nofile.txt"], "there is no such file"),
         (["--network", "missing.safetensors"], "missing.safetensors"),
         (["--simulations", "0"], "at least 1"),
     ],
