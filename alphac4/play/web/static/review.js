@@ -73,10 +73,8 @@ export class Review {
   keep(review) {
     this.found = review;
     this.left = null;
-    for (const move of review.reviewed) {
-      move.slips = review.turning_points.includes(move.ply);
-      if (move.opinion) this.record.values.set(review.moves.slice(0, move.ply - 1), move.side ? -move.opinion.value : move.opinion.value);
-    }
+    for (const move of review.reviewed) move.slips = review.turning_points.includes(move.ply);
+    review.values.forEach((value, ply) => this.record.values.set(review.moves.slice(0, ply), value));
     announce(`The review is ready. ${this.summary()}`);
   }
 
