@@ -31,10 +31,14 @@ class Failure(Exception):  # noqa: N818 - no error of the program
     """The certificate does not show that the first player wins."""
 
 
-def has_four(stones: int) -> bool:
-    """Whether four of these stones are in a row: upwards, across, or along a diagonal."""
-    up, across, falling, rising = stones & stones >> 1, stones & stones >> 7, stones & stones >> 6, stones & stones >> 8
-    return bool(up & up >> 2 or across & across >> 14 or falling & falling >> 12 or rising & rising >> 16)
+def completing(stones: int) -> int:
+    """The cells, among others beside the board, where one more of these stones makes four in a row."""
+    cells = stones << 1 & stones << 2 & stones << 3  # upwards
+    for step in 7, 6, 8:  # across, and along both diagonals
+        before, after = stones << step, stones >> step  # the neighbours on one side and on the other
+        two, both = before & stones << 2 * step, after & stones >> 2 * step
+        cells |= two & (stones << 3 * step | after) | both & (stones >> 3 * step | before)
+    return cells
 
 
 def landing_cells(occupied: int) -> list[int]:
@@ -48,8 +52,11 @@ def mirrored(stones: int) -> int:
     return left | stones & 127 << 21 | stones >> 14 & 127 << 14 | stones >> 28 & 127 << 7 | stones >> 42
 
 
-def follow(own: int, occupied: int, column: int, found: dict[int, tuple[int, int]]) -> None:
-    """Play a column, then every reply; add the positions that follow to ``found``, by key."""
+def follow(own: int, occupied: int, column: int, losing: int, found: dict[int, tuple[int, int]]) -> None:
+    """Play a column, then every reply; add the positions that follow to ``found``, by key.
+
+    In the cells ``losing`` the opponent would win.
+    """
     cell = landing_cells(occupied)[column]
     if not cell:
         raise Failure("the column is full")
@@ -59,9 +66,9 @@ def follow(own: int, occupied: int, column: int, found: dict[int, tuple[int, int
     for reply in landing_cells(occupied):
         if not reply:
             continue
-        after = occupied | reply
-        if has_four(after ^ own):
+        if reply & losing:
             raise Failure("the opponent wins")
+        after = occupied | reply
         if after == FULL:
             raise Failure("the game is drawn")
         key = own + after
@@ -84,10 +91,10 @@ def check(digits: bytes, own: int = 0, occupied: int = 0) -> tuple[int, int]:
             own, occupied = level[key]
             visited += 1
             cells = landing_cells(occupied)
-            if any(cell and has_four(own | cell) for cell in cells):
+            if completing(own) & sum(cells):
                 continue  # won on the spot
-            theirs = occupied ^ own
-            threats = [c for c, cell in enumerate(cells) if cell and has_four(theirs | cell)]
+            losing = completing(occupied ^ own)
+            threats = [column for column, cell in enumerate(cells) if cell & losing]
             try:
                 if len(threats) > 1:
                     raise Failure("the opponent threatens to win in two columns")
@@ -98,7 +105,7 @@ def check(digits: bytes, own: int = 0, occupied: int = 0) -> tuple[int, int]:
                     used += 1
                 else:
                     raise Failure("its move is missing")
-                follow(own, occupied, column, following)
+                follow(own, occupied, column, losing, following)
             except Failure as failure:
                 raise Failure(f"{failure} after {stones} stones (own {own:#x}, all {occupied:#x})") from None
         print(f"{stones:2d} stones: {len(level):,} positions", flush=True)

@@ -114,6 +114,32 @@ def test_the_stand_alone_checker_confirms_the_shipped_certificate() -> None:
     assert last == f"{POSITIONS:,} positions, the last with 40 stones: the first player always wins."
 
 
+def test_the_stand_alone_checker_knows_where_four_are_completed(checker: ModuleType) -> None:
+    """For stones strewn at random, and every cell: by looking at each line of four cells through it.
+
+    Of an upright line only the topmost cell can be the last.
+    """
+    rng = np.random.default_rng(0)
+    lines = [
+        [(column + i * right, row + i * up) for i in range(4)]
+        for column in range(7)
+        for row in range(6)
+        for right, up in ((0, 1), (1, 0), (1, 1), (1, -1))
+        if column + 3 * right < 7 and 0 <= row + 3 * up < 6
+    ]
+    assert len(lines) == 69
+    for share in (0.2, 0.5, 0.8):
+        for _ in range(100):
+            grid = rng.random((7, 6)) < share
+            stones = sum(1 << (7 * column + row) for column, row in np.argwhere(grid).tolist())
+            for column, row in np.argwhere(~grid).tolist():
+                through = [
+                    line for line in lines if (column, row) in line and (line[0][0] < line[3][0] or row == line[3][1])
+                ]
+                expected = any(sum(bool(grid[cell]) for cell in line) == 3 for line in through)
+                assert bool(checker.completing(stones) >> (7 * column + row) & 1) == expected
+
+
 def random_positions(geometry: Geometry, count: int) -> list[Position]:
     """Unfinished positions of random games."""
     rng = np.random.default_rng(3)
