@@ -18,7 +18,7 @@ def test_a_whole_game_with_the_mouse(browser: Any, address: str, size: dict[str,
         status = page.inner_text("#status")
         if OVER.search(status):
             break
-        expect(page, "#status", f"to move|{OVER.pattern}")
+        expect(page, "#status", f"Choose a column|to move|{OVER.pattern}")
         lanes = page.query_selector_all(".column[aria-disabled='false']")
         if lanes:
             lanes[len(lanes) // 2].click()
