@@ -83,6 +83,29 @@ def test_hints_never_rule_the_solution_out(browser: Any, address: str) -> None:
     assert page.url.partition("#")[2].startswith(puzzle.moves)
 
 
+def test_a_puzzle_has_a_link(browser: Any, address: str) -> None:
+    """The address leads to it, also after a reload and within the page; one that names none leads to another."""
+    first, second = packaged_puzzles()[0], packaged_puzzles()[-1]
+    page = open_page(browser, address, DESKTOP, [])
+    page.goto(f"{address}#puzzles/{second.moves}")
+    expect(page, "#status", f"to move and win in {second.distance} move")
+    assert shown(page) == second
+    page.reload()
+    expect(page, "#status", "to move and win")
+    assert shown(page) == second
+    page.evaluate(f"location.hash = 'puzzles/{first.moves}'")
+    expect(page, "#status", f"to move and win in {first.distance} move")
+    assert shown(page) == first
+    page.click("#mode-game")
+    page.click("#mode-puzzles")
+    assert shown(page) == first
+    page.click("#puzzle-next")
+    assert shown(page) != first
+    page.evaluate("location.hash = 'puzzles/12'")
+    expect(page, "#status", "There is no puzzle 12; this is another")
+    assert page.url.partition("#puzzles/")[2] == shown(page).moves
+
+
 def test_a_full_column_is_told_in_puzzles_too(browser: Any, address: str) -> None:
     """It is no attempt: the streak goes on."""
     page = open_page(browser, address, DESKTOP, [])

@@ -218,7 +218,8 @@ async function share() {
   announce(copied ? "The link is copied." : message);
 }
 
-async function choose(chosen) {
+// Show the game or the puzzles, of these the one with such moves if a link names it.
+async function choose(chosen, linked) {
   if (chosen === "puzzles" && !puzzles) {
     const all = await engine.puzzles().catch(fail);
     if (!all) return;
@@ -241,9 +242,7 @@ async function choose(chosen) {
   thinking?.abort();
   analysis.running?.abort();
   solver.stop();
-  history.replaceState(null, "", "#puzzles");
-  if (puzzles.puzzle) puzzles.show();
-  else puzzles.next();
+  puzzles.open(linked);
 }
 
 const actions = {
@@ -314,7 +313,8 @@ function prepare() {
 
 function load() {
   const text = location.hash.slice(1);
-  if (text === "puzzles" && setup.puzzles) return choose("puzzles");
+  const [shown, linked] = text.split("/");
+  if (shown === "puzzles" && setup.puzzles) return choose(shown, linked);
   const moves = rules.read(text);
   if (moves && rules.write(moves) !== game.text) game.load(moves);
   if (mode !== "game") return choose("game");

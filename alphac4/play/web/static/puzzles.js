@@ -33,8 +33,21 @@ export class Puzzles {
     const fresh = this.chosen.filter(({ moves }) => !this.solved.has(moves) && moves !== this.puzzle?.moves);
     const from = (fresh.length ? fresh : this.chosen)
       .sort((a, b) => a.difficulty - b.difficulty || a.distance - b.distance).slice(0, NEAREST);
-    this.puzzle = from[Math.floor(from.length * Math.random())];
-    this.before = this.moves = this.rules.read(this.puzzle.moves);
+    this.begin(from[Math.floor(from.length * Math.random())]);
+  }
+
+  // The puzzle that a link names, unless it is on the board already; without a link the one there, or else the next.
+  open(moves) {
+    const linked = this.all.find((puzzle) => puzzle.moves === moves);
+    if (linked && linked !== this.puzzle) this.begin(linked);
+    else if (this.puzzle) this.show();
+    else this.next();
+    if (moves && !linked) this.say(`There is no puzzle ${moves}; this is another.`);
+  }
+
+  begin(puzzle) {
+    this.puzzle = puzzle;
+    this.before = this.moves = this.rules.read(puzzle.moves);
     this.helped = this.over = false;
     this.wrong = new Map(); // column -> what the board says of it
     this.say("");
@@ -52,6 +65,7 @@ export class Puzzles {
 
   show() {
     if (!this.seen) return;
+    history.replaceState(null, "", `#puzzles/${this.puzzle.moves}`);
     const stars = "★".repeat(this.puzzle.difficulty), { chosen } = this;
     $("status").textContent = this.text;
     $("puzzle-heading").textContent = `Puzzle ${stars}`;
@@ -59,13 +73,13 @@ export class Puzzles {
     $("best-streak").textContent = recall("bestStreak", 0);
     $("solved").textContent = `${chosen.filter(({ moves }) => this.solved.has(moves)).length} of ${chosen.length}`;
     $("puzzle-next").textContent = this.over ? "Next" : "Another";
-    enable("puzzle-hint", !this.over && this.open.length > 2);
+    enable("puzzle-hint", !this.over && this.possible.length > 2);
     enable("puzzle-solution", !this.over);
     this.board.draw(this.moves, { active: !this.over, said: this.over ? new Map() : this.wrong });
   }
 
   // The columns that may still be the solution.
-  get open() { return this.rules.legal(this.before).filter((column) => !this.wrong.has(column)); }
+  get possible() { return this.rules.legal(this.before).filter((column) => !this.wrong.has(column)); }
 
   endStreak() {
     this.helped = true;
@@ -75,7 +89,7 @@ export class Puzzles {
   async drop(column) {
     const { puzzle, rules } = this, name = rules.name(column);
     if (this.over || this.wrong.has(column)) return;
-    if (!this.open.includes(column)) return this.say(rules.full(column));
+    if (!this.possible.includes(column)) return this.say(rules.full(column));
     if (column === puzzle.solution) return this.solve(`Right! ${name} wins in ${puzzle.distance} moves.`);
     this.endStreak();
     this.wrong.set(column, { text: "no", spoken: "does not win", closed: true });
@@ -114,10 +128,10 @@ export class Puzzles {
 
   // Rule out half of the wrong moves, as long as one of them stays.
   hint() {
-    const wrong = this.open.filter((column) => column !== this.puzzle.solution);
+    const wrong = this.possible.filter((column) => column !== this.puzzle.solution);
     this.endStreak();
     for (const column of wrong.slice(0, Math.ceil((wrong.length - 1) / 2))) this.wrong.set(column, { text: "no", spoken: "does not win", closed: true });
-    this.say(`It is one of ${this.open.map((column) => this.rules.name(column)).join(", ")}.`);
+    this.say(`It is one of ${this.possible.map((column) => this.rules.name(column)).join(", ")}.`);
   }
 
   tell() {
