@@ -7,6 +7,7 @@ from alphac4.game.wording import count_of, signed
 from alphac4.review.record import Review, ReviewedMove, Verdict
 
 GRAPH_ROWS = 9  # an odd number, so that the middle is a draw
+MORE_TIME = "`alphac4 review` with --seconds gives the solver more."
 
 
 class Drawing(Protocol):
@@ -51,10 +52,10 @@ def describe_review(review: Review, drawing: Drawing | None = None) -> str:
     if review.unjudged:
         verb = "is" if review.unjudged == 1 else "are"
         moves = count_of(review.unjudged, "move")
-        parts.append(f"{moves} {verb} not judged: the time was over. --seconds gives the solver more.")
+        parts.append(f"{moves} {verb} not judged: the time was over. {MORE_TIME}")
     if review.unmended:
         slips = count_of(review.unmended, "slip")
-        parts.append(f"Better moves are missing for {slips}: the time was over. --seconds gives more.")
+        parts.append(f"Better moves are missing for {slips}: the time was over. {MORE_TIME}")
     return "\n\n".join(part for part in parts if part)
 
 
