@@ -133,3 +133,10 @@ def expect_hidden(page: Any, selector: str) -> None:
     from playwright.sync_api import expect
 
     expect(page.locator(selector)).to_be_hidden(timeout=PATIENCE)
+
+
+def audit(page: Any) -> None:
+    """Fail on whatever axe finds, minor things too."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs pip install axe-playwright-python")
+    results = axe.Axe().run(page)
+    assert results.violations_count == 0, results.generate_report()

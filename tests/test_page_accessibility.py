@@ -3,16 +3,9 @@
 from typing import Any
 
 import pytest
-from page_browser import DESKTOP, PHONE, expect, open_page
+from page_browser import DESKTOP, PHONE, audit, expect, open_page
 
 pytestmark = pytest.mark.slow
-
-
-def audit(page: Any) -> None:
-    """Fail on whatever axe finds, minor things too."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs pip install axe-playwright-python")
-    results = axe.Axe().run(page)
-    assert results.violations_count == 0, results.generate_report()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
