@@ -513,13 +513,14 @@ def test_a_run_goes_on_with_the_preset_that_it_began_with(
     assert (new.learning.optimizer, new.learning.fast_weight) == ("muon", 0.5)
 
 
-def test_the_command_of_a_shipped_network_still_gives_its_settings() -> None:
-    """The quick preset has changed since `quick` was trained; what is told beside it says how it was."""
+@pytest.mark.parametrize("preset", ["quick", "standard"])
+def test_the_command_of_a_shipped_network_still_gives_its_settings(preset: str) -> None:
+    """The presets have changed since these were trained; what is told beside them says how they were."""
     told = (shipped_checkpoint().parent / "README.md").read_text(encoding="utf-8")
-    command = re.findall(r"`alphac4 train (--preset quick .*)`", told)
+    command = re.findall(rf"`alphac4 train (--preset {preset} --iterations .*)`", told)
     assert len(command) == 1
     given = parse([*command[0].split(), "--learning.muon-rate", "3"]).config  # which AdamW does not read
-    first, *_ = FORMER_PRESETS["quick"]
+    first, *_ = FORMER_PRESETS[preset]
     assert given == from_dict(first)
 
 

@@ -206,13 +206,23 @@ PRESETS: dict[str, TrainConfig] = {
         gate=GateConfig(pairs=20, simulations=16, classic_every=6),
     ),
     "standard": TrainConfig(
-        iterations=45,
+        iterations=30,
         samples=80_000,
         network=NetworkSize(channels=64, blocks=5, head_channels=16, value_hidden=128),
         selfplay=SelfPlayConfig(
             full_simulations=96, fast_simulations=24, full_share=0.33, opening_plies=10, opening_share=0.6
         ),
-        learning=LearningConfig(final_learning_rate=1e-4, average_decay=0.995, window_minimum=200_000),
+        learning=LearningConfig(
+            batch_size=128,
+            optimizer="muon",
+            learning_rate=4e-3,
+            muon_rate=1.5,
+            final_learning_rate=1e-4,
+            weight_decay=0.2,
+            fast_weight=0.5,
+            average_decay=0.995,
+            window_minimum=200_000,
+        ),
         gate=GateConfig(pairs=30, simulations=32, classic_every=9, classic_pairs=10),
     ),
     "strong": TrainConfig(

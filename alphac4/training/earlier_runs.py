@@ -49,7 +49,23 @@ FORMER_PRESETS: Mapping[str, Sequence[Mapping[str, Any]]] = {
         },
         _SHORT,
         {**_SHORT, "learning": {**_SHORT["learning"], "fast_weight": 0.5}},  # then for some hours
-    )
+    ),
+    "standard": (
+        {  # until that day
+            "iterations": 45,
+            "samples": 80_000,
+            "network": {"channels": 64, "blocks": 5, "head_channels": 16, "value_hidden": 128},
+            "selfplay": {
+                "full_simulations": 96,
+                "fast_simulations": 24,
+                "full_share": 0.33,
+                "opening_plies": 10,
+                "opening_share": 0.6,
+            },
+            "learning": {"final_learning_rate": 1e-4, "average_decay": 0.995, "window_minimum": 200_000},
+            "gate": {"pairs": 30, "simulations": 32, "classic_every": 9, "classic_pairs": 10},
+        },
+    ),
 }
 """What presets were, over the defaults, for runs that began with them."""
 
