@@ -1,15 +1,18 @@
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 
+from alphac4.checkpoint import load_checkpoint
+from alphac4.checkpoint_header import shipped_checkpoint
 from alphac4.game import Position
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, UniformEvaluator
-from alphac4.nn.backends import Array, TorchBackend, available_backends
+from alphac4.nn.backends import INT8, Array, TorchBackend, available_backends
 from alphac4.nn.evaluator import measure_backends, softmax
 from alphac4.nn.network import fold_batch_norm
 from alphac4.nn.quantization import input_ranges, random_boards
@@ -61,6 +64,37 @@ def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, trai
     available = available_backends("cpu", 32, 1, 1)
     chosen_from = measure_backends(network if trained else fresh_network(), available, 32, 1, 0.01, 1)
     assert set(chosen_from) == set(available)
+
+
+def test_backends_are_compared_on_boards_that_can_arise(network: PolicyValueNetwork) -> None:
+    """No stone floats, and the side to move has as many stones as the other, or one less."""
+    seen: list[Array] = []
+
+    def watched(network: PolicyValueNetwork) -> Callable[[Array], tuple[Array, Array]]:
+        run = TorchBackend(network, "cpu", torch.float32, 1)
+
+        def answer(planes: Array) -> tuple[Array, Array]:
+            seen.append(planes)
+            return run(planes)
+
+        return answer
+
+    measure_backends(network, {"watched": watched}, 64, 1, 0.01, 1)
+    for own, other in seen[0]:
+        occupied = own + other
+        assert occupied.max(initial=0) <= 1
+        assert (occupied[:-1] >= occupied[1:]).all()  # rows from the bottom
+        assert other.sum() - own.sum() in (0, 1)
+    assert len({planes.tobytes() for planes in seen[0]}) > 32
+
+
+@pytest.mark.parametrize("name", ["quick", "standard", "grown"])
+def test_the_shipped_networks_may_run_on_8_bits(name: str) -> None:
+    """What they learned does not make the rounding worse than what a backend is refused for."""
+    pytest.importorskip("openvino", reason="needs pip install 'alphac4[openvino]'")
+    available = {INT8: available_backends("cpu", 512, 1, 1)[INT8]}
+    network = load_checkpoint(shipped_checkpoint(name)).network
+    assert list(measure_backends(network, available, 512, 1, 0.01, 1)) == [INT8]
 
 
 def test_a_backend_that_cannot_start_is_passed_over(network: PolicyValueNetwork) -> None:
