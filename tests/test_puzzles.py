@@ -95,10 +95,10 @@ def test_a_line_that_is_no_puzzle_is_refused(line: str) -> None:
 PUZZLE = packaged_puzzles()[0]
 
 
-def solve(lines: list[str], puzzles: list[Puzzle]) -> tuple[PuzzleGame, str]:
+def solve(lines: list[str], puzzles: list[Puzzle], seed: int = 0) -> tuple[PuzzleGame, str]:
     """A terminal's puzzles fed with these lines, and what was written."""
     output = io.StringIO()
-    game = PuzzleGame(puzzles, Screen(output), reader(lines))
+    game = PuzzleGame(puzzles, Screen(output), reader(lines), np.random.default_rng(seed))
     game.run()
     return game, output.getvalue()
 
@@ -150,11 +150,21 @@ def test_hints_rule_moves_out_but_never_the_solution() -> None:
     assert (game.solved, game.streak) == (1, 0)
 
 
+def test_the_moves_that_hints_leave_do_not_tell_the_solution() -> None:
+    """Which wrong move stays to the end is chance: any of them."""
+    left = set()
+    for seed in range(60):
+        _, text = solve(["hint"] * 4, [PUZZLE], seed)
+        left |= set(text.split("It is one of ")[-1].split(".")[0].split(", "))
+    assert left == {str(c + 1) for c in PUZZLE.position.legal_columns()}
+
+
 def test_a_hint_names_no_move_that_was_tried() -> None:
     """It was told to be wrong."""
-    wrong = max(c for c in PUZZLE.position.legal_columns() if c != PUZZLE.solution)  # hints begin on the left
-    _, text = solve([str(wrong + 1), "hint"], [PUZZLE])
-    assert str(wrong + 1) not in text.split("It is one of ")[1].split(".")[0]
+    wrong = max(c for c in PUZZLE.position.legal_columns() if c != PUZZLE.solution)
+    for seed in range(9):
+        _, text = solve([str(wrong + 1), "hint"], [PUZZLE], seed)
+        assert str(wrong + 1) not in text.split("It is one of ")[1].split(".")[0]
 
 
 def test_other_words_are_told_and_puzzles_can_be_skipped() -> None:

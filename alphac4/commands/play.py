@@ -192,7 +192,8 @@ def run(options: PlayOptions) -> int:
 def _run_puzzles(options: PlayOptions) -> int:
     """Set the package's puzzles: the easier ones first, and of these the nearer wins; otherwise by chance."""
     puzzles = [p for p in packaged_puzzles() if options.difficulty in (0, p.difficulty)]
-    order = np.random.default_rng(options.seed).permutation(len(puzzles))
+    rng = np.random.default_rng(options.seed)
+    order = rng.permutation(len(puzzles))
     ordered = sorted((puzzles[index] for index in order), key=lambda puzzle: (puzzle.difficulty, puzzle.distance))
-    PuzzleGame(ordered, Screen(sys.stdout), read_line).run()
+    PuzzleGame(ordered, Screen(sys.stdout), read_line, rng).run()
     return 0

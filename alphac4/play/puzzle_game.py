@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
+import numpy as np
+
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.play.screen import Screen
@@ -24,14 +26,18 @@ class PuzzleGame:
         puzzles: in the order in which they are set.
         screen: where to draw.
         read: asks for a line; raises EOFError at the end of the input.
+        rng: chooses the moves that a hint rules out.
     """
 
-    def __init__(self, puzzles: Iterable[Puzzle], screen: Screen, read: Callable[[str], str]) -> None:
+    def __init__(
+        self, puzzles: Iterable[Puzzle], screen: Screen, read: Callable[[str], str], rng: np.random.Generator
+    ) -> None:
         self.solved = 0
         self.streak = 0  # solved at the first attempt, one after the other
         self._puzzles = iter(puzzles)
         self._screen = screen
         self._read = read
+        self._rng = rng
 
     def run(self) -> None:
         """Until "quit", the end of the input, or of the puzzles."""
@@ -103,8 +109,9 @@ class PuzzleGame:
             self._screen.line(f"For example {' '.join(map(column_name, line))}.")
 
     def _hint(self, puzzle: Puzzle, position: Position, ruled_out: set[int]) -> None:
-        """Rule out half of the moves that are left, at least one, while there are two or more."""
+        """Rule out half of the wrong moves that are left, any of them, while there are two or more."""
         wrong = [c for c in position.legal_columns() if c != puzzle.solution and c not in ruled_out]
+        self._rng.shuffle(wrong)
         ruled_out.update(wrong[: (len(wrong) + 1) // 2] if len(wrong) > 1 else [])
         left = [c for c in position.legal_columns() if c not in ruled_out]
         self._screen.line(f"It is one of {', '.join(map(column_name, left))}.")

@@ -126,9 +126,10 @@ export class Puzzles {
     if (line.length > 1) this.say(`${text} For example ${line.map((column) => rules.name(column)).join(" ")}.`);
   }
 
-  // Rule out half of the wrong moves, as long as one of them stays.
+  // Rule out half of the wrong moves, any of them, as long as one stays.
   hint() {
-    const wrong = this.possible.filter((column) => column !== this.puzzle.solution);
+    const wrong = this.possible.filter((column) => column !== this.puzzle.solution)
+      .map((column) => [Math.random(), column]).sort(([a], [b]) => a - b).map(([, column]) => column);
     this.endStreak();
     for (const column of wrong.slice(0, Math.ceil((wrong.length - 1) / 2))) this.wrong.set(column, { text: "no", spoken: "does not win", closed: true });
     this.say(`It is one of ${this.possible.map((column) => this.rules.name(column)).join(", ")}.`);
