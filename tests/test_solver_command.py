@@ -91,3 +91,10 @@ def test_a_book_is_built_on_request(tmp_path, capsys: pytest.CaptureFixture[str]
     assert main(arguments) == 0
     assert path.exists()
     assert capsys.readouterr().out == ""
+
+
+def test_without_arguments_the_empty_board_is_solved(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the centre alone wins, with the first player's last stone (Allis 1988)."""
+    assert main([]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line for line in told if line.endswith("*")] == ["     4      1  wins in 21 moves  *"]

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _with_new_names(arguments: Sequence[str]) -> list[str]:
     """The arguments with --column-scores for a --columns without a number, which is what it was called earlier."""
-    following = [*arguments[1:], ""]
+    following = [*arguments, ""][1:]
     return [
         "--column-scores" if name == "--columns" and not after.isdecimal() else name
         for name, after in zip(arguments, following, strict=True)
