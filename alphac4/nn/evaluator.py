@@ -135,7 +135,7 @@ def measure_backends(
     for the whole run.
     """
     config = network.config
-    planes = random_boards(config.rows, config.columns, batch_size, np.random.default_rng(0))
+    planes = random_boards(config.rows, config.columns, batch_size, np.random.default_rng(1))  # 0 calibrates
     with torch.inference_mode():
         expected = [y.numpy() for y in fold_batch_norm(network)(torch.from_numpy(planes))]
     working: dict[str, Backend] = {}
