@@ -1,10 +1,8 @@
 """`alphac4 play`: a game in the terminal or in the browser."""
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -22,7 +20,6 @@ from alphac4.arena.specifications import (
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.commands.review import REVIEWER, review_with_progress
-from alphac4.game.position import may_be_moves
 from alphac4.game.rules import make_geometry
 from alphac4.play.analysis import Analyst
 from alphac4.play.late_player import LatePlayer
@@ -155,12 +152,7 @@ def run(options: PlayOptions) -> int:
 
     second = options.second or (HUMAN if options.first != HUMAN else "")
     session = Session(geometry=geometry)
-    if options.moves and os.path.isfile(options.moves):  # noqa: PTH113 - a name too long for a file is none, not an error
-        session.load_file(Path(options.moves))
-    elif not may_be_moves(options.moves, geometry):
-        raise ValueError(f"--moves {options.moves!r} is no move string such as 4455, and there is no such file")
-    else:
-        session.load(options.moves)
+    session.open(options.moves)
 
     def make_analyst() -> Analyst:
         if not standard and find_network(options.network) is not None:

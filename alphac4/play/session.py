@@ -1,9 +1,11 @@
 """A game in progress: moves, undo, redo, load, save."""
 
+import os
 from pathlib import Path
 
 from alphac4.files import write_atomically
 from alphac4.game import Geometry, Position
+from alphac4.game.position import may_be_moves
 from alphac4.game.rules import STANDARD
 
 
@@ -33,6 +35,20 @@ class Session:
         Position.from_moves(moves, self.geometry)
         self._positions = [Position.from_moves(moves[:ply], self.geometry) for ply in range(len(moves) + 1)]
         self._ply = len(moves)
+
+    def open(self, text: str) -> None:
+        """Begin from a file that `save` wrote, or from a move string.
+
+        Raises:
+            OSError: if the file cannot be read.
+            ValueError: if it holds no game, or the text is neither; the game stays as it was.
+        """
+        if os.path.isfile(text):  # noqa: PTH113 - a name too long for a file is none, not an error
+            self.load_file(Path(text))
+        elif not may_be_moves(text, self.geometry):
+            raise ValueError(f"{text!r} is no move string such as 4455, and there is no such file")
+        else:
+            self.load(text)
 
     def play(self, column: int) -> None:
         """Drop a stone into a 0-based column.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from alphac4.arena.players import Player
 from alphac4.game import IllegalMove, Position
-from alphac4.game.position import COLUMN_NAMES, column_name, may_be_moves
+from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.game.wording import signed
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
@@ -252,12 +252,7 @@ class TerminalGame:
         self.screen.line(self.session.moves or "(no moves yet)")
 
     def _do_load(self, rest: str) -> None:
-        if Path(rest).is_file():
-            self.session.load_file(Path(rest))
-        elif not may_be_moves(rest, self.session.geometry):
-            raise ValueError(f"{rest!r} is no move string such as 4455, and there is no such file")
-        else:
-            self.session.load(rest)
+        self.session.open(rest)
         self._show()
 
     def _do_save(self, rest: str) -> None:
