@@ -16,6 +16,7 @@ side to move; a wrong argument raises one `ValueError` with a message of one lin
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from alphac4.machine import bound_openmp_spinning
 from alphac4.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
     from alphac4.game import IllegalMove, Position, make_geometry
     from alphac4.mcts import Budget, PuctConfig, scores_actions
+
+bound_openmp_spinning()
 
 __all__ = [
     "Agent",
