@@ -131,6 +131,7 @@ def opened(path: Path, framework: str) -> Iterator[Any]:
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from error
     except (safetensors.SafetensorError, ValueError) as error:
-        raise CheckpointError(f"{path}: truncated, or no safetensors file: {str(error).splitlines()[0]}") from error
+        found = str(error).splitlines()[0].removeprefix("Error while deserializing header: ")
+        raise CheckpointError(f"{path}: truncated, or no safetensors file ({found})") from error
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{path}: a safetensors file, but not one of alphac4") from error

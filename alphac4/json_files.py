@@ -19,10 +19,16 @@ def parse_json(text: str | bytes) -> Any:
     """Read JSON.
 
     Raises:
-        ValueError: in one line, also if it is nested more deeply than any file of this program.
+        ValueError: in one line that says where it is wrong, also if it is nested more deeply than any file of this
+            program.
     """
     try:
         data = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}: {error.msg}" if text.strip() else "it is empty"
+        raise ValueError(f"not JSON: {where}") from None
+    except UnicodeDecodeError:
+        raise ValueError("not JSON: it is no text") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
     level = [data]

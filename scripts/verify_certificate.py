@@ -116,14 +116,27 @@ def check(digits: bytes, own: int = 0, occupied: int = 0) -> tuple[int, int]:
 
 
 def main() -> int:
-    """Check the file named, or the one that comes with the project."""
+    """Check the file named, or the one that comes with the project; the exit code is 2 if it is no certificate."""
+    if any(argument.startswith("-") for argument in sys.argv[1:]):
+        print(__doc__)
+        return 0
     shipped = Path(__file__).resolve().parent.parent / "checkpoints" / "best.certificate"
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else shipped
     try:
-        header, _, packed = path.read_bytes().partition(b"\n")
-        print("certificate of", json.loads(header).get("player", "nobody"))
-        visited, stones = check(zlib.decompress(packed))
-    except (Failure, OSError, ValueError, zlib.error) as failure:
+        first, _, packed = path.read_bytes().partition(b"\n")
+        header, moves = json.loads(first), zlib.decompress(packed)
+        if header.get("format") != "alphac4-certificate":
+            raise ValueError
+    except OSError as error:
+        print(f"{path}: cannot be read: {error.strerror}", file=sys.stderr)
+        return 2
+    except (ValueError, AttributeError, zlib.error):
+        print(f"{path}: no certificate, or a damaged one", file=sys.stderr)
+        return 2
+    print("certificate of", header.get("player", "nobody"))
+    try:
+        visited, stones = check(moves)
+    except Failure as failure:
         print(f"{path}: {failure}")
         return 1
     print(f"{visited:,} positions, the last with {stones} stones: the first player always wins.")

@@ -114,6 +114,26 @@ def test_the_stand_alone_checker_confirms_the_shipped_certificate() -> None:
     assert last == f"{POSITIONS:,} positions, the last with 40 stones: the first player always wins."
 
 
+@pytest.mark.parametrize("content", [None, b"", b"\xcd\xcd", b"[]\n", b'{"format": "alphac4-certificate"}\n112'])
+def test_the_stand_alone_checker_tells_what_is_no_certificate(
+    content: bytes | None,
+    checker: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """On the standard error stream and with an exit code of its own: 1 is for a certificate that does not hold."""
+    path = tmp_path / "file"
+    if content is not None:
+        path.write_bytes(content)
+    monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(path)])
+    assert checker.main() == 2
+    out, error = capsys.readouterr()
+    assert not out
+    assert error.startswith(f"{path}: ")
+    assert len(error.splitlines()) == 1
+
+
 def test_the_stand_alone_checker_knows_where_four_are_completed(checker: ModuleType) -> None:
     """For stones strewn at random, and every cell: by looking at each line of four cells through it.
 

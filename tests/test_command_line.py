@@ -39,7 +39,7 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
         ("evaluate --device gpu", "--device takes one of auto, cpu, cuda, not 'gpu'"),
         (
             "export",
-            "PATH is missing: The network's file, such as checkpoints/quick.safetensors; or best, fast, or hf://OWNER/NAME",
+            "PATH is missing: the network's file, such as checkpoints/quick.safetensors; or best, fast, or hf://OWNER/NAME",
         ),
         ("solve 44 55", "unexpected '55'; --help tells what the command takes"),
         ("solve --table-bits 99", "--table-bits must be at most 34, not 99"),
@@ -49,7 +49,11 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
         ("train --gate.pairs 9999999999", "--gate.pairs must be at most 1,000,000, not 9999999999"),
         ("play --port 99999", "--port must be at most 65,535, not 99999"),
         ("search 44 --svg .", ".: is a folder, not a file"),
-        ("engine --player nobody", "unknown player 'nobody'"),
+        ("engine --player nobody", "unknown player 'nobody'; players are written"),
+        ("engine --player utc:50", "unknown player 'utc:50' (is it uct:50?); players are written"),
+        ("search 1212121", "the game is over after 1212121: there is nothing to search"),
+        ("certificate", "build or verify is missing: which of the two to do"),
+        ("export best --web /proc/page", "/proc/page: No such file or directory"),
     ],
 )
 def test_what_is_wrong_is_reported_in_one_line(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:

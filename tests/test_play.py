@@ -400,6 +400,11 @@ def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
         (["--moves", "nofile.txt"], "there is no such file"),
         (["--network", "missing.safetensors"], "missing.safetensors"),
         (["--simulations", "0"], "at least 1"),
+        (["--difficulty", "3"], "--difficulty needs --puzzle"),
+        (["--port", "9000"], "--port needs --web"),
+        (["--puzzle", "--moves", "44"], "--moves has no effect with --puzzle"),
+        (["--puzzle", "--rows", "5"], "another board has no effect with --puzzle"),
+        (["--web", "--first", "best"], "--first has no effect with --web"),
     ],
 )
 def test_bad_options_end_with_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -408,6 +413,22 @@ def test_bad_options_end_with_one_line(arguments: list[str], told: str, capsys: 
     error = capsys.readouterr().err
     assert told in error
     assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"", "the file is empty"), (b"\xcd\xcd", "columns are written 1 to 7"), (b"49", "illegal move '9' after '4'")],
+)
+def test_a_file_that_holds_no_game_is_named(
+    content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rather than a game begun from the empty board; a file of one line feed is a game saved before its first move."""
+    path = tmp_path / "game"
+    path.write_bytes(content)
+    assert main(["play", "--moves", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{path}: " in error
+    assert told in error
 
 
 def test_moves_too_long_for_a_files_name_are_moves(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,9 @@
 """Players from short texts such as "uct:1000", as the command line and configurations write them."""
 
 import dataclasses
+import difflib
 import math
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,6 +30,7 @@ from alphac4.arena.players import (
 )
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.certificate.file import SHIPPED
+from alphac4.checkpoint_header import SHIPPED as SHIPPED_NETWORKS
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -151,7 +154,7 @@ def parse_player(
     if found is not None and kind not in ("random", "solver"):
         budget_given = {} if found["limit"] is None else {"budget": _parse_budget(found["limit"], specification)}
         return foreign.make_foreign_player(found, rng=rng, geometry=geometry, threads=threads, **budget_given)
-    raise PlayerError(f"unknown player {specification!r}; players are written {FORMS}")
+    raise PlayerError(f"unknown player {specification!r}{_similar(specification)}; players are written {FORMS}")
 
 
 def parse_searching_player(
@@ -218,6 +221,14 @@ def describe(geometry: Geometry) -> str:
     """A board in words."""
     diagonals = "" if geometry.diagonals else " without diagonals"
     return f"{geometry.rows} x {geometry.columns} with runs of {geometry.run_length}{diagonals}"
+
+
+def _similar(specification: str) -> str:
+    """What an unknown player was perhaps meant to be."""
+    kind = re.split("[@:,]", specification, maxsplit=1)[0]
+    known = {*SHIPPED_NETWORKS, *(re.split("[@:,]", form)[0] for form in FORMS.split(", ") if form[0].islower())}
+    found = difflib.get_close_matches(kind, known, n=1)
+    return f" (is it {found[0] + specification[len(kind) :]}?)" if found else ""
 
 
 def _parse_budget(text: str, specification: str) -> Budget:

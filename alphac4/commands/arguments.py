@@ -98,7 +98,8 @@ def explain(box: str, arguments: Sequence[str], known: dict[str, str]) -> str:
         given = _value_of(found[1], arguments)
         return f"{found[1]} takes {_in_words(known.get(found[1], ''))}, not {given}"
     if found := re.match(r"Missing from [^:]*: (\S+)\s*(.*?)\s*\(required\)", text):
-        return f"{found[1]} is missing: {found[2].rstrip('.')}"
+        choice = " or ".join(found[1].strip("{}").split(","))
+        return f"{choice} is missing: {found[2][:1].lower()}{found[2][1:].rstrip('.')}"
     return _name_option(text, known)
 
 

@@ -53,7 +53,7 @@ class CertificateOptions:
     """
 
     task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
-    """What to do."""
+    """Which of the two to do."""
     file: Annotated[Path | None, tyro.conf.Positional] = None
     """The certificate; by default the one that comes with the project (verify), or RECORD/best.certificate (build)."""
     player: str = "best@auto"

@@ -22,7 +22,7 @@ from alphac4.export.hub_folder import (
 )
 from alphac4.export.kaggle import export_kaggle
 from alphac4.export.onnx import export_onnx
-from alphac4.outputs import check_output
+from alphac4.outputs import check_folder, check_output
 from alphac4.play.web.static_page import export_page
 
 _log = logging.getLogger(__name__)
@@ -67,6 +67,9 @@ def run(options: ExportOptions) -> int:
         )
     check_output(options.kaggle)
     check_output(options.onnx)
+    for folder in options.web, options.hub:
+        if folder is not None:
+            check_folder(folder.absolute().parent, folder)
     checkpoint = load_checkpoint(options.checkpoint)
     if options.kaggle is not None:
         export_kaggle(checkpoint, options.kaggle)

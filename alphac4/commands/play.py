@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import numpy as np
@@ -35,6 +35,9 @@ from alphac4.ranges import MOST_SEED, check_ranges
 from alphac4.review.text import describe_review
 
 HUMAN = "human"
+WAYS = {"puzzle": ("difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}
+"""What else than a game in the terminal `play` can begin, and the options of each."""
+IN_TERMINAL = ("network", "seed")  # of these, those that such a game has too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,23 @@ class PlayOptions:
             port=(0, MOST_PORT),
         )
 
+    def check_used(self) -> None:
+        """Refuse options that would have no effect.
+
+        Raises:
+            ValueError: naming the first of them.
+        """
+        plain = PlayOptions()
+        given = [item.name for item in fields(self) if getattr(self, item.name) != getattr(plain, item.name)]
+        way = next((name for name in WAYS if name in given), None)
+        for name in given:
+            shown = "another board" if name == "board" else f"--{name}"
+            if way is not None and name not in (way, *WAYS[way]):
+                raise ValueError(f"{shown} has no effect with --{way}: leave one of them out")
+            needed = next((other for other, own in WAYS.items() if name in own), None)
+            if way is None and needed is not None and name not in IN_TERMINAL:
+                raise ValueError(f"{shown} needs --{needed}")
+
 
 _LEVELS = "\n".join(f"  {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
 DESCRIPTION = f"""\
@@ -110,6 +130,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(options: PlayOptions) -> int:
     """Play until the input ends."""
+    options.check_used()
     if options.puzzle:
         return _run_puzzles(options)
     if options.web:

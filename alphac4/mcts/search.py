@@ -87,7 +87,8 @@ class TreeSearch(ABC):
             if position.geometry != self.geometry:
                 raise ValueError("this search was made for a board of another shape")
             if position.outcome() is not None:
-                raise ValueError(f"the game is over, there is nothing to search:\n{position}")
+                game = "" if position.moves is None else f" after {position.moves}"
+                raise ValueError(f"the game is over{game}: there is nothing to search")
         capacity = nodes if budget.simulations is None else budget.simulations + 1
         started = time.perf_counter()
         trees = self._kept.prepare(positions, capacity, self.reuse)

@@ -126,7 +126,7 @@ def _open(path: Path, threads: int | None) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a tree of its own
-        raise OnnxError(f"{path}: cannot be read as ONNX: {_first_line(error)}") from error
+        raise OnnxError(f"{path}: cannot be read as ONNX: {_first_line(error).rpartition('failed:')[2]}") from error
 
 
 def _only_input(path: Path, session: Any) -> Any:

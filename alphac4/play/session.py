@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from alphac4.files import write_atomically
-from alphac4.game import Geometry, Position
+from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.position import may_be_moves
 from alphac4.game.rules import STANDARD
 
@@ -84,4 +84,10 @@ class Session:
             OSError: if it cannot be read.
             ValueError: if it holds no game.
         """
-        self.load(path.read_text().strip())
+        text = path.read_bytes().decode("utf-8", errors="replace")
+        if not text:
+            raise ValueError(f"{path}: the file is empty")
+        try:
+            self.load(text.strip())
+        except IllegalMove as error:
+            raise ValueError(f"{path}: {error}") from error

@@ -148,7 +148,7 @@ class TerminalGame:
 
     def _analysis(self) -> Analysis:
         if self._analyst is None:
-            self.screen.line("loading the network (the first time on a machine, up to a minute) ...", style=DIM)
+            self.screen.line("loading the network ...", style=DIM)
             self._analyst = self._make_analyst()
         return self._analyst.analyze(self.session.position)
 

@@ -257,13 +257,9 @@ def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
         ValueError: in one line that names the file and what is wrong.
     """
     try:
-        data = parse_json(path.read_bytes())
+        return from_dict(parse_json(path.read_bytes()), base)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: not JSON: {error}") from error
-    try:
-        return from_dict(data, base)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
