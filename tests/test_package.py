@@ -1,6 +1,7 @@
 import email
 import email.message
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -86,6 +87,21 @@ def test_the_sdist_holds_what_it_takes_to_check_it(built: Path) -> None:
     assert {"checkpoints/grown.safetensors", "LICENSE", "CHANGELOG.md", "docs/ENGINE.md"} <= names
     assert not {name.split("/")[0] for name in names} & {".git", ".venv", "runs", "dist", "build"}
     assert not [name for name in names if "__pycache__" in name]
+
+
+def test_setup_refuses_an_extra_that_does_not_exist(tmp_path: Path) -> None:
+    """Pip would install the rest and succeed."""
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    for name in ("pyproject.toml", "scripts/setup.sh"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    command = ["bash", str(tmp_path / "scripts" / "setup.sh"), "web", "wbe"]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("setup.sh: no extra 'wbe'; there are ")
+    assert " web," in refused.stderr
+    assert not refused.stdout
 
 
 def test_the_metadata_are_complete(built: Path, wheel: Path) -> None:
