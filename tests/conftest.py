@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep out of the user's cache, and let Ctrl-C reach its tests: a shell's background processes ignore it."""
     cache = tempfile.TemporaryDirectory(prefix="alphac4-cache-", ignore_cleanup_errors=True)
-    os.environ["ALPHAC4_CACHE"] = cache.name
+    os.environ["ALPHAC4_CACHE"] = os.environ["ALPHAC4_STATE"] = cache.name
     config.add_cleanup(cache.cleanup)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

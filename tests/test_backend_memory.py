@@ -9,13 +9,13 @@ from alphac4.compiled import announce_compilation
 from alphac4.nn import Evaluator, PolicyValueNetwork, backend_memory, evaluator
 from alphac4.nn.backend_memory import FILE, measurement_key, recall, remember
 from alphac4.nn.network import NetworkConfig
-from alphac4.user_cache import VARIABLE, cache_folder
+from alphac4.user_folders import CACHE, cache_folder
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test remembers for itself."""
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
 
 
 def test_a_backend_is_measured_once_for_a_network(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_written_only_costs_a_measurement(
 ) -> None:
     """Such as one that is a file."""
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "file" / "below"))
+    monkeypatch.setenv(CACHE, str(tmp_path / "file" / "below"))
     remember("key", "torch-fp32")
     assert recall("key") is None
 

@@ -1,6 +1,7 @@
 import io
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,61 @@ def test_a_hint_names_no_move_that_was_tried() -> None:
     for seed in range(9):
         _, text = solve([str(wrong + 1), "hint"], [PUZZLE], seed)
         assert str(wrong + 1) not in text.split("It is one of ")[1].split(".")[0]
+
+
+def test_there_are_no_hints_without_end() -> None:
+    """Once two moves are left, or one that was not tried, it is told that a hint can say no more."""
+    _, text = solve(["hint"] * 4, [PUZZLE])
+    *earlier, last = text.split("It is one of ")[1:]
+    assert last.split(".")[0].count(",") == 1
+    assert "no more hints" in last
+    assert "no more hints" not in earlier[0]
+
+
+def test_the_streak_is_told_as_it_grows_and_when_it_ends() -> None:
+    """Not only after the last puzzle."""
+    right = str(PUZZLE.solution + 1)
+    _, text = solve([right, right, right, "hint", right, right], [PUZZLE] * 5)
+    told = re.findall(r".*streak.*", text)
+    expected = ["The streak is 2.", "The streak is 3.", "That ends the streak of 3.", "5 solved; the streak is 1."]
+    assert told == expected
+
+
+def test_solved_puzzles_come_last_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is lost where they cannot be remembered."""
+    monkeypatch.setenv("ALPHAC4_STATE", str(tmp_path / "state"))
+    command = ["play", "--puzzle", "--difficulty", "1", "--seed", "1"]
+
+    def first_puzzle(answer: Callable[[Puzzle], str]) -> tuple[str, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(""))
+        assert main(command) == 0
+        moves = re.findall(r"position (\d+)", capsys.readouterr().out)[0]
+        puzzle = next(puzzle for puzzle in packaged_puzzles() if puzzle.moves == moves)
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer(puzzle) + "\n"))
+        assert main(command) == 0
+        return moves, capsys.readouterr().out
+
+    def right(puzzle: Puzzle) -> str:
+        return str(puzzle.solution + 1)
+
+    one, told = first_puzzle(right)
+    assert "are solved" not in told
+    two, told = first_puzzle(lambda _: "solution")
+    assert "1 of 150 are solved" in told
+    three, told = first_puzzle(right)
+    assert one != two == three
+    assert re.findall(r"position (\d+)", told)[0] == two
+    monkeypatch.setattr("sys.stdin", io.StringIO("skip\n" * 150))
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    assert "2 of 150 are solved" in told
+    assert set(re.findall(r"position (\d+)", told)[-2:]) == {one, two}
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ALPHAC4_STATE", str(tmp_path / "file" / "below"))
+    _, told = first_puzzle(right)
+    assert "Right: " in told
 
 
 def test_other_words_are_told_and_puzzles_can_be_skipped() -> None:

@@ -18,7 +18,7 @@ from alphac4.review import Grade, Opinion, Review, ReviewedMove, Verdict, review
 from alphac4.review.games import read_games
 from alphac4.review.html import review_page
 from alphac4.review.text import describe_review
-from alphac4.solver import Solver, best_columns, no_known_scores
+from alphac4.solver import Solver, best_columns, no_known_scores, solve
 from alphac4.solver.deadline import TimeIsUp
 
 SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second
@@ -233,9 +233,18 @@ def test_the_graph_shows_what_each_move_did() -> None:
     top = next(line for line in lines if line.startswith("  x wins |"))
     bottom = next(line for line in lines if line.startswith("  o wins |"))
     played = next(line for line in lines if line.startswith("  played |"))
-    assert [played[i] for i in range(len(top)) if top[i] == "*"] == list("611213")
+    assert [played[i] for i in range(len(top)) if top[i] == "*"] == list(".611213")  # . is the start
     assert [played[i] for i in range(len(bottom)) if bottom[i] == "*"] == list("14")
-    assert "expects after each move" in "\n".join(lines)
+    assert "expects at the start and after each move" in "\n".join(lines)
+
+
+def test_the_graph_begins_with_the_exact_outcome_of_the_start() -> None:
+    """Before the first move, which may have changed it."""
+    review = review_game("12", SMALL)
+    exact = next(line for line in describe_review(review).splitlines() if line.startswith("   exact |"))
+    scores = [solve(Position.from_moves(moves, SMALL)) for moves in ("", "1", "12")]
+    outcomes = [scores[0], -scores[1], scores[2]]  # for x
+    assert exact == "   exact |" + " ".join("x" if score > 0 else "o" if score < 0 else "=" for score in outcomes)
 
 
 def test_numbers_and_nouns_agree() -> None:

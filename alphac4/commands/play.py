@@ -27,6 +27,7 @@ from alphac4.play.levels import LEVELS, Level, find_level, level_player
 from alphac4.play.puzzle_game import PuzzleGame
 from alphac4.play.screen import Screen
 from alphac4.play.session import Session
+from alphac4.play.solved_puzzles import SolvedPuzzles
 from alphac4.play.terminal import Side, TerminalGame, read_line
 from alphac4.play.web.server import MOST_PORT, serve
 from alphac4.puzzles import packaged_puzzles
@@ -203,10 +204,16 @@ def run(options: PlayOptions) -> int:
 
 
 def _run_puzzles(options: PlayOptions) -> int:
-    """Set the package's puzzles: the easier ones first, and of these the nearer wins; otherwise by chance."""
+    """Set the package's puzzles: the easier ones first, and of these the nearer wins; otherwise by chance.
+
+    Those solved at an earlier start come last.
+    """
     puzzles = [p for p in packaged_puzzles() if options.difficulty in (0, p.difficulty)]
     rng = np.random.default_rng(options.seed)
     order = rng.permutation(len(puzzles))
     ordered = sorted((puzzles[index] for index in order), key=lambda puzzle: (puzzle.difficulty, puzzle.distance))
-    PuzzleGame(ordered, Screen(sys.stdout), read_line, rng).run()
+    solved, screen = SolvedPuzzles(), Screen(sys.stdout)
+    if count := solved.among(ordered):
+        screen.line(f"{count} of {len(ordered)} are solved; the others come first.\n")
+    PuzzleGame(solved.last(ordered), screen, read_line, rng, solved.add).run()
     return 0

@@ -145,7 +145,7 @@ def _check_compiled() -> str:
 
 
 def _check_cache() -> str:
-    from alphac4.user_cache import VARIABLE, cache_folder
+    from alphac4.user_folders import CACHE, cache_folder
 
     folder = cache_folder()
     try:
@@ -154,5 +154,5 @@ def _check_cache() -> str:
             return str(folder)
     except OSError as error:
         raise OSError(
-            f"{folder}: {error.strerror}, so that backends are measured at each start: set {VARIABLE}"
+            f"{folder}: {error.strerror}, so that backends are measured at each start: set {CACHE}"
         ) from error

@@ -12,7 +12,7 @@ from alphac4.solver.verdict import ExactColumn, best_line, exact
 
 HELP = """\
   1 to 7          the move that wins
-  hint            rule out about half of the other moves; ask again for more
+  hint            rule out about half of the other moves; ask again for more; it ends the streak
   solution        show the move and go on
   skip            another puzzle
   quit            leave"""
@@ -27,10 +27,16 @@ class PuzzleGame:
         screen: where to draw.
         read: asks for a line; raises EOFError at the end of the input.
         rng: chooses the moves that a hint rules out.
+        on_solved: hears of each puzzle whose solution was found, however long it took.
     """
 
     def __init__(
-        self, puzzles: Iterable[Puzzle], screen: Screen, read: Callable[[str], str], rng: np.random.Generator
+        self,
+        puzzles: Iterable[Puzzle],
+        screen: Screen,
+        read: Callable[[str], str],
+        rng: np.random.Generator,
+        on_solved: Callable[[Puzzle], object] = lambda _puzzle: None,
     ) -> None:
         self.solved = 0
         self.streak = 0  # solved at the first attempt, one after the other
@@ -38,6 +44,7 @@ class PuzzleGame:
         self._screen = screen
         self._read = read
         self._rng = rng
+        self._on_solved = on_solved
 
     def run(self) -> None:
         """Until "quit", the end of the input, or of the puzzles."""
@@ -67,25 +74,30 @@ class PuzzleGame:
             if text in ("quit", "q", "exit"):
                 return False
             if text == "skip":
-                self.streak = 0
+                self._end_streak()
                 return True
             if text == "solution":
-                self.streak = 0
+                self._end_streak()
                 self._screen.line(f"{column_name(puzzle.solution)} {verdicts[puzzle.solution].outcome}.")
                 self._show_line(position)
                 return True
             if text == "hint":
-                attempts += 1  # a puzzle with a hint does not lengthen the streak
+                attempts += 1
                 self._hint(puzzle, position, ruled_out)
+                self._end_streak()
             elif text == "help":
                 self._screen.line(HELP)
             elif len(text) == 1 and COLUMN_NAMES.find(text) in verdicts:
                 if self._try(puzzle, verdicts[COLUMN_NAMES.index(text)], position):
                     self.solved += 1
-                    self.streak = self.streak + 1 if attempts == 0 else 0
+                    self.streak += attempts == 0
+                    if self.streak > 1:
+                        self._screen.line(f"The streak is {self.streak}.")
+                    self._on_solved(puzzle)
                     return True
                 attempts += 1
                 ruled_out.add(COLUMN_NAMES.index(text))
+                self._end_streak()
             elif len(text) == 1 and text in COLUMN_NAMES[: position.geometry.columns]:
                 self._screen.line(f"column {text} is full")
             elif text:
@@ -102,6 +114,11 @@ class PuzzleGame:
         self._screen.line(f"{name} only draws." if verdict.score == 0 else f"No: {name} {verdict.outcome}.")
         return False
 
+    def _end_streak(self) -> None:
+        if self.streak > 1:
+            self._screen.line(f"That ends the streak of {self.streak}.")
+        self.streak = 0
+
     def _show_line(self, position: Position) -> None:
         """How the win may go on."""
         line = best_line(position, LINE_PLIES)
@@ -115,3 +132,5 @@ class PuzzleGame:
         ruled_out.update(wrong[: (len(wrong) + 1) // 2] if len(wrong) > 1 else [])
         left = [c for c in position.legal_columns() if c not in ruled_out]
         self._screen.line(f"It is one of {', '.join(map(column_name, left))}.")
+        if len(wrong) <= 1:
+            self._screen.line("There are no more hints; solution shows the move.")

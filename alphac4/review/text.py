@@ -74,21 +74,23 @@ def _side(review: Review, index: int, drawing: Drawing) -> str:
 
 
 def _graph(review: Review, drawing: Drawing) -> str:
-    """The player's value after each move as points, and below it the exact outcome."""
+    """The player's value at the start and after each move as points, and below it the exact outcome."""
     moves, first, second = review.reviewed, drawing.stone(0), drawing.stone(1)
     lines = []
     if review.values:
-        rows = [round((1 - value) / 2 * (GRAPH_ROWS - 1)) for value in review.values[1:]]
+        rows = [round((1 - value) / 2 * (GRAPH_ROWS - 1)) for value in review.values]
         labels = {0: f"  {first} wins", GRAPH_ROWS // 2: f"{'draw':>8}", GRAPH_ROWS - 1: f"  {second} wins"}
         for row in range(GRAPH_ROWS):
             blank = "-" if row == GRAPH_ROWS // 2 else " "
             points = "".join(f"*{blank}" if found == row else blank * 2 for found in rows)
             lines.append(f"{labels.get(row, ' ' * 8)} |{points}".rstrip())
     marks = {1: first, 0: "=", -1: second, None: "?"}
-    lines.append(f"{'exact':>8} |" + " ".join(marks[move.first_player_outcome] for move in moves))
-    lines.append(f"{'played':>8} |" + " ".join(column_name(move.column) for move in moves))
-    lines.append(f"{'slips':>8} |" + " ".join("^" if move.grade.slips else " " for move in moves).rstrip())
-    source = f"* what {review.player} expects after each move; " if review.values else ""
+    start = moves[0].best
+    exact = [None if start is None else start.outcome, *(move.first_player_outcome for move in moves)]
+    lines.append(f"{'exact':>8} |" + " ".join(marks[outcome] for outcome in exact))
+    lines.append(f"{'played':>8} |. " + " ".join(column_name(move.column) for move in moves))
+    lines.append((f"{'slips':>8} |  " + " ".join("^" if move.grade.slips else " " for move in moves)).rstrip())
+    source = f"* what {review.player} expects at the start and after each move; " if review.values else ""
     lines.append(f"{source}exact: who wins after it with best play (= draw, ? not judged)")
     return "\n".join(lines)
 
