@@ -262,6 +262,17 @@ def test_games_are_saved_and_loaded(tmp_path: Path) -> None:
     assert path.read_text() == "4455\n"
     game, _ = run_game([f"load {path}", "3"], people())
     assert game.session.moves == "44553"
+    run_game([f"save {path}"], people(), "44")
+    assert path.read_text() == "44\n"
+
+
+def test_a_file_that_is_no_game_is_not_written_over(tmp_path: Path) -> None:
+    """Somebody's notes."""
+    path = tmp_path / "notes.txt"
+    path.write_text("to be kept\n")
+    _, text = run_game([f"save {path}"], people(), "4455")
+    assert "holds no game" in text
+    assert path.read_text() == "to be kept\n"
 
 
 def test_a_session_keeps_its_game_when_a_move_is_refused() -> None:

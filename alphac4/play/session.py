@@ -74,7 +74,17 @@ class Session:
         return replayed
 
     def save(self, path: Path) -> None:
-        """Write the moves to a text file."""
+        """Write the moves to a text file, which takes the place of an earlier game's.
+
+        Raises:
+            OSError: if it cannot be written.
+            ValueError: if something else than a game would be lost.
+        """
+        if path.is_file() and path.stat().st_size:
+            try:
+                Session(geometry=self.geometry).load_file(path)
+            except ValueError:
+                raise ValueError(f"{path} is there and holds no game: it is kept, choose another name") from None
         write_atomically(path, f"{self.moves}\n".encode())
 
     def load_file(self, path: Path) -> None:

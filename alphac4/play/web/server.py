@@ -1,6 +1,7 @@
 """Serves the page until it is interrupted."""
 
 import contextlib
+import errno
 import secrets
 import socket
 import webbrowser
@@ -67,7 +68,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen(512)
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
+        advice = ": another --port, or 0 for a free one, will do" if error.errno == errno.EADDRINUSE else ""
+        raise OSError(error.errno, f"{error.strerror}{advice}", f"{host}:{port}") from error
     return listener
 
 
