@@ -5,10 +5,17 @@ import os
 import platform
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+_thread = threading.local()
+
+
+class BlockEndedError(Exception):
+    """The block that this thread works for has ended."""
 
 
 def cores() -> int:
@@ -82,10 +89,23 @@ def bound_openmp_spinning() -> None:
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     """Threads until the end of the block, which does not wait for what they do when it raises.
 
-    So an error or Ctrl-C can end at once whatever they wait for.
+    So an error or Ctrl-C can end at once whatever they wait for. What they do ends at its next call of `check_block`.
     """
-    pool = ThreadPoolExecutor(count)
+    ended = threading.Event()
+    pool = ThreadPoolExecutor(count, initializer=setattr, initargs=(_thread, "block_ended", ended))
     try:
         yield pool
     finally:
+        ended.set()
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def check_block() -> None:
+    """End what a thread of `worker_threads` still does after its block: at its end the program waits for all threads.
+
+    Raises:
+        BlockEndedError: in such a thread; nobody is left to hear of it.
+    """
+    ended = getattr(_thread, "block_ended", None)
+    if ended is not None and ended.is_set():
+        raise BlockEndedError

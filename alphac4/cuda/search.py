@@ -14,6 +14,7 @@ from alphac4.cuda.device import launch, the_device
 from alphac4.cuda.network import DeviceNetwork, captured
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
+from alphac4.machine import check_block
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.network_search import NetworkParameters, network_parameters
 from alphac4.mcts.puct import PuctConfig
@@ -69,6 +70,7 @@ class DeviceSearch(TreeSearch):
         launch(kernels.write_leaves, len(trees.size), self.geometry, self._shared.arrays, self._network.exchange)
         going_on = True
         while going_on:
+            check_block()
             for _ in range(STEPS_BETWEEN_LOOKS):
                 self._step()
             going_on = bool(self._going_on.any())

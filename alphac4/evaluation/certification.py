@@ -23,6 +23,7 @@ from alphac4.certificate.walk import (
     unpack_key,
 )
 from alphac4.game import Geometry, Position
+from alphac4.machine import worker_threads
 from alphac4.mcts.tree import PROVEN_DRAW
 from alphac4.solver import Solver
 
@@ -85,7 +86,7 @@ def build(
     """
     path = [np.array([start], np.uint64)]
     first = int(stones_of(geometry, path[0])[0])
-    with ThreadPoolExecutor(len(players)) as pool:
+    with worker_threads(len(players)) as pool:
         while True:
             keys, stones = path[-1], first + 2 * (len(path) - 1)
             to_name = np.flatnonzero(rule_moves(geometry, keys) == ASK)

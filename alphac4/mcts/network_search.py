@@ -10,6 +10,7 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.game.symmetry import canonical_key
+from alphac4.machine import check_block
 from alphac4.mcts.evaluation_cache import EvaluationCache, find, forget, make_cache, remember
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.puct import PuctConfig, expand, write_leaf
@@ -136,6 +137,7 @@ class NetworkSearch(TreeSearch):
         take_step = compiled_for(self.parameters, step)
         waiting = 0
         while True:
+            check_block()
             waiting, going_on = take_step(
                 geometry, trees, count, targets, self.parameters, logits, wdl, rows, waiting, planes, self._cache
             )
