@@ -91,7 +91,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, channels, R, C] to the same shape."""
-        return torch.relu(x + self.second(torch.relu(self.first(x))))
+        # In place: what a norm has just written is in the cache, and its backward pass needs its input alone.
+        return torch.relu_(self.second(torch.relu_(self.first(x))).add_(x))
 
 
 class PolicyValueNetwork(nn.Module):
@@ -116,11 +117,11 @@ class PolicyValueNetwork(nn.Module):
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
         """Policy logits [B, C] and win/draw/loss logits [B, 3], seen by the side to move."""
-        return self._answers(self.tower(torch.relu(self.stem(planes))))
+        return self._answers(self.tower(torch.relu_(self.stem(planes))))
 
     def forward_all(self, planes: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """`forward`, and for learning the logits [B, 3, R, C] of each cell's end: own stone, opponent's, or empty."""
-        features = self.tower(torch.relu(self.stem(planes)))
+        features = self.tower(torch.relu_(self.stem(planes)))
         policy, value = self._answers(features)
         return policy, value, None if self.ownership is None else self.ownership(features)
 
@@ -139,7 +140,7 @@ class PolicyValueNetwork(nn.Module):
             cast(nn.BatchNorm2d, cast(ConvNorm, cast(ResidualBlock, block).second)[1]).weight.zero_()
 
     def _answers(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        policy, value = torch.relu(self.heads(features)).chunk(2, dim=1)
+        policy, value = torch.relu_(self.heads(features)).chunk(2, dim=1)
         hidden = torch.relu(self.value_hidden(value.flatten(1)))
         return self.policy(policy.flatten(1)), self.value(hidden)
 
