@@ -69,6 +69,14 @@ def test_threads_that_call_at_once_get_their_own_answers(network: PolicyValueNet
     assert wrong == []
 
 
+def test_one_thread_computes_a_single_position(network: PolicyValueNetwork) -> None:
+    """Several would wait for each other after every layer; batches are worth it."""
+    evaluator = Evaluator(network, batch_size=1, backend="torch-fp32", threads=2)
+    for batch, threads in ((1, 1), (8, 2), (1, 1)):
+        evaluator.evaluate(random_planes(batch))
+        assert torch.get_num_threads() == threads
+
+
 def test_updating_loads_the_other_weights(network: PolicyValueNetwork) -> None:
     """The same evaluator then answers for the new network."""
     evaluator = Evaluator(PolicyValueNetwork(network.config).eval(), batch_size=8, backend="torch-fp32")

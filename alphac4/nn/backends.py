@@ -38,7 +38,11 @@ def has_bf16(device: torch.device) -> bool:
 
 
 class TorchBackend:
-    """PyTorch in eager mode, batch norm folded, channels last."""
+    """PyTorch in eager mode, batch norm folded, channels last.
+
+    On the CPU one thread computes a single position: more wait for each other after every layer, which is hardly faster
+    on an idle machine and many times slower where another program has one of the cores.
+    """
 
     def __init__(self, network: PolicyValueNetwork, device: str, dtype: torch.dtype, threads: int) -> None:
         self._device = torch.device(device)
@@ -51,8 +55,9 @@ class TorchBackend:
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         """See `Backend`."""
-        if self._threads and torch.get_num_threads() != self._threads:
-            torch.set_num_threads(self._threads)  # holds for the calling thread
+        threads = min(self._threads, 1) if len(planes) == 1 else self._threads  # 0 on a GPU
+        if threads and torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)  # holds for the calling thread
         with torch.inference_mode():
             x = torch.from_numpy(planes).to(self._device, self._dtype).contiguous(memory_format=torch.channels_last)
             policy, value = self._network(x)
