@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
         print("usage: alphac4 COMMAND [options]\n\ncommands:")
         for name, command in COMMANDS.items():
             print(f"  {name:<11} {command.summary}")

@@ -17,7 +17,7 @@ def shown(page: Any) -> Puzzle:
     stones = page.evaluate(
         "[...document.querySelectorAll('.column')].map((lane) => lane.getAttribute('aria-label').split('bottom: ')[1])"
     )
-    for puzzle in packaged_puzzles():
+    for puzzle in [image for one in packaged_puzzles() for image in (one, one.mirrored)]:
         grid = puzzle.position.grid()
         columns = [
             ", ".join("red" if cell == 1 else "yellow" for cell in grid[:, c] if cell) or "empty" for c in range(7)

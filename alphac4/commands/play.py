@@ -1,7 +1,7 @@
 """`alphac4 play`: a game in the terminal or in the browser."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
@@ -22,7 +22,7 @@ from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import make_geometry
 from alphac4.play.analysis import Analyst
-from alphac4.play.late_player import LatePlayer
+from alphac4.play.late_player import LatePlayer, compile_search
 from alphac4.play.levels import LEVELS, Level, find_level, level_player
 from alphac4.play.puzzle_game import PuzzleGame
 from alphac4.play.screen import Screen
@@ -102,6 +102,8 @@ class PlayOptions:
         plain = PlayOptions()
         given = [item.name for item in fields(self) if getattr(self, item.name) != getattr(plain, item.name)]
         way = next((name for name in WAYS if name in given), None)
+        if "level" in given and (self.second or self.first != HUMAN):
+            raise ValueError("--level has no effect where both sides are named: leave --second out")
         for name in given:
             shown = "another board" if name == "board" else f"--{name}"
             if way is not None and name not in (way, *WAYS[way]):
@@ -152,6 +154,14 @@ def run(options: PlayOptions) -> int:
     level: Level | None = None
     at_once = sys.stdin is not None and sys.stdin.isatty()  # a person thinks while networks are loaded
 
+    def late(name: str, make: Callable[[], Player]) -> LatePlayer:
+        def make_ready() -> Player:
+            if at_once:
+                compile_search(geometry)
+            return make()
+
+        return LatePlayer(name, make_ready, background=at_once)
+
     def make(name: str) -> Player | None:
         nonlocal level
         if name == HUMAN:
@@ -160,7 +170,7 @@ def run(options: PlayOptions) -> int:
             level = chosen = find_level(options.level)
             if not chosen.perfect:
                 shown = f"{named_checkpoint(options.network).name}, {chosen.name}"
-                return LatePlayer(shown, lambda: level_player(chosen, options.network, rng), background=at_once)
+                return late(shown, lambda: level_player(chosen, options.network, rng))
             return level_player(chosen, options.network, rng)
         name = name or "uct:5000"  # no network is shipped for another board
         network = find_network(name)
@@ -168,9 +178,7 @@ def run(options: PlayOptions) -> int:
             return parse_player(name, rng=rng, geometry=geometry)
         if network is not None:
             check_network(network, name, geometry)  # so that what is wrong is told before the board is shown
-        return LatePlayer(
-            name, lambda: parse_player(name, rng=rng, geometry=geometry, batch_size=1), background=at_once
-        )
+        return late(name, lambda: parse_player(name, rng=rng, geometry=geometry, batch_size=1))
 
     second = options.second or (HUMAN if options.first != HUMAN else "")
     session = Session(geometry=geometry)
@@ -206,7 +214,8 @@ def run(options: PlayOptions) -> int:
 def _run_puzzles(options: PlayOptions) -> int:
     """Set the package's puzzles: the easier ones first, and of these the nearer wins; otherwise by chance.
 
-    Those solved at an earlier start come last.
+    Those solved at an earlier start come last. Half of them are mirrored: most of those in the file that are won
+    beside the border are won at the left one.
     """
     puzzles = [p for p in packaged_puzzles() if options.difficulty in (0, p.difficulty)]
     rng = np.random.default_rng(options.seed)
@@ -215,5 +224,6 @@ def _run_puzzles(options: PlayOptions) -> int:
     solved, screen = SolvedPuzzles(), Screen(sys.stdout)
     if count := solved.among(ordered):
         screen.line(f"{count} of {len(ordered)} are solved; the others come first.\n")
-    PuzzleGame(solved.last(ordered), screen, read_line, rng, solved.add).run()
+    shown = [puzzle.mirrored if rng.random() < 0.5 else puzzle for puzzle in solved.last(ordered)]
+    PuzzleGame(shown, screen, read_line, rng, solved.add).run()
     return 0

@@ -97,7 +97,8 @@ def review_with_progress(
     with SolvingProgress(shared_solver(geometry), f"{which}move {len(moves)} of {len(moves)}") as progress:
 
         def on_move(done: int, count: int) -> None:
-            progress.label = f"{which}judging move {count - done} of {count}"
+            move = f"judging move {count - done} of {count}" if done < count else "looking for better moves"
+            progress.label = f"{which}{move}"
 
         return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_move=on_move)
 

@@ -29,7 +29,8 @@ class IllegalMove(ValueError):  # noqa: N818 - the field's term
         self.moves = moves
         self.reason = reason
         name = repr(column) if isinstance(column, str) else f"column {column_name(column)}"
-        super().__init__(f"illegal move {name} after {moves!r}: {reason}")
+        after = f" after {moves!r}" if moves else ""
+        super().__init__(f"illegal move {name}{after}: {reason}")
 
 
 def column_name(column: int) -> str:

@@ -3,8 +3,20 @@
 import threading
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from alphac4.arena.players import Player
-from alphac4.game import Position
+from alphac4.game import Geometry, Position
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
+
+
+def compile_search(geometry: Geometry) -> None:
+    """Compile what a network's first search needs, or load it; the first time on a machine that takes long."""
+    from alphac4.nn.evaluator import UniformEvaluator  # PyTorch takes a second to import
+
+    search = NetworkSearch(UniformEvaluator(), geometry=geometry, rng=np.random.default_rng(0), cache=1)
+    search.search([Position(geometry=geometry)], Budget(simulations=2))
 
 
 class LatePlayer:

@@ -8,6 +8,7 @@ import numpy as np
 from alphac4.arena.networks import named_checkpoint
 from alphac4.arena.players import NetworkPlayer, Player
 from alphac4.arena.solver_player import SolverPlayer
+from alphac4.arena.specifications import CACHE
 from alphac4.mcts.search import Budget
 
 if TYPE_CHECKING:  # PyTorch takes a second to import
@@ -71,5 +72,5 @@ def level_player(level: Level, network: str, rng: np.random.Generator, compute: 
         rng,
         checkpoint.geometry,
         temperature=level.temperature,
-        search=compute.search(evaluator, geometry=checkpoint.geometry, rng=rng, reuse="proofs"),
+        search=compute.search(evaluator, geometry=checkpoint.geometry, rng=rng, reuse="proofs", cache=CACHE),
     )

@@ -40,7 +40,7 @@ class PuzzleGame:
     ) -> None:
         self.solved = 0
         self.streak = 0  # solved at the first attempt, one after the other
-        self._puzzles = iter(puzzles)
+        self._puzzles = list(puzzles)
         self._screen = screen
         self._read = read
         self._rng = rng
@@ -48,12 +48,12 @@ class PuzzleGame:
 
     def run(self) -> None:
         """Until "quit", the end of the input, or of the puzzles."""
-        for puzzle in self._puzzles:
-            if not self._set(puzzle):
+        for number, puzzle in enumerate(self._puzzles, start=1):
+            if not self._set(puzzle, number):
                 break
-        self._screen.line(f"\n{self.solved} solved; the streak is {self.streak}.")
+        self._screen.line(f"\n{self.solved} solved this time; the streak is {self.streak}.")
 
-    def _set(self, puzzle: Puzzle) -> bool:
+    def _set(self, puzzle: Puzzle, number: int) -> bool:
         """One puzzle; False if there are to be no more."""
         position = puzzle.position
         attempts, ruled_out = 0, set[int]()
@@ -61,8 +61,8 @@ class PuzzleGame:
         self._screen.board(position)
         stars = "*" * puzzle.difficulty + "." * (DIFFICULTIES[-1] - puzzle.difficulty)
         self._screen.line(
-            f"\n{side} to move and win in {puzzle.distance} moves: one move alone wins. Difficulty {stars}, "
-            f"position {puzzle.moves}"
+            f"\nPuzzle {number} of {len(self._puzzles)}: {side} to move and win in {puzzle.distance} moves: "
+            f"one move alone wins. Difficulty {stars}, position {puzzle.moves}"
         )
         verdicts = {item.column: item for item in exact(position)}
         while True:
@@ -128,9 +128,10 @@ class PuzzleGame:
     def _hint(self, puzzle: Puzzle, position: Position, ruled_out: set[int]) -> None:
         """Rule out half of the wrong moves that are left, any of them, while there are two or more."""
         wrong = [c for c in position.legal_columns() if c != puzzle.solution and c not in ruled_out]
-        self._rng.shuffle(wrong)
-        ruled_out.update(wrong[: (len(wrong) + 1) // 2] if len(wrong) > 1 else [])
-        left = [c for c in position.legal_columns() if c not in ruled_out]
-        self._screen.line(f"It is one of {', '.join(map(column_name, left))}.")
         if len(wrong) <= 1:
             self._screen.line("There are no more hints; solution shows the move.")
+            return
+        self._rng.shuffle(wrong)
+        ruled_out.update(wrong[: (len(wrong) + 1) // 2])
+        left = [c for c in position.legal_columns() if c not in ruled_out]
+        self._screen.line(f"It is one of {', '.join(map(column_name, left))}.")

@@ -1,6 +1,9 @@
 """How the board and what is known of it look in a terminal."""
 
+import contextlib
 import os
+import threading
+from collections.abc import Iterator
 from typing import TextIO
 
 from alphac4.game import Position
@@ -13,6 +16,7 @@ from alphac4.solver.verdict import exact
 
 RESET, BOLD, DIM = "\033[0m", "\033[1m", "\033[2m"
 COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
+PATIENCE = 1.0  # seconds for which nothing needs to be said
 BAR = 20  # characters of a full bar
 
 
@@ -26,6 +30,18 @@ class Screen:
     def line(self, text: str = "", *, style: str = "") -> None:
         """Write one line."""
         print(self._styled(text, style), file=self._stream, flush=True)
+
+    @contextlib.contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """On a terminal, say in a line of its own what the block does, once that has taken a second."""
+        timer = threading.Timer(PATIENCE, self.line, (f"\n{text} ...",), {"style": DIM})
+        timer.daemon = True
+        if self._stream.isatty():
+            timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _styled(self, text: str, style: str) -> str:
         return f"{style}{text}{RESET}" if style and self.colour else text

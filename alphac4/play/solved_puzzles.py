@@ -21,15 +21,18 @@ class SolvedPuzzles:
 
     def among(self, puzzles: Sequence[Puzzle]) -> int:
         """How many of these are solved."""
-        return sum(puzzle.moves in self._moves for puzzle in puzzles)
+        return sum(self._has(puzzle) for puzzle in puzzles)
 
     def last(self, puzzles: Sequence[Puzzle]) -> list[Puzzle]:
         """The puzzles in the order given, but the solved ones after all others."""
-        return sorted(puzzles, key=lambda puzzle: puzzle.moves in self._moves)
+        return sorted(puzzles, key=self._has)
+
+    def _has(self, puzzle: Puzzle) -> bool:
+        return not self._moves.isdisjoint((puzzle.moves, puzzle.mirrored.moves))
 
     def add(self, puzzle: Puzzle) -> None:
-        """One more is solved."""
-        if puzzle.moves not in self._moves:
+        """One more is solved, or its mirror image."""
+        if not self._has(puzzle):
             self._moves.add(puzzle.moves)
             with contextlib.suppress(OSError, RuntimeError):  # an unwritable folder, or no home
                 append_line(_path(), puzzle.moves)

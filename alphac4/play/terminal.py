@@ -1,7 +1,8 @@
 """A game in the terminal: the board, a prompt, and what the network thinks."""
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,15 +12,15 @@ from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.game.wording import signed
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
-from alphac4.play.screen import DIM, Screen
+from alphac4.play.screen import Screen
 from alphac4.play.session import Session
 from alphac4.solver.verdict import exact_within
 
 HELP = """\
   1 to 7          drop a stone into that column
   undo, redo      take back your last move with its answer; play it again
-  hint            a good move: the solver's where it knows at once, and the network's
-  analysis        show what the network thinks after each move, or stop
+  hint            a good move: the solver's where it knows at once, and the network's (Ctrl-C stops it)
+  analysis        show what the network thinks after each move, or not any more
   exact           the solver's verdict on each move (early positions take long; Ctrl-C stops it)
   level [N]       show the levels, or play against another: 1 beginner to 8 perfect
   swap            change sides
@@ -99,6 +100,7 @@ class TerminalGame:
                 self.screen.line(f"\nThe game so far: {self.session.moves}")
 
     def _play(self) -> None:
+        self.screen.line("; ".join(f"{self.screen.side(index)}: {side.name}" for index, side in enumerate(self.sides)))
         self._show()
         while True:
             position = self.session.position
@@ -108,9 +110,9 @@ class TerminalGame:
             if over and watched:
                 return
             if side.player and not over and not self._waiting:
-                if not getattr(side.player, "ready", True):
-                    self.screen.line(f"\nloading {side.name} ...", style=DIM)
-                column = side.player.choose([position])[0]
+                does = "thinking" if getattr(side.player, "ready", True) else "being loaded"
+                with self.screen.waiting(f"{side.name} is {does}"):
+                    column = side.player.choose([position])[0]
                 self.screen.line(f"\n{side.name} plays {column_name(column)}")
                 self.session.play(column)
                 self._show()
@@ -142,15 +144,28 @@ class TerminalGame:
             self.screen.line(f"\n{text}  Game: {self.session.moves}")
             return
         if self.show_analysis:
-            self.screen.analysis(self._analysis())
+            self._show_analysis()
         if self.show_exact:
             self._show_verdict()
 
+    def _show_analysis(self) -> None:
+        with self._stoppable("analysis"):
+            self.screen.analysis(self._analysis())
+
     def _analysis(self) -> Analysis:
         if self._analyst is None:
-            self.screen.line("loading the network ...", style=DIM)
-            self._analyst = self._make_analyst()
-        return self._analyst.analyze(self.session.position)
+            with self.screen.waiting("the network is being loaded"):
+                self._analyst = self._make_analyst()
+        with self.screen.waiting(f"{self._analyst.name} is thinking"):
+            return self._analyst.analyze(self.session.position)
+
+    @contextlib.contextmanager
+    def _stoppable(self, what: str) -> Iterator[None]:
+        """Let Ctrl-C end what may take long, and the game go on."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.screen.line(f"\nThe {what} was stopped.")
 
     def _obey(self, text: str) -> None:
         """One command; whatever is wrong with it is one line, and the game stays as it was."""
@@ -199,37 +214,34 @@ class TerminalGame:
 
     def _do_hint(self, _rest: str) -> None:
         self._unfinished()
-        analysis = self._analysis()
-        known = exact_within(self.session.position, HINT_SECONDS)
-        if known is not None:
-            best = [item for item in known if item.best]
-            names = " or ".join(column_name(item.column) for item in best)
-            self.screen.line(f"by exact play {names}: {best[0].outcome}")
-        self.screen.line(f"{analysis.source} would play {column_name(analysis.best)} ({signed(analysis.value)})")
+        with self._stoppable("hint"):
+            known = exact_within(self.session.position, HINT_SECONDS)
+            if known is not None:
+                best = [item for item in known if item.best]
+                names = " or ".join(column_name(item.column) for item in best)
+                self.screen.line(f"by exact play {names}: {best[0].outcome}")
+            analysis = self._analysis()
+            self.screen.line(f"{analysis.source} would play {column_name(analysis.best)} ({signed(analysis.value)})")
 
     def _do_analysis(self, _rest: str) -> None:
         self.show_analysis = not self.show_analysis
         self.screen.line(f"analysis {'on' if self.show_analysis else 'off'}")
         if self.show_analysis and self.session.position.outcome() is None:
-            self.screen.analysis(self._analysis())
+            self._show_analysis()
 
     def _do_exact(self, _rest: str) -> None:
         self._unfinished()
         self._show_verdict()
 
     def _show_verdict(self) -> None:
-        try:
+        with self._stoppable("solver"):
             self.screen.verdict(self.session.position)
-        except KeyboardInterrupt:  # it may take minutes; the game goes on
-            self.screen.line("\nThe solver was stopped.")
 
     def _do_review(self, _rest: str) -> None:
         if not self.session.moves:
             raise ValueError("there is no move to review yet")
-        try:
+        with self._stoppable("review"):
             self.screen.line(self._review(self.session.moves))
-        except KeyboardInterrupt:  # it may take minutes; the game goes on
-            self.screen.line("\nThe review was stopped.")
 
     def _do_level(self, rest: str) -> None:
         if not rest:

@@ -5,7 +5,7 @@ the puzzle included, and the difficulty. Lines that begin with "#" are comments.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -37,6 +37,13 @@ class Puzzle:
     def position(self) -> Position:
         """Where to find the move."""
         return Position.from_moves(self.moves)
+
+    @property
+    def mirrored(self) -> "Puzzle":
+        """The same with left and right exchanged."""
+        last = STANDARD.columns - 1
+        moves = "".join(column_name(last - COLUMN_NAMES.index(name)) for name in self.moves)
+        return replace(self, moves=moves, solution=last - self.solution)
 
     @property
     def key(self) -> int:

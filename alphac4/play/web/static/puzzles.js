@@ -10,7 +10,8 @@ export class Puzzles {
   // onPlay(moves, side) plays the position out, with a person on that side.
   constructor({ rules, engine, board, puzzles }, onPlay) {
     Object.assign(this, { rules, engine, board });
-    this.all = puzzles.map(([moves, solution, distance, difficulty]) => ({ moves, solution, distance, difficulty }));
+    // An id is the position in the file's orientation, which a puzzle keeps when it is shown as its mirror image.
+    this.all = puzzles.map(([moves, solution, distance, difficulty]) => ({ id: moves, moves, solution, distance, difficulty }));
     this.solved = new Set(recall("solved", []));
     for (const level of [...new Set(this.all.map((puzzle) => puzzle.difficulty))].sort())
       $("difficulty").append(new Option(`${level} ${"★".repeat(level)}`, level));
@@ -28,18 +29,27 @@ export class Puzzles {
 
   get chosen() { return this.all.filter(({ difficulty }) => ["", String(difficulty)].includes($("difficulty").value)); }
 
-  // One that was not solved yet, unless all were; the easier ones and the nearer wins first.
+  // The puzzle with left and right exchanged.
+  mirrored(puzzle) {
+    const { names, columns } = this.rules, image = (column) => columns - 1 - column;
+    const moves = [...puzzle.moves].map((name) => names[image(names.indexOf(name))]).join("");
+    return { ...puzzle, moves, solution: image(puzzle.solution) };
+  }
+
+  // One that was not solved yet, unless all were; the easier ones and the nearer wins first. Half of them are mirrored.
   next() {
-    const fresh = this.chosen.filter(({ moves }) => !this.solved.has(moves) && moves !== this.puzzle?.moves);
+    const fresh = this.chosen.filter(({ id }) => !this.solved.has(id) && id !== this.puzzle?.id);
     const from = (fresh.length ? fresh : this.chosen)
       .sort((a, b) => a.difficulty - b.difficulty || a.distance - b.distance).slice(0, NEAREST);
-    this.begin(from[Math.floor(from.length * Math.random())]);
+    const puzzle = from[Math.floor(from.length * Math.random())];
+    this.begin(Math.random() < 0.5 ? puzzle : this.mirrored(puzzle));
   }
 
   // The puzzle that a link names, unless it is on the board already; without a link the one there, or else the next.
   open(moves) {
-    const linked = this.all.find((puzzle) => puzzle.moves === moves);
-    if (linked && linked !== this.puzzle) this.begin(linked);
+    const named = (puzzle) => puzzle.moves === moves;
+    const linked = this.all.find(named) ?? (moves && this.all.map((puzzle) => this.mirrored(puzzle)).find(named));
+    if (linked && linked.moves !== this.puzzle?.moves) this.begin(linked);
     else if (this.puzzle) this.show();
     else this.next();
     if (moves && !linked) this.say(`There is no puzzle ${moves}; this is another.`);
@@ -71,7 +81,7 @@ export class Puzzles {
     $("puzzle-heading").textContent = `Puzzle ${stars}`;
     $("streak").textContent = recall("streak", 0);
     $("best-streak").textContent = recall("bestStreak", 0);
-    $("solved").textContent = `${chosen.filter(({ moves }) => this.solved.has(moves)).length} of ${chosen.length}`;
+    $("solved").textContent = `${chosen.filter(({ id }) => this.solved.has(id)).length} of ${chosen.length}`;
     $("puzzle-next").textContent = this.over ? "Next" : "Another";
     enable("puzzle-hint", !this.over && this.possible.length > 2);
     enable("puzzle-solution", !this.over);
@@ -103,7 +113,7 @@ export class Puzzles {
   }
 
   solve(text) {
-    this.solved.add(this.puzzle.moves);
+    this.solved.add(this.puzzle.id);
     remember("solved", [...this.solved]);
     if (!this.helped) {
       remember("streak", recall("streak", 0) + 1);
