@@ -25,6 +25,7 @@ export class Analysis {
 
   // Search the game's position while it is shown, if that is wanted; say so where it is not.
   async follow(game) {
+    const began = !this.running;
     this.running?.abort();
     this.running = this.searched = null;
     const wanted = $("analyse").checked, { result } = game;
@@ -35,6 +36,8 @@ export class Analysis {
     } else if (!wanted) {
       this.showChances([0, 0, 0]);
       $("outlook").textContent = "Switch “live” on to see the network's chances and plans while you play.";
+    } else if (began) {
+      $("outlook").textContent = "Thinking …";
     }
     if ($("tree").open) this.showTree([]);
     $("certified").hidden = true;

@@ -120,6 +120,7 @@ function status() {
   const verdict = solver.verdict(game.text), colour = COLOURS[game.side];
   if (verdict) return verdict;
   if (!game.awaitsPerson) return `${colour} (${game.player}) is thinking …`;
+  if (review.current) return `After ${game.ply} of ${game.moves.length} moves: ${colour} to move.`;
   if (game.ply) return `${colour} to move.`;
   return `${game.people.length === 1 ? `You are ${colour}` : `${colour} to move`}. Choose a column: ${rules.runLength} in a row win.`;
 }
@@ -132,6 +133,7 @@ function show() {
   const watched = player && !paused && !game.people.length, waits = player && paused;
   if (document.activeElement === $("resume") && !watched && !waits) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waits);
+  $("resume").classList.toggle("strong", !review.current); // which offers something else
   $("resume").textContent = watched ? "Pause" : `Let ${player} play`;
   enable("undo", game.ply > 0 || (!game.moves.length && left.length > 0));
   enable("redo", game.ply < game.moves.length);

@@ -83,6 +83,7 @@ export class Puzzles {
     $("best-streak").textContent = recall("bestStreak", 0);
     $("solved").textContent = `${chosen.filter(({ id }) => this.solved.has(id)).length} of ${chosen.length}`;
     $("puzzle-next").textContent = this.over ? "Next" : "Another";
+    $("puzzle-next").classList.toggle("strong", this.over);
     enable("puzzle-hint", !this.over && this.possible.length > 2);
     enable("puzzle-solution", !this.over);
     this.board.draw(this.moves, { active: !this.over, said: this.over ? new Map() : this.wrong });

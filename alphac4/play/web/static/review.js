@@ -59,7 +59,10 @@ export class Review {
       for await (const line of this.engine.review(asked, controller.signal)) {
         if (this.running !== controller) return;
         if (line.reviewed) this.keep(line);
-        else $("review-summary").textContent = `Reviewing: ${line.done} of ${line.total} positions solved …`;
+        else {
+          const solved = line.done < line.total ? `${line.done} of ${line.total} positions solved` : "looking for better moves";
+          $("review-summary").textContent = `Reviewing: ${solved} …`;
+        }
       }
     } catch (error) {
       $("review-summary").textContent = "";
