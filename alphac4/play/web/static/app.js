@@ -120,7 +120,7 @@ function status() {
   const verdict = solver.verdict(game.text), colour = COLOURS[game.side];
   if (verdict) return verdict;
   if (!game.awaitsPerson) return `${colour} (${game.player}) is thinking …`;
-  if (review.current) return `After ${game.ply} of ${game.moves.length} moves: ${colour} to move.`;
+  if (review.current) return `Move ${game.ply} of ${game.moves.length}. ${colour} to move.`;
   if (game.ply) return `${colour} to move.`;
   return `${game.people.length === 1 ? `You are ${colour}` : `${colour} to move`}. Choose a column: ${rules.runLength} in a row win.`;
 }
