@@ -1,4 +1,6 @@
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,48 @@ def test_several_runs_are_drawn_beside_each_other(tmp_path: Path, capsys: pytest
     assert f"{tmp_path / 'q1'}: iteration 1, 1.0 min" in capsys.readouterr().out
     drawn = picture.read_text()
     assert all(f"<!-- {label} -->" in drawn for label in ("quick (2 runs)", "s=0", "minutes of training"))
+
+
+def test_figures_are_drawn_again_without_their_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of figures keeps its names, and joins a run judged now; figures of other positions are refused."""
+    for name in ("q0", "q1", "s0"):
+        make_run(tmp_path / name, 1)
+    output, picture = tmp_path / "curve.jsonl", tmp_path / "curve.svg"
+    runs = [f"quick={tmp_path / 'q0'},{tmp_path / 'q1'}", "--output", str(output)]
+    options = ["--simulations", "0", "--count", "5", "--picture", str(picture), "--backend", "torch-fp32"]
+    assert main(["curve", *runs, *options]) == 0
+    first = picture.read_text()
+    for name in ("q0", "q1"):
+        shutil.rmtree(tmp_path / name)
+    assert main(["curve", str(output), *options]) == 0
+    assert re.findall(r'd="(M[^"]+)"', picture.read_text()) == re.findall(r'd="(M[^"]+)"', first)
+    capsys.readouterr()
+    assert main(["curve", f"new={output}", f"standard={tmp_path / 's0'}", *options]) == 0
+    assert all(f"<!-- {label} -->" in picture.read_text() for label in ("new (2 runs)", "standard"))
+    assert len(capsys.readouterr().out.splitlines()) == 1  # the one judged
+    assert main(["curve", str(output), str(tmp_path / "s0"), *options, "--count", "6"]) == 2
+    assert "figures of different positions" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no figures of a run here"),
+        ('{"iteration": 1}\n', "line 1: minutes is missing"),
+        ("\n7\n", "line 2: CurvePoint must be an object, not 7"),
+        ("nonsense\n", "line 1: not JSON"),
+    ],
+)
+def test_a_file_without_figures_is_refused(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that names the file and where it is wrong."""
+    path = tmp_path / "other.jsonl"
+    path.write_text(text)
+    assert main(["curve", str(path)]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert str(path) in line
+    assert words in line
 
 
 def test_seeds_become_a_mean_in_a_band_of_their_extremes() -> None:

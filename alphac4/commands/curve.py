@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from alphac4.commands.evaluate import parse_budgets
 from alphac4.compute import Compute, choose
 from alphac4.evaluation.accuracy import judge_moves
 from alphac4.evaluation.answers import ask_network
-from alphac4.evaluation.curves import CurvePoint, draw_run, draw_runs
+from alphac4.evaluation.curves import CurvePoint, check_comparable, draw_run, draw_runs, read_figures
 from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
 from alphac4.files import append_line, read_lines, write_atomically
@@ -40,10 +40,15 @@ class CurveOptions:
 
         alphac4 curve runs/mine
         alphac4 curve quick=runs/q0,runs/q1,runs/q2 standard=runs/s0
+
+    A file that ``--output`` has written stands for the runs in it: they are drawn again without being judged again.
+
+        alphac4 curve quick=runs/q0,runs/q1 --output curve.jsonl
+        alphac4 curve curve.jsonl standard=runs/s0
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Folders of runs; or NAME=FOLDER, or NAME=FOLDER,FOLDER,... for several seeds."""
+    """Folders of runs, or files of figures; or NAME=FOLDER, or NAME=FOLDER,FOLDER,... for several seeds."""
     simulations: str = "0,600"
     """Simulations a position; each is judged. 0 is the raw network."""
     positions: tuple[Path, ...] = ()
@@ -55,7 +60,7 @@ class CurveOptions:
     picture: Path = Path("curve.png")
     """The picture to draw."""
     output: Path | None = None
-    """A file of JSON lines for the figures."""
+    """A file of JSON lines, to which the figures of the networks judged are added."""
     backend: str = "auto"
     """Inference backend."""
 
@@ -67,18 +72,24 @@ class CurveOptions:
 class RunGroup:
     """Runs that are drawn as one, such as those that differ in their seed alone."""
 
-    name: str
-    folders: tuple[Path, ...]
+    name: str  # empty for a file of figures that keeps the names in it
+    folders: tuple[Path, ...]  # or files of figures
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundRun:
-    """What is there of a run."""
+    """What is there of a run: networks to judge, or figures of those that were."""
 
     group: str
     folder: Path
-    networks: list[Path]
-    progress: dict[int, tuple[float, int]]  # as `progress_of` tells
+    networks: list[Path] = field(default_factory=list)
+    progress: dict[int, tuple[float, int]] = field(default_factory=dict)  # as `progress_of` tells
+    figures: list[CurvePoint] = field(default_factory=list)
+
+    @property
+    def iterations(self) -> set[int]:
+        """The iterations whose networks are there."""
+        return {int(path.stem) for path in self.networks} | {point.iteration for point in self.figures}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -96,9 +107,10 @@ def run(options: CurveOptions) -> int:
     sets = [part.head(options.count) if options.count is not None else part for part in sets]
     groups = parse_groups(options.runs)
     found = [run for group in groups for run in find_runs(group, options.every)]
-    compute = choose(backend=options.backend)
-    points: list[CurvePoint] = []
+    points = [point for run in found for point in run.figures]
     total = sum(len(run.networks) for run in found)
+    check_comparable(points, sets if total else ())
+    compute = choose(backend=options.backend)
     with own_file(options.output), tqdm(total=total, desc="networks", disable=None) as bar:
         for run in found:
             for path in run.networks:
@@ -109,7 +121,8 @@ def run(options: CurveOptions) -> int:
                     if options.output is not None:
                         append_line(options.output, json.dumps(asdict(named)))
                 bar.update()
-    content = draw_run(points, options.picture) if len(found) == 1 else draw_runs(points, options.picture)
+    alone = len({point.folder for point in points}) == 1
+    content = draw_run(points, options.picture) if alone else draw_runs(points, options.picture)
     write_atomically(options.picture, content)
     return 0
 
@@ -133,11 +146,12 @@ def parse_groups(texts: Sequence[str]) -> list[RunGroup]:
         folders = tuple(Path(folder) for folder in names if folder)
         if not folders or (equals and not name):
             raise ValueError(f"{text!r} names no runs; write FOLDER, or NAME=FOLDER,FOLDER")
-        groups.append(RunGroup(name=name or folders[0].absolute().name, folders=folders))
+        name = name or ("" if is_file_of_figures(folders[0]) else folders[0].absolute().name)
+        groups.append(RunGroup(name=name, folders=folders))
     if not groups:
         raise ValueError("name at least one run's folder")
     for kind, given in (
-        ("name", [group.name for group in groups]),
+        ("name", [group.name for group in groups if group.name]),
         ("folder", [str(folder.absolute()) for group in groups for folder in group.folders]),
     ):
         if twice := [item for index, item in enumerate(given) if item in given[:index]]:
@@ -150,20 +164,31 @@ def is_folder(text: str) -> bool:
     return os.path.isdir(text)  # noqa: PTH112 - a name too long for a folder is none, not an error
 
 
+def is_file_of_figures(path: Path) -> bool:
+    """Whether a name is that of a file which ``--output`` may have written, and not of a run's folder."""
+    return path.suffix == ".jsonl" and not path.is_dir()
+
+
 def find_runs(group: RunGroup, every: int) -> list[FoundRun]:
     """The runs of a group, before the first network is judged.
 
     Raises:
         ValueError: if one is none, or they have no iteration in common.
     """
-    found = [
-        FoundRun(
-            group=group.name, folder=folder, progress=progress_of(folder), networks=find_checkpoints(folder, every)
-        )
-        for folder in group.folders
-    ]
-    if not set.intersection(*({path.stem for path in run.networks} for run in found)):
-        raise ValueError(f"{group.name}: its runs have kept no network of the same iteration")
+    found = []
+    for path in group.folders:
+        if is_file_of_figures(path):
+            points = [replace(point, run=group.name or point.run) for point in read_figures(path)]
+            for folder in dict.fromkeys(point.folder for point in points):
+                own = [point for point in points if point.folder == folder]
+                found.append(FoundRun(group=own[0].run, folder=Path(folder), figures=own))
+        else:
+            progress = progress_of(path)
+            networks = find_checkpoints(path, every)
+            found.append(FoundRun(group=group.name, folder=path, progress=progress, networks=networks))
+    for name in {run.group for run in found}:
+        if not set.intersection(*(run.iterations for run in found if run.group == name)):
+            raise ValueError(f"{name}: its runs have kept no network of the same iteration")
     return found
 
 
@@ -233,6 +258,7 @@ def judge(
                     for part, columns in zip(sets, answers.columns, strict=True)
                 },
                 error=judge_moves(sets, answers.columns).error.value,
+                positions=sum(len(part) for part in sets),
             )
         )
     return points

@@ -11,6 +11,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from alphac4.evaluation.positions import PositionSet
+from alphac4.files import read_lines
+from alphac4.json_files import parse_json, read_record
+
 # Colours that colour-blind people can tell apart (Okabe and Ito 2008); line and marker differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 DASHES = ("-", "--", "-.", ":")
@@ -27,6 +31,7 @@ class CurvePoint:
     simulations: int
     errors: dict[str, float]  # share of moves that err, by set
     error: float  # share of moves that err over all positions
+    positions: int = 0  # how many there are
     run: str = ""  # what it is drawn as: a run's name, or that of several seeds
     folder: str = ""  # the run's folder
 
@@ -39,6 +44,35 @@ class Band:
     middle: list[float]  # % of moves that err
     low: list[float]
     high: list[float]
+
+
+def read_figures(path: Path) -> list[CurvePoint]:
+    """The points in a file of JSON lines that `alphac4 curve --output` has written.
+
+    Raises:
+        ValueError: naming the file and the line that is none.
+        OSError: if it cannot be read.
+    """
+    points = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            try:
+                points.append(read_record(CurvePoint, parse_json(line)))
+            except ValueError as error:
+                raise ValueError(f"{path}: line {number}: {error}") from error
+    if not points:
+        raise ValueError(f"{path}: no figures of a run here")
+    return points
+
+
+def check_comparable(points: Sequence[CurvePoint], sets: Sequence[PositionSet]) -> None:
+    """Raise a ValueError unless all points are of the same positions: those of ``sets``, if there are any."""
+    kinds = {(frozenset(point.errors), point.positions) for point in points}
+    if sets:
+        kinds.add((frozenset(part.name for part in sets), sum(len(part) for part in sets)))
+    if len(kinds) > 1:
+        told = "; ".join(sorted(f"{count:,} of {', '.join(sorted(names))}" for names, count in kinds))
+        raise ValueError(f"figures of different positions cannot be drawn beside each other: {told}")
 
 
 def band(points: Sequence[CurvePoint], across: Callable[[CurvePoint], float]) -> Band:
