@@ -125,7 +125,9 @@ def test_an_update_changes_the_answers_of_threads_that_have_called_before(
     after = evaluator.evaluate(planes)[0]
     with torch.inference_mode():
         expected = network(torch.from_numpy(planes))[0].numpy()
-    assert np.abs(after - expected).max() < 0.05 * np.abs(expected).max()
+    # Processors without VNNI add two 8-bit products up in 16 bits, which may saturate.
+    rounding = 0.1 if name == INT8 else 0.05
+    assert np.abs(after - expected).max() < rounding * np.abs(expected).max()
     assert np.abs(after - before).max() > 0.5 * np.abs(expected).max()
 
 

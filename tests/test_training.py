@@ -514,8 +514,8 @@ def test_a_run_goes_on_with_the_preset_that_it_began_with(
 
 
 @pytest.mark.parametrize("preset", ["quick", "standard"])
-def test_the_command_of_a_shipped_network_still_gives_its_settings(preset: str) -> None:
-    """The presets have changed since these were trained; what is told beside them says how they were."""
+def test_the_command_of_a_former_preset_still_gives_its_settings(preset: str) -> None:
+    """The presets have changed; what is told beside the networks says how they were."""
     told = (shipped_checkpoint().parent / "README.md").read_text(encoding="utf-8")
     command = re.findall(rf"`alphac4 train (--preset {preset} --iterations .*)`", told)
     assert len(command) == 1

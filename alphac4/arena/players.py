@@ -239,13 +239,14 @@ def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geo
         legal[row, position.legal_columns()] = True
     scores = np.where(legal, logits, np.nan).astype(np.float64)
     weights = np.where(legal, np.exp(scores - np.nanmax(scores, axis=1, keepdims=True)), 0.0)
+    total = np.sort(weights, axis=1).sum(axis=1, keepdims=True)  # in one order for a position and its mirror image
     moves = np.nanargmax(scores, axis=1)
     value = (wdl[:, 0] - wdl[:, 2]).astype(np.float64)
     return SearchResult(
         moves=moves,
         visits=np.zeros((count, columns), np.int64),
         values=np.full((count, columns), np.nan),
-        priors=weights / weights.sum(axis=1, keepdims=True),
+        priors=weights / total,
         scores=scores,
         proofs=np.where(legal, UNPROVEN, ILLEGAL).astype(np.int64),
         value=value,
