@@ -38,6 +38,11 @@ def column_name(column: int) -> str:
     return COLUMN_NAMES[column] if 0 <= column < len(COLUMN_NAMES) else str(column + 1)
 
 
+def mirror_moves(moves: str, columns: int) -> str:
+    """A move string on a board of so many columns, with left and right exchanged."""
+    return "".join(column_name(columns - 1 - COLUMN_NAMES.index(name)) for name in moves)
+
+
 def may_be_moves(text: str, geometry: Geometry = STANDARD) -> bool:
     """Whether a text is meant as a move string, legal or not; where files are taken too, anything else names one."""
     return text.isdecimal() or not set(text.lower()) - set(COLUMN_NAMES[: geometry.columns])
@@ -158,9 +163,7 @@ class Position:
     def mirror(self) -> Self:
         """The position with left and right exchanged."""
         geometry = self.geometry
-        moves = None
-        if self.moves is not None:
-            moves = "".join(column_name(geometry.columns - 1 - COLUMN_NAMES.index(name)) for name in self.moves)
+        moves = None if self.moves is None else mirror_moves(self.moves, geometry.columns)
         own, occupied = rules.mirror(geometry, self.own), rules.mirror(geometry, self.occupied)
         return type(self)(np.uint64(own), np.uint64(occupied), geometry, moves)
 

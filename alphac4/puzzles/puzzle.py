@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from alphac4.game import IllegalMove, Position
-from alphac4.game.position import COLUMN_NAMES, column_name
+from alphac4.game.position import COLUMN_NAMES, column_name, mirror_moves
 from alphac4.game.rules import STANDARD
 from alphac4.game.symmetry import canonical_key
 
@@ -41,9 +41,8 @@ class Puzzle:
     @property
     def mirrored(self) -> "Puzzle":
         """The same with left and right exchanged."""
-        last = STANDARD.columns - 1
-        moves = "".join(column_name(last - COLUMN_NAMES.index(name)) for name in self.moves)
-        return replace(self, moves=moves, solution=last - self.solution)
+        columns = STANDARD.columns
+        return replace(self, moves=mirror_moves(self.moves, columns), solution=columns - 1 - self.solution)
 
     @property
     def key(self) -> int:
