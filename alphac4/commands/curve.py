@@ -166,7 +166,7 @@ def is_folder(text: str) -> bool:
 
 def is_file_of_figures(path: Path) -> bool:
     """Whether a name is that of a file which ``--output`` may have written, and not of a run's folder."""
-    return path.suffix == ".jsonl" and not path.is_dir()
+    return path.suffix == ".jsonl" and not is_folder(str(path))
 
 
 def find_runs(group: RunGroup, every: int) -> list[FoundRun]:
