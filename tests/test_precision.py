@@ -40,7 +40,7 @@ def test_the_measurement_gives_a_ratio_and_keeps_the_number_of_threads() -> None
     threads = torch.get_num_threads()
     assert learning_precision(CPU) in (BF16, FP32)
     assert torch.get_num_threads() == threads
-    assert 0.05 < precision.time_both() < 20
+    assert 0.05 < precision.time_both() < 100  # bf16 that is emulated takes some thirty times as long
 
 
 @pytest.mark.parametrize("first", [BF16, FP32])

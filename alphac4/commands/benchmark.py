@@ -16,6 +16,7 @@ from alphac4.benchmarks.capacity import measure_capacity
 from alphac4.benchmarks.cluster import measure_cluster
 from alphac4.benchmarks.figures import BenchmarkSettings, Figure, format_figures
 from alphac4.benchmarks.inference import measure_inference
+from alphac4.benchmarks.learning import measure_learning
 from alphac4.benchmarks.rules import measure_rules
 from alphac4.benchmarks.searches import measure_parallel, measure_puct, measure_uct
 from alphac4.benchmarks.selfplay import measure_selfplay
@@ -30,6 +31,7 @@ PARTS: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
     "puct": measure_puct,
     "inference": measure_inference,
     "selfplay": measure_selfplay,
+    "learning": measure_learning,
 }
 ON_REQUEST: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
     "cluster": measure_cluster,
@@ -39,13 +41,13 @@ ON_REQUEST: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkOptions:
-    """Measure rules, searches, inference and self-play; each figure is the median of several runs."""
+    """Measure rules, searches, inference, self-play and learning; each figure is the median of several runs."""
 
     settings: Annotated[BenchmarkSettings, tyro.conf.arg(name="")] = field(default_factory=BenchmarkSettings)
     """What all measurements have in common."""
     only: tuple[str, ...] = ()
-    """Parts to measure: rules, uct, parallel, puct, inference, selfplay; all of these by default. Where Ray is
-    installed also: cluster, self-play on three nodes of this machine against the same without a cluster; capacity,
+    """Parts to measure: rules, uct, parallel, puct, inference, selfplay, learning; all of these by default. Where Ray
+    is installed also: cluster, self-play on three nodes of this machine against the same without a cluster; capacity,
     how many positions/s the driver of a cluster takes in, stores and learns from."""
     peers: bool = False
     """Compare with other programs for the same game instead, in one run: OpenSpiel's C++ MCTS, and self-play by pgx

@@ -1,6 +1,7 @@
 """The policy/value network: a small residual CNN."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -119,9 +120,14 @@ class PolicyValueNetwork(nn.Module):
         """Policy logits [B, C] and win/draw/loss logits [B, 3], seen by the side to move."""
         return self._answers(self.tower(torch.relu_(self.stem(planes))))
 
-    def forward_all(self, planes: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """`forward`, and for learning the logits [B, 3, R, C] of each cell's end: own stone, opponent's, or empty."""
-        features = self.tower(torch.relu_(self.stem(planes)))
+    def forward_all(
+        self, planes: Tensor, tower: Callable[[Tensor], Tensor] | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """`forward`, and for learning the logits [B, 3, R, C] of each cell's end: own stone, opponent's, or empty.
+
+        ``tower`` is another way to compute what its own tower does.
+        """
+        features = (tower or self.tower)(torch.relu_(self.stem(planes)))
         policy, value = self._answers(features)
         return policy, value, None if self.ownership is None else self.ownership(features)
 

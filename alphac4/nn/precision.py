@@ -4,11 +4,14 @@ import functools
 import logging
 import statistics
 import time
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from alphac4.nn import winograd
 from alphac4.nn.backends import has_bf16
 
 logger = logging.getLogger(__name__)
@@ -43,19 +46,24 @@ def learning_precision(device: torch.device) -> str:
 
 def time_both() -> float:
     """The time that a convolution forward and backward takes in bf16, as a multiple of that in fp32."""
-    times: dict[torch.dtype, list[float]] = {torch.bfloat16: [], torch.float32: []}
     kernel = torch.ones(CHANNELS, CHANNELS, 3, 3, requires_grad=True)
-    planes = torch.ones(BATCH, CHANNELS, ROWS, COLUMNS, requires_grad=True)
-    planes_last = planes.contiguous(memory_format=torch.channels_last)
+    planes = torch.ones(BATCH, CHANNELS, ROWS, COLUMNS).contiguous(memory_format=torch.channels_last)
+    cells_first = torch.ones(ROWS, COLUMNS, BATCH, CHANNELS)
+    both: dict[str, Callable[[], float]] = {
+        BF16: partial(_time, partial(F.conv2d, padding=1), planes.bfloat16(), kernel.bfloat16()),
+        FP32: partial(_time, winograd.convolve, cells_first, kernel),
+    }
+    times: dict[str, list[float]] = {name: [] for name in both}
     for _ in range(ROUNDS + 1):  # the first one chooses its algorithm
-        for dtype, found in times.items():
-            started = time.thread_time()
-            _pass(planes_last.to(dtype), kernel.to(dtype))
-            found.append(time.thread_time() - started)
-    bf16, fp32 = (statistics.median(found[1:]) for found in times.values())
+        for name, once in both.items():
+            times[name].append(once())
+    bf16, fp32 = (statistics.median(times[name][1:]) for name in (BF16, FP32))
     return bf16 / max(fp32, 1e-9)
 
 
-def _pass(planes: Tensor, kernel: Tensor) -> None:
-    result = F.conv2d(planes, kernel, padding=1)
-    torch.autograd.grad(result, (planes, kernel), torch.ones_like(result))
+def _time(convolve: Callable[[Tensor, Tensor], Tensor], x: Tensor, kernel: Tensor) -> float:
+    """Seconds of this thread for a pass forward and backward."""
+    started = time.thread_time()
+    result = convolve(x.requires_grad_(), kernel)
+    torch.autograd.grad(result, (x, kernel), torch.ones_like(result))
+    return time.thread_time() - started

@@ -4,13 +4,17 @@ import copy
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
+from alphac4.nn import winograd
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.precision import FP32
 from alphac4.selfplay.merging import merge_duplicates, orient
 from alphac4.selfplay.replay import Batch, Replay, batches
 from alphac4.training.config import LearningConfig
@@ -43,6 +47,12 @@ class HostLearner(Learner):
             for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
                 theirs.data = ours.data  # the same weights, gradients of its own
             self._replicas.append(replica)
+
+    def tower_of(self, network: PolicyValueNetwork) -> Callable[[Tensor], Tensor]:
+        """By Winograd's convolutions where they are faster."""
+        if self.precision == FP32 and network.config.channels >= winograd.LEAST_CHANNELS:
+            return partial(winograd.run_tower, network.tower)
+        return super().tower_of(network)
 
     def take_over(self, network: PolicyValueNetwork) -> None:
         """See `Learner`."""

@@ -145,7 +145,7 @@ class Learner(ABC):
         """The loss, and as figures [4] those of policy and value, the policy's entropy, and the loss of ownership."""
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
-            policy_logits, value_logits, ownership_logits = network.forward_all(planes)
+            policy_logits, value_logits, ownership_logits = network.forward_all(planes, self.tower_of(network))
         policy_logits, value_logits = policy_logits.float(), value_logits.float()
         loss_policy = policy_loss(policy_logits, batch.policy, batch.policy_weight)
         loss_value = value_loss(value_logits, batch.wdl)
@@ -159,6 +159,10 @@ class Learner(ABC):
             entropy = -(log_policy.exp() * log_policy).sum(dim=1).mean()
             figures = torch.stack([loss_policy, loss_value, entropy, loss_ownership])
             return loss, figures.detach().double()
+
+    def tower_of(self, network: PolicyValueNetwork) -> Callable[[Tensor], Tensor]:
+        """What computes the network's residual tower."""
+        return network.tower
 
     def _average_decay(self) -> float:
         # At the start the average follows closely, or it would be the untrained network for hundreds of steps.
