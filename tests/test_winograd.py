@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alphac4.nn import winograd
+from alphac4.nn.backends import Array, WinogradBackend
 from alphac4.nn.network import ConvNorm, NetworkConfig, PolicyValueNetwork, ResidualBlock
 from alphac4.nn.precision import BF16, FP32
 from alphac4.selfplay.replay import Batch
@@ -130,3 +131,35 @@ def test_the_network_is_that_of_its_own_tower_in_either_way() -> None:
         own, network.forward_all(planes, lambda x: winograd.run_tower(network.tower, x)), strict=True
     ):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_learning_may_follow_inference() -> None:
+    """What inference has computed first is kept for both."""
+    winograd.side.cache_clear()
+    x, kernel = torch.ones(3, 4, 2, 5), torch.ones(5, 5, 3, 3, requires_grad=True)
+    with torch.inference_mode():
+        winograd.convolve(x, kernel)
+    winograd.convolve(x.requires_grad_(), kernel).sum().backward()
+    assert kernel.grad is not None
+    torch.testing.assert_close(kernel.grad[0, 0, 1, 1], torch.tensor(24.0))  # cells times positions
+
+
+def test_few_positions_are_left_to_another_backend() -> None:
+    """Which is asked for fewer than pay for all those weights."""
+    network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=2)).eval()
+    asked: list[int] = []
+
+    def small(planes: Array) -> tuple[Array, Array]:
+        asked.append(len(planes))
+        return np.zeros((len(planes), 7), np.float32), np.zeros((len(planes), 3), np.float32)
+
+    backend = WinogradBackend(network, 1, small)
+    least = WinogradBackend.LEAST_BATCH
+    for size in (1, least - 1, least, 3 * least):
+        planes = _batch(size).planes
+        policy, _ = backend(planes)
+        with torch.inference_mode():
+            expected = network(torch.from_numpy(planes))[0].numpy()
+        if size >= least:
+            np.testing.assert_allclose(policy, expected, atol=1e-5)
+    assert asked == [1, least - 1]

@@ -15,6 +15,7 @@ import torch
 
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.quantization import LEVELS, WEIGHT_LEVELS, input_ranges, random_boards
+from alphac4.nn.winograd import FoldedTower
 
 Array = npt.NDArray[np.float32]
 
@@ -50,6 +51,7 @@ class TorchBackend:
         self._threads = threads if device == "cpu" else 0
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._tower: Callable[[torch.Tensor], torch.Tensor] = self._network.tower
         if device == "cpu":
             keep_freed_memory()
 
@@ -60,8 +62,29 @@ class TorchBackend:
             torch.set_num_threads(threads)  # holds for the calling thread
         with torch.inference_mode():
             x = torch.from_numpy(planes).to(self._device, self._dtype).contiguous(memory_format=torch.channels_last)
-            policy, value = self._network(x)
+            policy, value, _ = self._network.forward_all(x, self._tower)
             return policy.float().cpu().numpy(), value.float().cpu().numpy()
+
+
+class WinogradBackend(TorchBackend):
+    """PyTorch in fp32 on the CPU, with the tower's convolutions by Winograd's minimal filtering.
+
+    Args:
+        network: the weights.
+        threads: cores to use.
+        small: computes less than `LEAST_BATCH` positions, which are too few to pay for reading so many weights.
+    """
+
+    LEAST_BATCH = 16
+
+    def __init__(self, network: PolicyValueNetwork, threads: int, small: Backend) -> None:
+        super().__init__(network, "cpu", torch.float32, threads)
+        self._tower = FoldedTower(self._network.tower, network.config.rows, network.config.columns)
+        self._small = small
+
+    def __call__(self, planes: Array) -> tuple[Array, Array]:
+        """See `Backend`."""
+        return super().__call__(planes) if len(planes) >= self.LEAST_BATCH else self._small(planes)
 
 
 class OpenVinoBackend:
@@ -225,6 +248,8 @@ def available_backends(
             found[name] = lambda network, precision=precision: OpenVinoBackend(  # type: ignore[misc]
                 network, precision, batch, each
             )
+    small = found.get("openvino-fp32", found["torch-fp32"])
+    found["winograd-fp32"] = lambda network: WinogradBackend(network, each, small(network))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The tower's convolutions by Winograd's minimal filtering, for learning on a CPU: a fifth of the multiplications.
+"""The tower's convolutions by Winograd's minimal filtering, for batches on a CPU: a fifth of the multiplications.
 
 A 3 x 3 convolution of a 6 x 7 board multiplies 378 times for each pair of channels. Seen as a product of polynomials in
 two variables, it is known from its values at 8 x 9 points, each of which takes one multiplication (Winograd 1980; for
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from alphac4.nn.network import ConvNorm, ResidualBlock
 
-LEAST_CHANNELS = 48  # with fewer the sums cost what the multiplications save
+LEAST_CHANNELS = 48  # in learning: with fewer the sums cost what the multiplications save
 KERNEL = 3
 POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, -0.75)  # and infinity; small and apart, so that rounding is harmless
 LONGEST = len(POINTS) + 2 - KERNEL  # cells of a side that as many points determine
@@ -50,7 +50,8 @@ def side(n: int, dtype: torch.dtype) -> Side:
     norms = np.stack([np.abs(cells).sum(axis=1), np.abs(kernel).sum(axis=1), np.abs(results).sum(axis=0)])
     scale = np.prod(norms, axis=0) ** (1 / 3) / norms
     scaled = cells * scale[0, :, None], kernel * scale[1, :, None], results * scale[2]
-    return Side(*(torch.from_numpy(matrix).to(dtype).contiguous() for matrix in scaled))
+    with torch.inference_mode(False):  # or learning could not use what inference has asked for first
+        return Side(*(torch.from_numpy(matrix).to(dtype).contiguous() for matrix in scaled))
 
 
 def _values(points: int, coefficients: int) -> np.ndarray:
@@ -65,13 +66,25 @@ def convolve(x: Tensor, kernel: Tensor) -> Tensor:
     Returns:
         [R, C, B, outputs].
     """
+    return _convolve(x, _at_points(kernel, len(x), x.shape[1]))
+
+
+def _convolve(x: Tensor, weights: Tensor) -> Tensor:
+    """`convolve` by what `_at_points` made of the kernel."""
     rows, columns, batch, inputs = x.shape
     vertical, horizontal = side(rows, x.dtype), side(columns, x.dtype)
     values = _map(vertical.cells, horizontal.cells, x.reshape(rows, columns, -1))
-    weights = _map(vertical.kernel, horizontal.kernel, kernel.permute(2, 3, 1, 0).reshape(KERNEL, KERNEL, -1))
-    products = values.view(-1, batch, inputs) @ weights.view(-1, inputs, len(kernel))
+    products = values.view(-1, batch, inputs) @ weights
     across = products.view(*values.shape[:2], -1)
     return _map(vertical.results, horizontal.results, across).view(rows, columns, batch, -1)
+
+
+def _at_points(kernel: Tensor, rows: int, columns: int) -> Tensor:
+    """A kernel's values [points, inputs, outputs] for a board."""
+    vertical, horizontal = side(rows, kernel.dtype), side(columns, kernel.dtype)
+    outputs, inputs = kernel.shape[:2]
+    weights = _map(vertical.kernel, horizontal.kernel, kernel.permute(2, 3, 1, 0).reshape(KERNEL, KERNEL, -1))
+    return weights.view(-1, inputs, outputs)
 
 
 def _map(vertical: Tensor, horizontal: Tensor, x: Tensor) -> Tensor:
@@ -81,7 +94,7 @@ def _map(vertical: Tensor, horizontal: Tensor, x: Tensor) -> Tensor:
 
 
 def run_tower(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
-    """What the residual blocks make of x [B, channels, R, C], in the same shape."""
+    """What the residual blocks make of x [B, channels, R, C] in learning, in the same shape."""
     # The rows count as the batch, and the positions as the image's width: to norms and additions it is all the same,
     # and in memory the cells come first and the channels last.
     x = x.permute(2, 1, 3, 0).contiguous(memory_format=torch.channels_last)
@@ -94,3 +107,30 @@ def _conv_norm(layer: nn.Module, x: Tensor) -> Tensor:
     """`ConvNorm` on x [R, channels, C, B]."""
     convolution, norm = cast(ConvNorm, layer)
     return cast(Tensor, norm(convolve(x.permute(0, 2, 3, 1), cast(nn.Conv2d, convolution).weight).permute(0, 3, 1, 2)))
+
+
+class FoldedTower:
+    """`run_tower` for inference, with the kernels' values at the points computed once.
+
+    Args:
+        blocks: those of `alphac4.nn.network.fold_batch_norm`'s network.
+        rows: the board's.
+        columns: the board's.
+    """
+
+    def __init__(self, blocks: Iterable[nn.Module], rows: int, columns: int) -> None:
+        self._layers = [
+            [
+                (_at_points(layer.weight, rows, columns), cast(Tensor, layer.bias))
+                for layer in cast(list[nn.Conv2d], [block.first, block.second])
+            ]
+            for block in cast(Iterable[ResidualBlock], blocks)
+        ]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """From x [B, channels, R, C] to the same shape."""
+        x = x.permute(2, 3, 0, 1).contiguous()
+        for (first, first_bias), (second, second_bias) in self._layers:
+            inner = torch.relu_(_convolve(x, first).add_(first_bias))
+            x = torch.relu_(_convolve(inner, second).add_(second_bias).add_(x))
+        return x.permute(2, 3, 0, 1).contiguous(memory_format=torch.channels_last)
