@@ -5,6 +5,7 @@ import torch
 from campaigns.tiny_run import tiny_run
 
 from alphac4.nn import precision
+from alphac4.nn.network import NetworkConfig
 from alphac4.nn.precision import BF16, FP32, learning_precision
 from alphac4.training import learners
 from alphac4.training.learners import remembered_precision
@@ -12,6 +13,8 @@ from alphac4.training.loop import TrainingLoop
 from alphac4.training.run_state import RunState
 
 CPU = torch.device("cpu")
+NETWORK = NetworkConfig(channels=48, blocks=1)
+POSITIONS = 32
 
 
 @pytest.fixture(autouse=True)
@@ -24,23 +27,25 @@ def forget() -> None:
 def test_bf16_learns_unless_it_is_slower(ratio: float, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By far enough that noise does not decide."""
     monkeypatch.setattr(precision, "has_bf16", lambda _device: True)
-    monkeypatch.setattr(precision, "time_both", lambda: ratio)
-    assert learning_precision(CPU) == expected
+    monkeypatch.setattr(precision, "time_both", lambda _network, _positions: ratio)
+    assert learning_precision(CPU, NETWORK, POSITIONS) == expected
 
 
 def test_without_bf16_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Emulated, it would be slower in any case."""
     monkeypatch.setattr(precision, "has_bf16", lambda _device: False)
     monkeypatch.setattr(precision, "time_both", pytest.fail)
-    assert learning_precision(CPU) == FP32
+    assert learning_precision(CPU, NETWORK, POSITIONS) == FP32
 
 
 def test_the_measurement_gives_a_ratio_and_keeps_the_number_of_threads() -> None:
     """Of two times that are both above nothing."""
     threads = torch.get_num_threads()
-    assert learning_precision(CPU) in (BF16, FP32)
+    assert learning_precision(CPU, NETWORK, POSITIONS) in (BF16, FP32)
     assert torch.get_num_threads() == threads
-    assert 0.05 < precision.time_both() < 100  # bf16 that is emulated takes some thirty times as long
+    for positions in (1, POSITIONS):  # few enough for PyTorch's convolutions, and enough for Winograd's
+        # Where bf16 is emulated it takes some thirty times as long.
+        assert 0.05 < precision.time_both(NETWORK, positions) < 100
 
 
 @pytest.mark.parametrize("first", [BF16, FP32])
@@ -51,7 +56,7 @@ def test_a_run_goes_on_in_the_precision_that_it_began_with(
     monkeypatch.setattr(learners, "has_bf16", lambda _device: True)
     other = {BF16: FP32, FP32: BF16}[first]
     for iterations, fastest in ((1, first), (2, other)):
-        monkeypatch.setattr("alphac4.training.learner.learning_precision", lambda _device, found=fastest: found)
+        monkeypatch.setattr("alphac4.training.learner.learning_precision", lambda *_arguments, found=fastest: found)
         with TrainingLoop.open(tmp_path, tiny_run(iterations=iterations)) as loop:
             assert loop.learner.precision == first
             loop.run()

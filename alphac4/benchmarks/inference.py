@@ -7,7 +7,7 @@ import torch
 
 from alphac4.benchmarks.figures import BenchmarkSettings, Figure
 from alphac4.machine import cores
-from alphac4.nn.backends import available_backends
+from alphac4.nn.backends import available_backends, is_candidate
 from alphac4.nn.evaluator import measure_rate
 
 
@@ -20,5 +20,7 @@ def measure_inference(settings: BenchmarkSettings) -> Iterator[Figure]:
         for batch in settings.batches:
             planes = (rng.random((batch, 2, 6, 7)) < 0.3).astype(np.float32)
             for name, make in available_backends(device, batch, cores(), cores()).items():
+                if not is_candidate(name, batch, int8=True):
+                    continue
                 rate = measure_rate(make(network), planes, cores(), settings.seconds)
                 yield Figure(f"inference, {name}, batch {batch}", rate, "evaluations/s")

@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.nn import winograd
+from alphac4.nn.network import PolicyValueNetwork, Tower, fold_batch_norm
 from alphac4.nn.quantization import LEVELS, WEIGHT_LEVELS, input_ranges, random_boards
-from alphac4.nn.winograd import FoldedTower
 
 Array = npt.NDArray[np.float32]
 
 INT8 = "openvino-int8"  # the one backend whose answers are rounded noticeably
+WINOGRAD = "winograd-fp32"
 CALIBRATION_BOARDS = 512
 
 
@@ -51,7 +52,7 @@ class TorchBackend:
         self._threads = threads if device == "cpu" else 0
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._tower: Callable[[torch.Tensor], torch.Tensor] = self._network.tower
+        self._tower: Tower = self._network.tower
         if device == "cpu":
             keep_freed_memory()
 
@@ -62,29 +63,25 @@ class TorchBackend:
             torch.set_num_threads(threads)  # holds for the calling thread
         with torch.inference_mode():
             x = torch.from_numpy(planes).to(self._device, self._dtype).contiguous(memory_format=torch.channels_last)
-            policy, value, _ = self._network.forward_all(x, self._tower)
+            policy, value, _ = self._network.forward_all(x, self._tower_for(len(planes)))
             return policy.float().cpu().numpy(), value.float().cpu().numpy()
+
+    def _tower_for(self, positions: int) -> Tower:  # noqa: ARG002
+        return self._tower
 
 
 class WinogradBackend(TorchBackend):
-    """PyTorch in fp32 on the CPU, with the tower's convolutions by Winograd's minimal filtering.
+    """PyTorch in fp32 on the CPU, with the tower's convolutions by Winograd's minimal filtering where that pays."""
 
-    Args:
-        network: the weights.
-        threads: cores to use.
-        small: computes less than `LEAST_BATCH` positions, which are too few to pay for reading so many weights.
-    """
-
-    LEAST_BATCH = 16
-
-    def __init__(self, network: PolicyValueNetwork, threads: int, small: Backend) -> None:
+    def __init__(self, network: PolicyValueNetwork, threads: int) -> None:
         super().__init__(network, "cpu", torch.float32, threads)
-        self._tower = FoldedTower(self._network.tower, network.config.rows, network.config.columns)
-        self._small = small
+        config = network.config
+        self._for_batches = self._tower
+        if winograd.fits(config):
+            self._for_batches = winograd.FoldedTower(self._network.tower, config.rows, config.columns)
 
-    def __call__(self, planes: Array) -> tuple[Array, Array]:
-        """See `Backend`."""
-        return super().__call__(planes) if len(planes) >= self.LEAST_BATCH else self._small(planes)
+    def _tower_for(self, positions: int) -> Tower:
+        return self._for_batches if positions >= winograd.LEAST_POSITIONS else self._tower
 
 
 class OpenVinoBackend:
@@ -242,15 +239,21 @@ def available_backends(
     found: dict[str, Callable[[PolicyValueNetwork], Backend]] = {
         "torch-fp32": lambda network: TorchBackend(network, "cpu", torch.float32, each),
         "torch-bf16": lambda network: TorchBackend(network, "cpu", torch.bfloat16, each),
+        WINOGRAD: lambda network: WinogradBackend(network, each),
     }
     if importlib.util.find_spec("openvino") is not None:
         for name, precision in (("openvino-fp32", "f32"), ("openvino-bf16", "bf16"), (INT8, "int8")):
             found[name] = lambda network, precision=precision: OpenVinoBackend(  # type: ignore[misc]
                 network, precision, batch, each
             )
-    small = found.get("openvino-fp32", found["torch-fp32"])
-    found["winograd-fp32"] = lambda network: WinogradBackend(network, each, small(network))
     return found
+
+
+def is_candidate(name: str, batch: int, int8: bool) -> bool:
+    """Whether a backend is measured for usual batches of that size: some are only right for other ones."""
+    if name == WINOGRAD and batch < winograd.LEAST_POSITIONS:
+        return False  # it would be PyTorch under another name
+    return int8 or name != INT8
 
 
 def backend_here(name: str) -> str:

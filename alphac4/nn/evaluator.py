@@ -11,7 +11,7 @@ import torch
 
 from alphac4.machine import cores
 from alphac4.nn.backend_memory import measurement_key, recall, remember
-from alphac4.nn.backends import INT8, Array, Backend, available_backends
+from alphac4.nn.backends import INT8, Array, Backend, available_backends, is_candidate
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.quantization import random_boards
 
@@ -68,7 +68,7 @@ class Evaluator:
         self._available = available_backends(device, batch_size, streams, threads)
         self.rates: dict[str, float] = {}  # evaluations/s by backend, where measured
         if backend == "auto":
-            candidates = {name: make for name, make in self._available.items() if int8 or name != INT8}
+            candidates = {name: make for name, make in self._available.items() if is_candidate(name, batch_size, int8)}
             called = {"device": device, "batch": batch_size, "streams": streams, "threads": threads}
             key = measurement_key(network, backends=list(candidates), **called) if remembers else ""
             known = recall(key) if remembers else None

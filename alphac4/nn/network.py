@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+Tower = Callable[[Tensor], Tensor]  # features [B, channels, R, C] to the same shape
+
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSize:
@@ -120,14 +122,12 @@ class PolicyValueNetwork(nn.Module):
         """Policy logits [B, C] and win/draw/loss logits [B, 3], seen by the side to move."""
         return self._answers(self.tower(torch.relu_(self.stem(planes))))
 
-    def forward_all(
-        self, planes: Tensor, tower: Callable[[Tensor], Tensor] | None = None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    def forward_all(self, planes: Tensor, tower: Tower | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
         """`forward`, and for learning the logits [B, 3, R, C] of each cell's end: own stone, opponent's, or empty.
 
         ``tower`` is another way to compute what its own tower does.
         """
-        features = (tower or self.tower)(torch.relu_(self.stem(planes)))
+        features = (self.tower if tower is None else tower)(torch.relu_(self.stem(planes)))
         policy, value = self._answers(features)
         return policy, value, None if self.ownership is None else self.ownership(features)
 

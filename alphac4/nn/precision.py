@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from alphac4.nn import winograd
 from alphac4.nn.backends import has_bf16
+from alphac4.nn.network import NetworkConfig
 
 logger = logging.getLogger(__name__)
 
@@ -20,14 +21,14 @@ BF16, FP32 = "bf16", "fp32"
 PRECISIONS = (BF16, FP32)
 ADVANTAGE = 1.1  # times as fast fp32 has to be: otherwise noise would decide where they are alike
 ROUNDS = 7
-BATCH, CHANNELS, ROWS, COLUMNS = 128, 64, 6, 7  # of the layer that is timed
 
 
 @functools.cache
-def learning_precision(device: torch.device) -> str:
+def learning_precision(device: torch.device, network: NetworkConfig, positions: int) -> str:
     """`BF16` where it is in hardware and not slower than `FP32`, as it is on some CPUs.
 
-    On a CPU the passes through one layer are timed, for some tenths of a second, by one thread's processor time.
+    On a CPU the passes through one of the tower's layers are timed, for some tenths of a second, by one thread's
+    processor time, from batches of as many positions as a core has in learning.
     """
     if not has_bf16(device):
         return FP32
@@ -36,7 +37,7 @@ def learning_precision(device: torch.device) -> str:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        ratio = time_both()
+        ratio = time_both(network, positions)
     finally:
         torch.set_num_threads(threads)
     found = FP32 if ratio > ADVANTAGE else BF16
@@ -44,26 +45,30 @@ def learning_precision(device: torch.device) -> str:
     return found
 
 
-def time_both() -> float:
-    """The time that a convolution forward and backward takes in bf16, as a multiple of that in fp32."""
-    kernel = torch.ones(CHANNELS, CHANNELS, 3, 3, requires_grad=True)
-    planes = torch.ones(BATCH, CHANNELS, ROWS, COLUMNS).contiguous(memory_format=torch.channels_last)
-    cells_first = torch.ones(ROWS, COLUMNS, BATCH, CHANNELS)
-    both: dict[str, Callable[[], float]] = {
-        BF16: partial(_time, partial(F.conv2d, padding=1), planes.bfloat16(), kernel.bfloat16()),
-        FP32: partial(_time, winograd.convolve, cells_first, kernel),
-    }
-    times: dict[str, list[float]] = {name: [] for name in both}
-    for _ in range(ROUNDS + 1):  # the first one chooses its algorithm
-        for name, once in both.items():
-            times[name].append(once())
-    bf16, fp32 = (statistics.median(times[name][1:]) for name in (BF16, FP32))
-    return bf16 / max(fp32, 1e-9)
+def time_both(network: NetworkConfig, positions: int) -> float:
+    """The time that a convolution forward and backward takes in bf16, as a multiple of that in fp32.
+
+    In fp32 it is computed as learning would, by Winograd's minimal filtering or not.
+    """
+    rows, columns, channels = network.rows, network.columns, network.channels
+    kernel = torch.ones(channels, channels, 3, 3)
+    planes = torch.ones(positions, channels, rows, columns).contiguous(memory_format=torch.channels_last)
+    fp32 = partial(_time, _convolve, planes, kernel)
+    if winograd.pays_in_learning(network, positions):
+        fp32 = partial(_time, winograd.convolve, torch.ones(rows, columns, positions, channels), kernel)
+    bf16 = partial(_time, lambda x, k: _convolve(x.bfloat16(), k.bfloat16()), planes, kernel)
+    times = [(bf16(), fp32()) for _ in range(ROUNDS + 1)][1:]  # the first one chooses its algorithm
+    in_bf16, in_fp32 = (statistics.median(found) for found in zip(*times, strict=True))
+    return float(in_bf16 / max(in_fp32, 1e-9))
+
+
+def _convolve(planes: Tensor, kernel: Tensor) -> Tensor:
+    return F.conv2d(planes, kernel, padding=1)
 
 
 def _time(convolve: Callable[[Tensor, Tensor], Tensor], x: Tensor, kernel: Tensor) -> float:
     """Seconds of this thread for a pass forward and backward."""
     started = time.thread_time()
-    result = convolve(x.requires_grad_(), kernel)
+    result = convolve(x.requires_grad_(), kernel.requires_grad_())
     torch.autograd.grad(result, (x, kernel), torch.ones_like(result))
     return time.thread_time() - started

@@ -8,12 +8,11 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.nn import winograd
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, Tower
 from alphac4.nn.precision import FP32
 from alphac4.selfplay.merging import merge_duplicates, orient
 from alphac4.selfplay.replay import Batch, Replay, batches
@@ -35,24 +34,24 @@ class HostLearner(Learner):
         replicas: int | None = None,
         precision: str | None = None,
     ) -> None:
-        super().__init__(network, config, torch.device("cpu"), seed, precision)
+        replicas = replicas or cores()
+        super().__init__(network, config, torch.device("cpu"), seed, precision, replicas)
         self._geometry = geometry
+        self.by_winograd = self.precision == FP32 and winograd.pays_in_learning(network, self.positions)
         self.optimizer = torch.optim.AdamW(self.parameter_groups(), lr=config.learning_rate, fused=True)
         self.muon = self.make_muon(config.learning_rate)
         # One replica a core on its part of the batch: two single-threaded passes neither wait for each other after
         # every layer, nor come to a halt, as OpenMP's barriers do, when another program takes one of the cores.
         self._replicas = [self.network]
-        for _ in range(1, replicas or cores()):
+        for _ in range(1, replicas):
             replica = copy.deepcopy(self.network)
             for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
                 theirs.data = ours.data  # the same weights, gradients of its own
             self._replicas.append(replica)
 
-    def tower_of(self, network: PolicyValueNetwork) -> Callable[[Tensor], Tensor]:
-        """By Winograd's convolutions where they are faster."""
-        if self.precision == FP32 and network.config.channels >= winograd.LEAST_CHANNELS:
-            return partial(winograd.run_tower, network.tower)
-        return super().tower_of(network)
+    def tower_of(self, network: PolicyValueNetwork) -> Tower:
+        """See `Learner`; by Winograd's minimal filtering where that is faster."""
+        return partial(winograd.run_tower, network.tower) if self.by_winograd else super().tower_of(network)
 
     def take_over(self, network: PolicyValueNetwork) -> None:
         """See `Learner`."""
@@ -113,10 +112,12 @@ class HostLearner(Learner):
 
         None, and no step, if they are not finite.
         """
-        parts = [Batch(*part) for part in zip(*(np.array_split(a, len(self._replicas)) for a in batch), strict=True)]
+        count = min(len(self._replicas), len(batch.planes))
+        parts = [Batch(*part) for part in zip(*(np.array_split(a, count) for a in batch), strict=True)]
         shares = [len(part.planes) / len(batch.planes) for part in parts]
-        means = list(pool.map(self._accumulate, self._replicas, parts, shares))
-        for replica in self._replicas[1:]:
+        replicas = self._replicas[:count]
+        means = list(pool.map(self._accumulate, replicas, parts, shares))
+        for replica in replicas[1:]:
             for ours, theirs in zip(self.network.parameters(), replica.parameters(), strict=True):
                 if ours.grad is not None and theirs.grad is not None:
                     ours.grad += theirs.grad

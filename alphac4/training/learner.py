@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, Tower
 from alphac4.nn.precision import BF16, learning_precision
 from alphac4.selfplay.replay import Replay
 from alphac4.training.config import LearningConfig
@@ -79,8 +79,10 @@ class Learner(ABC):
         device: torch.device,
         seed: int,
         precision: str | None = None,
+        replicas: int = 1,
     ) -> None:
-        self.precision = precision or learning_precision(device)
+        self.positions = max(1, config.batch_size // replicas)  # of a batch, for each replica
+        self.precision = precision or learning_precision(device, network, self.positions)
         self.config = config
         self.device = device
         with torch.random.fork_rng(devices=[]):
@@ -160,7 +162,7 @@ class Learner(ABC):
             figures = torch.stack([loss_policy, loss_value, entropy, loss_ownership])
             return loss, figures.detach().double()
 
-    def tower_of(self, network: PolicyValueNetwork) -> Callable[[Tensor], Tensor]:
+    def tower_of(self, network: PolicyValueNetwork) -> Tower:
         """What computes the network's residual tower."""
         return network.tower
 
