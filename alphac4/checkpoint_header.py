@@ -21,6 +21,7 @@ SHIPPED = {
     "fast": "quick.safetensors",
     "grown": "grown.safetensors",
     "standard": "standard.safetensors",
+    "former-standard": "former-standard.safetensors",
     "quick": "quick.safetensors",
 }
 

@@ -87,7 +87,7 @@ def test_backends_are_compared_on_boards_that_can_arise(network: PolicyValueNetw
 
 
 @needs_8_bits
-@pytest.mark.parametrize("name", ["quick", "standard", "grown"])
+@pytest.mark.parametrize("name", ["quick", "standard", "former-standard", "grown"])
 def test_the_shipped_networks_may_run_on_8_bits(name: str) -> None:
     """What they learned does not make the rounding worse than what a backend is refused for."""
     available = {INT8: available_backends("cpu", 512, 1, 1)[INT8]}

@@ -102,15 +102,15 @@ def test_the_card_tells_what_a_shipped_network_began_with(monkeypatch: pytest.Mo
     """At the cost that `checkpoints/README.md` has for it; a network whose start is unknown, or not here, says so."""
     best = load_checkpoint(Path("best"))
     text = cost_on_card(best)
-    figures = (PROJECT / "checkpoints" / "README.md").read_text().partition("## standard.safetensors")[2]
+    figures = (PROJECT / "checkpoints" / "README.md").read_text().partition("## former-standard.safetensors")[2]
     minutes, games = re.findall(r"took \| ([\d.]+) minutes: .*?, ([\d,]+) games", figures)[0]
-    assert f"the shipped `standard`: 44 iterations, {minutes} minutes, {games} games" in text
+    assert f"the shipped `former-standard`: 44 iterations, {minutes} minutes, {games} games" in text
     assert f"both together took {(4958 + 3463) / 60:.1f} minutes" in text
     unknown = "The run began with a network then called `best`, whose cost is not recorded here."
     assert cost_on_card(dataclasses.replace(best, provenance={**best.provenance, "run": "mine"})) == unknown
 
     def missing(name: str) -> Path:
-        if name == "standard":
+        if name == "former-standard":
             raise CheckpointError("not here")
         return shipped_checkpoint(name)
 
