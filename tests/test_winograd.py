@@ -10,11 +10,11 @@ from campaigns.tiny_run import tiny_run
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from alphac4.benchmarks.learning import random_batch
 from alphac4.nn import winograd
 from alphac4.nn.backends import WINOGRAD, WinogradBackend, available_backends, is_candidate
 from alphac4.nn.network import ConvNorm, NetworkConfig, PolicyValueNetwork, ResidualBlock
 from alphac4.nn.precision import BF16, FP32
-from alphac4.selfplay.replay import Batch
 from alphac4.training.host_learner import HostLearner
 from alphac4.training.learner import Learner
 from alphac4.training.schedule import Schedule
@@ -83,15 +83,6 @@ def test_a_tower_gives_the_same_features_statistics_and_gradients() -> None:
         torch.testing.assert_close(ours, theirs, atol=1e-8, rtol=1e-8)
 
 
-def _batch(size: int) -> Batch:
-    rng = np.random.default_rng(1)
-    cells = rng.integers(0, 3, (size, 6, 7))
-    planes = np.stack([cells == 1, cells == 2], axis=1).astype(np.float32)
-    policy = rng.random((size, 7)).astype(np.float32)
-    wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, size)]
-    return Batch(planes, policy / policy.sum(axis=1, keepdims=True), np.ones(size, np.float32), wdl, planes)
-
-
 def _learner(
     channels: int = winograd.LEAST_CHANNELS, batch: int = 32, replicas: int = 2, precision: str = FP32
 ) -> HostLearner:
@@ -124,9 +115,9 @@ def test_learning_by_winograd_learns_what_learning_without_does(monkeypatch: pyt
     monkeypatch.setattr(winograd, "convolve", counted)
     gradients: list[dict[str, Tensor]] = []
     for learner in learners:
-        learner.learn_from([_batch(32)], Schedule(start_rate=1e-3, end_step=100), window=32)
+        learner.learn_from([random_batch(32)], Schedule(start_rate=1e-3, end_step=100), window=32)
         gradients.append({n: p.grad.clone() for n, p in learner.network.named_parameters() if p.grad is not None})
-        learner.learn_from([_batch(32)] * 2, Schedule(start_rate=1e-3, end_step=100), window=32)
+        learner.learn_from([random_batch(32)] * 2, Schedule(start_rate=1e-3, end_step=100), window=32)
         assert len(used) == 3 * 2 * 4  # steps, replicas, convolutions: all of the first learner
         monkeypatch.setattr(HostLearner, "tower_of", Learner.tower_of)
     assert len(gradients[0]) == len(list(learners[0].network.parameters()))
@@ -160,14 +151,14 @@ def test_a_batch_smaller_than_the_number_of_cores_is_learned_from() -> None:
     """By as many as there are positions."""
     learner = _learner(channels=8, batch=3, replicas=4)
     before = learner.network.policy.weight.clone()
-    report = learner.learn_from([_batch(3)], Schedule(start_rate=1e-3, end_step=100), window=3)
+    report = learner.learn_from([random_batch(3)], Schedule(start_rate=1e-3, end_step=100), window=3)
     assert (report.steps, report.skipped_steps) == (1, 0)
     assert not torch.equal(learner.network.policy.weight, before)
 
 
 def test_a_network_answers_the_same_by_either_tower(network: PolicyValueNetwork) -> None:
     """Logits of moves, results and cells."""
-    planes = torch.from_numpy(_batch(4).planes)
+    planes = torch.from_numpy(random_batch(4).planes)
     with torch.inference_mode():
         theirs = network.forward_all(planes)
         ours = network.forward_all(planes, lambda x: winograd.run_tower(network.tower, x))
@@ -214,7 +205,7 @@ def test_the_backend_answers_batches_of_every_size(
     backend = WinogradBackend(network, 1)
     least = winograd.LEAST_POSITIONS
     for size in (1, least - 1, least, 3 * least):
-        planes = _batch(size).planes
+        planes = random_batch(size).planes
         policy, _ = backend(planes)
         with torch.inference_mode():
             expected = network(torch.from_numpy(planes))[0].numpy()

@@ -52,7 +52,6 @@ class TorchBackend:
         self._threads = threads if device == "cpu" else 0
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._tower: Tower = self._network.tower
         if device == "cpu":
             keep_freed_memory()
 
@@ -67,7 +66,7 @@ class TorchBackend:
             return policy.float().cpu().numpy(), value.float().cpu().numpy()
 
     def _tower_for(self, positions: int) -> Tower:  # noqa: ARG002
-        return self._tower
+        return self._network.tower
 
 
 class WinogradBackend(TorchBackend):
@@ -76,12 +75,12 @@ class WinogradBackend(TorchBackend):
     def __init__(self, network: PolicyValueNetwork, threads: int) -> None:
         super().__init__(network, "cpu", torch.float32, threads)
         config = network.config
-        self._for_batches = self._tower
+        self._for_batches: Tower = self._network.tower
         if winograd.fits(config):
             self._for_batches = winograd.FoldedTower(self._network.tower, config.rows, config.columns)
 
     def _tower_for(self, positions: int) -> Tower:
-        return self._for_batches if positions >= winograd.LEAST_POSITIONS else self._tower
+        return self._for_batches if positions >= winograd.LEAST_POSITIONS else self._network.tower
 
 
 class OpenVinoBackend:
