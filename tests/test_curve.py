@@ -89,6 +89,12 @@ def test_figures_are_drawn_again_without_their_runs(tmp_path: Path, capsys: pyte
     assert main(["curve", f"new={output}", f"standard={tmp_path / 's0'}", *options]) == 0
     assert all(f"<!-- {label} -->" in picture.read_text() for label in ("new (2 runs)", "standard"))
     assert len(capsys.readouterr().out.splitlines()) == 1  # the one judged
+    for name in ("q0", "q2"):
+        make_run(tmp_path / name, 1)
+    assert main(["curve", str(output), f"quick={tmp_path / 'q2'}", *options]) == 0
+    assert "<!-- quick (3 runs) -->" in picture.read_text()
+    assert main(["curve", str(output), f"quick={tmp_path / 'q0'}", *options]) == 2
+    assert f"quick: the run {tmp_path / 'q0'} is there twice" in capsys.readouterr().err
     assert main(["curve", str(output), str(tmp_path / "s0"), *options, "--count", "6"]) == 2
     assert "figures of different positions" in capsys.readouterr().err
 

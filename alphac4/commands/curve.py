@@ -42,6 +42,7 @@ class CurveOptions:
         alphac4 curve quick=runs/q0,runs/q1,runs/q2 standard=runs/s0
 
     A file that ``--output`` has written stands for the runs in it: they are drawn again without being judged again.
+    Runs of a name that is in it join its band.
 
         alphac4 curve quick=runs/q0,runs/q1 --output curve.jsonl
         alphac4 curve curve.jsonl standard=runs/s0
@@ -107,6 +108,7 @@ def run(options: CurveOptions) -> int:
     sets = [part.head(options.count) if options.count is not None else part for part in sets]
     groups = parse_groups(options.runs)
     found = [run for group in groups for run in find_runs(group, options.every)]
+    check_groups(found)
     points = [point for run in found for point in run.figures]
     total = sum(len(run.networks) for run in found)
     check_comparable(points, sets if total else ())
@@ -173,7 +175,7 @@ def find_runs(group: RunGroup, every: int) -> list[FoundRun]:
     """The runs of a group, before the first network is judged.
 
     Raises:
-        ValueError: if one is none, or they have no iteration in common.
+        ValueError: if one is none.
     """
     found = []
     for path in group.folders:
@@ -186,10 +188,18 @@ def find_runs(group: RunGroup, every: int) -> list[FoundRun]:
             progress = progress_of(path)
             networks = find_checkpoints(path, every)
             found.append(FoundRun(group=group.name, folder=path, progress=progress, networks=networks))
-    for name in {run.group for run in found}:
-        if not set.intersection(*(run.iterations for run in found if run.group == name)):
-            raise ValueError(f"{name}: its runs have kept no network of the same iteration")
     return found
+
+
+def check_groups(found: Sequence[FoundRun]) -> None:
+    """Raise a ValueError if a group holds a run twice, or runs that have no iteration in common."""
+    for name in {run.group for run in found}:
+        runs = [run for run in found if run.group == name]
+        folders = [run.folder.absolute() for run in runs]
+        if twice := [folder for index, folder in enumerate(folders) if folder in folders[:index]]:
+            raise ValueError(f"{name}: the run {twice[0]} is there twice, in a file of figures and once more")
+        if not set.intersection(*(run.iterations for run in runs)):
+            raise ValueError(f"{name}: its runs have kept no network of the same iteration")
 
 
 def find_checkpoints(folder: Path, every: int = 1) -> list[Path]:
