@@ -9,7 +9,7 @@ from alphac4.compiled import inlined
 from alphac4.game.rules import U64_1, Geometry
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashing (Knuth, volume 3, 6.4)
-LOOK_UPS, HITS = 0, 1
+NO_ROW = -1
 
 
 class EvaluationCache(NamedTuple):
@@ -25,14 +25,16 @@ class EvaluationCache(NamedTuple):
     keys: npt.NDArray[np.uint64]  # [N] the position's key plus one; 0 where there is nothing
     logits: npt.NDArray[np.float32]  # [N, A]
     wdl: npt.NDArray[np.float32]  # [N, 3]
-    counts: npt.NDArray[np.int64]  # [2] look-ups and hits since the host asked last
+    hits: npt.NDArray[np.int64]  # [1] how often something was found since the host asked last
     shift: np.uint64  # 64 - log2(N)
+    keeps: bool  # or else nothing is ever found
 
 
-def make_cache(entries: int, geometry: Geometry) -> EvaluationCache | None:
-    """An empty cache with room for ``entries`` evaluations, rounded down to a power of two from 2 on; none with 0."""
-    if entries == 0:
-        return None
+def make_cache(entries: int, geometry: Geometry) -> EvaluationCache:
+    """An empty cache with room for ``entries`` evaluations, rounded down to a power of two from 2 on.
+
+    With 0 it keeps none. It is of the same type then, so that searches are not compiled a second time.
+    """
     bits = max(entries.bit_length() - 1, 1)  # a shift by 64 bits would be undefined
     line = 64  # bytes
     actions = geometry.columns
@@ -45,8 +47,9 @@ def make_cache(entries: int, geometry: Geometry) -> EvaluationCache | None:
         keys=rows.view(np.uint64)[:, 0],
         logits=numbers[:, :actions],
         wdl=numbers[:, actions : actions + 3],
-        counts=np.zeros(2, np.int64),
+        hits=np.zeros(1, np.int64),
         shift=np.uint64(64 - bits),
+        keeps=entries > 0,
     )
 
 
@@ -64,22 +67,23 @@ def slot_of(cache: EvaluationCache, key: np.uint64) -> int:
 @inlined
 def remember(
     cache: EvaluationCache, key: np.uint64, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
-) -> None:
-    """Keep an evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key."""
+) -> int:
+    """Write the evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key into a row, and return that."""
     slot = slot_of(cache, key)
-    cache.keys[slot] = key + U64_1
+    if cache.keeps:
+        cache.keys[slot] = key + U64_1
     for a in range(len(logits)):
         cache.logits[slot, a] = logits[a]
     for outcome in range(3):
         cache.wdl[slot, outcome] = wdl[outcome]
+    return slot
 
 
 @inlined
 def find(cache: EvaluationCache, key: np.uint64) -> int:
-    """The row of the evaluation of the position with this key; -1 if it is not there."""
-    cache.counts[LOOK_UPS] += 1
+    """The row of the evaluation of the position with this key; NO_ROW if it is not there."""
     slot = slot_of(cache, key)
     if cache.keys[slot] != key + U64_1:
-        return -1
-    cache.counts[HITS] += 1
+        return NO_ROW
+    cache.hits[0] += 1
     return slot

@@ -9,15 +9,14 @@ import numpy.typing as npt
 from alphac4.compiled import compiled, inlined
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
-from alphac4.game.symmetry import canonical_key
 from alphac4.machine import check_block
-from alphac4.mcts.evaluation_cache import EvaluationCache, find, forget, make_cache, remember
+from alphac4.mcts.evaluation_cache import NO_ROW, EvaluationCache, find, forget, make_cache, remember
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.puct import PuctConfig, expand, write_leaf
 from alphac4.mcts.search import TreeSearch, compiled_for
 from alphac4.mcts.selection import has_rule
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, simulate
-from alphac4.mcts.tree import NO_NODE, ROOT, UNPROVEN, Trees, node_proof, root_visits
+from alphac4.mcts.tree import NO_NODE, ROOT, UNPROVEN, Trees, leaf_key, node_proof, root_visits
 
 Planes = npt.NDArray[np.float32]
 
@@ -68,7 +67,7 @@ def step(
     rows: npt.NDArray[np.int32],
     evaluated: int,
     planes: Planes,
-    cache: EvaluationCache | None,
+    cache: EvaluationCache,
 ) -> tuple[int, int]:
     """Give the last step's leaves their evaluations, then walk each tree to its next leaf that the cache lacks.
 
@@ -78,21 +77,20 @@ def step(
     """
     for row in range(evaluated):
         t = rows[row]
-        if cache is not None:
-            key = canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t])
-            remember(cache, key, logits[row], wdl[row])
+        remember(cache, leaf_key(geometry, trees, t), logits[row], wdl[row])
         expand(geometry, trees, t, logits[row], wdl[row], parameters.prior_temperature)
     waiting, going_on = 0, 0
     for t in range(count):
-        goes_on = walk_to_leaf(geometry, trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+        known, goes_on = NO_ROW, True
         for _ in range(SIMULATIONS_A_STEP):  # and no more, so that the caller can look at the clock
-            if cache is None or trees.leaf[t] == NO_NODE:
-                break
-            known = find(cache, canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t]))
-            if known < 0:
-                break
-            expand(geometry, trees, t, cache.logits[known], cache.wdl[known], parameters.prior_temperature)
+            if known != NO_ROW:
+                expand(geometry, trees, t, cache.logits[known], cache.wdl[known], parameters.prior_temperature)
             goes_on = walk_to_leaf(geometry, trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+            if trees.leaf[t] == NO_NODE:
+                break
+            known = find(cache, leaf_key(geometry, trees, t))
+            if known == NO_ROW:
+                break
         going_on += goes_on
         if trees.leaf[t] != NO_NODE:
             rows[waiting] = t
@@ -126,8 +124,7 @@ class NetworkSearch(TreeSearch):
     def forget(self) -> None:
         """See `TreeSearch.forget`."""
         super().forget()
-        if self._cache is not None:
-            forget(self._cache)
+        forget(self._cache)
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         geometry = self.geometry

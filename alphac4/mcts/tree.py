@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import U64_0, U64_1, Geometry, column_cells, legal_cells, play, winning_cells
+from alphac4.game.symmetry import canonical_key
 
 ROOT = 0
 NO_NODE = -1
@@ -176,6 +177,12 @@ def plant(
 
 
 @inlined
+def leaf_key(geometry: Geometry, trees: Trees, t: int) -> np.uint64:
+    """`canonical_key` of the position that waits for its evaluation."""
+    return canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t])
+
+
+@inlined
 def backup(trees: Trees, t: int, node: int, value_to_move: float) -> None:
     """Add a value, seen by the side to move in ``node``, to every edge on the way up. The sign flips here only."""
     while node != ROOT:
@@ -276,7 +283,7 @@ def advance_root(geometry: Geometry, trees: Trees, t: int, action: int, look_ahe
     trees.draw_count[t] = 1
 
 
-@compiled
+@inlined
 def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> None:
     """Copy a node's row to the front; its children correct ``child`` when they are moved in turn."""
     action = trees.parent_action[t, source]

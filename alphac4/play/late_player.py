@@ -15,7 +15,7 @@ def compile_search(geometry: Geometry) -> None:
     """Compile what a network's first search needs, or load it; the first time on a machine that takes long."""
     from alphac4.nn.evaluator import UniformEvaluator  # PyTorch takes a second to import
 
-    search = NetworkSearch(UniformEvaluator(), geometry=geometry, rng=np.random.default_rng(0), cache=1)
+    search = NetworkSearch(UniformEvaluator(), geometry=geometry, rng=np.random.default_rng(0))
     search.search([Position(geometry=geometry)], Budget(simulations=2))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
-from alphac4.mcts.evaluation_cache import HITS, forget, make_cache
+from alphac4.mcts.evaluation_cache import forget, make_cache
 from alphac4.mcts.network_search import Evaluate
 from alphac4.mcts.tree import make_trees
 from alphac4.selfplay.blocks import Block, Work, make_block, recorded_plies
@@ -70,8 +70,7 @@ class Actor:
         slots = len(trees.size)
         planes = np.zeros((slots, 2, geometry.rows, geometry.columns), np.float32)
         restart_searches(geometry, trees, games, planes)
-        if self._cache is not None:
-            forget(self._cache)  # the network may have changed, and a resumed run has nothing to remember either
+        forget(self._cache)  # the network may have changed, and a resumed run has nothing to remember either
         work, recorded, held = Work(), 0, 0
         now = last_block = time.perf_counter()
         while recorded + held < samples and not stopped():
@@ -98,9 +97,8 @@ class Actor:
         self._finished.rows[0] = 0
         work.simulations = int(self._games.simulations.sum())
         self._games.simulations[:] = 0
-        if self._cache is not None:
-            work.cached = int(self._cache.counts[HITS])
-            self._cache.counts[:] = 0
+        work.cached = int(self._cache.hits[0])
+        self._cache.hits[0] = 0
         # Copies: the games go on while the block is dealt with.
         under_way = {name: array.copy() for name, array in self.state().items()}
         return make_block(self.geometry, self.config, games, work, under_way)

@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import Geometry, has_run, play
-from alphac4.game.symmetry import canonical_key
 from alphac4.mcts import random_state
-from alphac4.mcts.evaluation_cache import EvaluationCache, find, remember
+from alphac4.mcts.evaluation_cache import NO_ROW, EvaluationCache, find, remember
 from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
 from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, write_leaf
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, simulate
@@ -23,6 +22,7 @@ from alphac4.mcts.tree import (
     Trees,
     advance_root,
     best_action,
+    leaf_key,
     node_proof,
     plant,
     root_value,
@@ -235,19 +235,21 @@ def advance(
     logits: npt.NDArray[np.float32],
     wdl: npt.NDArray[np.float32],
     planes: npt.NDArray[np.float32],
-    cache: EvaluationCache | None,
+    cache: EvaluationCache,
 ) -> None:
     """Take in the evaluation of every slot's leaf ([T, A] and [T, 3]) and walk on to its next one ([T, 2, R, C]).
 
     A leaf whose evaluation is in the ``cache`` does not wait for the network: every row of a call is a new position.
     """
     for t in range(trees.size.shape[0]):
+        known = NO_ROW
         if trees.leaf[t] != NO_NODE:
-            if cache is not None:
-                remember(cache, canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t]), logits[t], wdl[t])
-            expand(geometry, trees, t, logits[t], wdl[t], puct.prior_temperature)
+            known = remember(cache, leaf_key(geometry, trees, t), logits[t], wdl[t])
         left = SIMULATIONS_A_STEP
         while True:
+            if known != NO_ROW:
+                expand(geometry, trees, t, cache.logits[known], cache.wdl[known], puct.prior_temperature)
+            known = NO_ROW
             left = walk(geometry, trees, games, t, parameters, puct, left)
             if games.stage[t] == GAME_OVER:
                 if finished.rows[0] >= finished.outcome.shape[0]:
@@ -255,12 +257,11 @@ def advance(
                 finished.rows[0] += 1
                 hand_over(games, finished, t, finished.rows[0] - 1)
                 continue
-            if cache is None or trees.leaf[t] == NO_NODE:
-                break  # for the network; or no evaluation was needed for so long that the other slots come first
-            row = find(cache, canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t]))
-            if row < 0:
-                break
-            expand(geometry, trees, t, cache.logits[row], cache.wdl[row], puct.prior_temperature)
+            if trees.leaf[t] == NO_NODE:
+                break  # no evaluation was needed for so long that the other slots come first
+            known = find(cache, leaf_key(geometry, trees, t))
+            if known == NO_ROW:
+                break  # for the network
         if trees.leaf[t] != NO_NODE:
             write_leaf(geometry, trees, t, planes[t], np.float32(1))
 
