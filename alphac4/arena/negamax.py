@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.arena.players import PlayerError, random_best
-from alphac4.compiled import compiled, inlined
+from alphac4.compiled import allocating, compiled, inlined
 from alphac4.game import Position
 from alphac4.game.rules import U64_0, Geometry, column_cells, count_stones, legal_cells, play, winning_cells
 
@@ -56,7 +56,7 @@ def outward(step: int, columns: int) -> int:
     return columns // 2 + (distance if step % 2 == 0 else -distance)
 
 
-@compiled
+@allocating
 def negamax(
     geometry: Geometry, own: np.uint64, occupied: np.uint64, depth: int, ply: int, alpha: int, beta: int
 ) -> int:

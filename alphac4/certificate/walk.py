@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled
+from alphac4.compiled import allocating, compiled
 from alphac4.game.rules import (
     U64_0,
     U64_1,
@@ -55,7 +55,7 @@ def unpack_key(geometry: Geometry, key: np.uint64) -> tuple[np.uint64, np.uint64
     return own, occupied
 
 
-@compiled
+@allocating
 def stones_of(geometry: Geometry, keys: Keys) -> Columns:
     """How many stones each position [B] has."""
     stones = np.empty(len(keys), np.int8)
@@ -64,7 +64,7 @@ def stones_of(geometry: Geometry, keys: Keys) -> Columns:
     return stones
 
 
-@compiled
+@allocating
 def rule_moves(geometry: Geometry, keys: Keys) -> Columns:
     """The column of the only move that does not lose at once, or WINS_NOW, ASK or LOST, of each position [B]."""
     moves = np.empty(len(keys), np.int8)
@@ -85,7 +85,7 @@ def rule_moves(geometry: Geometry, keys: Keys) -> Columns:
     return moves
 
 
-@compiled
+@allocating
 def expand(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[npt.NDArray[np.int8], Keys, npt.NDArray[np.int64]]:
     """Play each position's move [B] and then every reply to it.
 
@@ -125,7 +125,7 @@ def expand(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[npt.NDArray[
     return verdicts, following[:count], parents[:count]
 
 
-@compiled
+@allocating
 def after_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Keys]:
     """``(own, occupied)`` [B] of the opponent, after each position's move [B]; an impossible one changes nothing."""
     owns, occupieds = np.empty(len(keys), np.uint64), np.empty(len(keys), np.uint64)

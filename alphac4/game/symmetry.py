@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled, inlined
+from alphac4.compiled import allocating, inlined
 from alphac4.game.rules import Geometry, mirror
 
 Words = npt.NDArray[np.uint64]
@@ -33,7 +33,7 @@ def canonical_key(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> np
     return min(key, mirror(geometry, key))
 
 
-@compiled
+@allocating
 def canonical_orientation(geometry: Geometry, own: Words, occupied: Words, keys: Words) -> npt.NDArray[np.bool_]:
     """Which of B positions [B] are to be mirrored to become canonical; ``keys`` [B] gets those of what they become.
 
@@ -52,7 +52,7 @@ def oriented(geometry: Geometry, own: Words, occupied: Words) -> tuple[Words, Wo
     return mirror_where(geometry, own, mirrored), mirror_where(geometry, occupied, mirrored), mirrored
 
 
-@compiled
+@allocating
 def mirror_where(geometry: Geometry, stones: Words, mirrored: npt.NDArray[np.bool_]) -> Words:
     """The stones [B] with those marked in ``mirrored`` [B] reflected left to right."""
     result = stones.copy()

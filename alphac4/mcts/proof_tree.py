@@ -3,13 +3,13 @@
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled
+from alphac4.compiled import allocating
 from alphac4.game.rules import Geometry, play
 from alphac4.game.symmetry import canonical_key, is_mirrored
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, node_proof
 
 
-@compiled
+@allocating
 def winning_moves(geometry: Geometry, trees: Trees, t: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
     """The winner's move in every position of the proof: canonical keys [P] and columns [P] as they see them.
 

@@ -1,9 +1,8 @@
 """Many search trees side by side as arrays, with proven outcomes (MCTS-Solver).
 
 Every compiled function takes the arrays and a tree's index and touches that tree only, so trees can be
-searched from several threads at once. Elements are always indexed in full: a view of a row costs an atomic
-reference count, which made selection ten times slower. Statistics live on edges: `visits[t, n, a]` counts how
-often action ``a`` was tried in node ``n`` of tree ``t``, and every value is seen by the side to move in ``n``.
+searched from several threads at once. Statistics live on edges: `visits[t, n, a]` counts how often action ``a`` was
+tried in node ``n`` of tree ``t``, and every value is seen by the side to move in ``n``.
 
 Proofs follow Winands et al. 2008, "Monte-Carlo Tree Search Solver", and also carry the distance to the end:
 a win in ``d`` plies is ``PROVEN_WIN - d``, a loss in ``d`` plies ``d - PROVEN_WIN``, a draw 0. Plain integer
