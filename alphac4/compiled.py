@@ -36,9 +36,9 @@ def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A `compiled` function without what is kept on disk.
 
     For arguments whose types bring code from outside the package: Numba would not see edits of that code, and could
-    not read its own index again in a program that does not know the types.
+    not read its own index again in a program that does not know the types. That code may make arrays.
     """
-    return _njit(function.py_func)  # type: ignore[attr-defined]
+    return _njit(function.py_func, _nrt=True)  # type: ignore[attr-defined]
 
 
 def _njit(function: Callable[_P, _R], **options: object) -> Callable[_P, _R]:

@@ -35,7 +35,8 @@ class FollowsPrior(NamedTuple):
 @scores_actions(FollowsPrior)
 def deficit(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, _parameters: FollowsPrior) -> float:
     """The visits that the prior allots, less those that the action has."""
-    return trees.prior[t, node, action] * (totals.visits + 1) - trees.visits[t, node, action]  # type: ignore[no-any-return]
+    allotted = np.full(1, trees.prior[t, node, action] * (totals.visits + 1))  # a rule may make arrays
+    return allotted[0] - trees.visits[t, node, action]  # type: ignore[no-any-return]
 
 
 class PuctAgain(NamedTuple):
