@@ -17,7 +17,7 @@ from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.tree import UNPROVEN, Trees, root_visits
 from alphac4.mcts.uct import UctConfig, final_move, run_uct
 
-NODES_A_SECOND = 1_500_000  # more than classic search makes on one core
+NODES_A_SECOND = 3_000_000  # more than classic search makes on one core
 
 MOST_ROOTS = 256  # more than any machine has threads to search them
 
