@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -109,6 +110,28 @@ def test_a_finished_game_is_not_searched() -> None:
     talk.say("stop")
 
 
+@pytest.mark.parametrize(("command", "answer"), [("go nodes 50", "bestmove"), ("exact", "exact")])
+def test_whoever_has_read_the_answer_may_command_at_once(command: str, answer: str) -> None:
+    """Though the thread that wrote it has not ended: a busy machine may let it wait after its last line is read."""
+    read = threading.Event()
+    lines: list[str] = []
+
+    def write(line: str) -> None:
+        lines.append(line)
+        if line.startswith(answer):
+            read.set()
+            time.sleep(0.3)
+
+    engine = Engine(write, EngineOptions(player="uct:100"))
+    engine.handle("position 112233")
+    engine.handle(command)
+    assert read.wait(60)
+    engine.handle("position 1122334")
+    assert engine.position == Position.from_moves("1122334")
+    engine.close()
+    assert not any(line.startswith("error") for line in lines)
+
+
 def test_exact_scores_match_the_known_end() -> None:
     """Winning with column 4 at once scores 18; every other move loses less than nothing is worth."""
     scores = Conversation().say("position 112233", "exact")[0].split()
@@ -190,8 +213,11 @@ def test_two_engines_play_whole_games_through_pipes() -> None:
             assert engine.stdout is not None
             engine.stdin.write(f"position startpos moves {' '.join(position.moves or '')}\nrubbish\ngo nodes 60\n")
             engine.stdin.flush()
+            errors = []
             while not (line := engine.stdout.readline()).startswith("bestmove"):
                 assert line
+                errors += [line] if line.startswith("error") else []
+            assert len(errors) == 1, errors  # of the line that is none of its commands
             position = position.play(COLUMN_NAMES.index(line.split()[1]))
         assert position.plies >= 7
         for engine in engines:

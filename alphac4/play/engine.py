@@ -63,6 +63,7 @@ class Engine:
         self._analyst: Analyst | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        self._answering = threading.Event()  # the search is over; its last line is on the way out, or was written
         self.abandoned = False  # nobody reads the answers any more
 
     def handle(self, line: str) -> bool:
@@ -106,9 +107,16 @@ class Engine:
                     self.abandoned = True
                     self._stop.set()
 
+    @property
+    def _searching(self) -> bool:
+        return self._thread is not None and not self._answering.is_set()
+
     def _idle(self) -> None:
-        if self._thread is not None and self._thread.is_alive():
+        """Whoever has read a search's last line finds the engine idle, though its thread may end only after that."""
+        if self._searching:
             raise EngineError("a search is under way; stop it first")
+        if self._thread is not None:
+            self._thread.join()
 
     def _loaded(self) -> Analyst:
         if self._analyst is None:
@@ -122,7 +130,7 @@ class Engine:
         self._write("c4iok")
 
     def _on_isready(self, _arguments: list[str]) -> None:
-        if self._thread is None or not self._thread.is_alive():
+        if not self._searching:
             self._loaded().warm_up(self.geometry)
         self._write("readyok")
 
@@ -176,25 +184,28 @@ class Engine:
         self._endless = endless
         analyst, position = self._loaded(), self.position
 
-        def search() -> None:
+        def search() -> str:
             budget = Budget(simulations=nodes, seconds=seconds)
             analysis = analyst.analyze(position, budget, stop=self._stop, on_progress=self._inform)
             if endless:  # a proven position is known at once, but the answer is due at "stop"
                 self._stop.wait()
             self._inform(analysis)
-            self._write(f"bestmove {column_name(analysis.best)}")
+            return f"bestmove {column_name(analysis.best)}"
 
         self._start(search)
 
-    def _start(self, work: Callable[[], None]) -> None:
-        """Run in a thread of its own; an error there does not end the engine."""
+    def _start(self, work: Callable[[], str]) -> None:
+        """Run in a thread of its own and write the line that it ends with; an error there does not end the engine."""
         self._stop.clear()
+        self._answering.clear()
 
         def run() -> None:
             try:
-                work()
+                answer = work()
             except Exception as error:
-                self._write(f"error {' '.join(str(error).split())}")
+                answer = f"error {' '.join(str(error).split())}"
+            self._answering.set()
+            self._write(answer)
 
         self._thread = threading.Thread(target=run, name="search", daemon=True)
         self._thread.start()
@@ -220,9 +231,9 @@ class Engine:
         self._endless = False
         position = self.position
 
-        def solve() -> None:
+        def solve() -> str:
             scores = {item.column: str(item.score) for item in exact(position, self._check)}
-            self._write("exact " + " ".join(scores.get(column, ".") for column in range(self.geometry.columns)))
+            return "exact " + " ".join(scores.get(column, ".") for column in range(self.geometry.columns))
 
         self._start(solve)
 
