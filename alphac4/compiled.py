@@ -27,7 +27,11 @@ def allocating(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`compiled`, copied into its callers: for the few-instruction functions of the rules."""
+    """`compiled`, copied into its callers.
+
+    For functions of a few instructions, and for those that get the trees in inner loops: to pass twenty arrays takes
+    longer than what they do.
+    """
     return _njit(function, cache=True, _nrt=False, inline="always")
 
 

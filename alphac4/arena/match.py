@@ -106,7 +106,10 @@ def play_shared(
     *,
     check: Callable[[], None] = lambda: None,
 ) -> MatchResult:
-    """`play_match` by as many pairs of players at a time, all of the same two, each for its part of the openings."""
+    """`play_match` on several threads: the i-th player of each side plays the i-th part of the openings.
+
+    All challengers are one and the same player, and so are all opponents.
+    """
     _check_openings(openings)
     label = f"{challengers[0].name} v. {opponents[0].name}"
     parts = np.array_split(np.arange(len(openings)), len(challengers))

@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do witho
 
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # a limit: as long as the player is unsure
-CACHE = 2**18  # evaluations that a network player keeps: 12 MB
+CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 MOST_SIMULATIONS = 10_000_000  # of about 130 bytes each
 SPECIFICATIONS = """\
   FILE.safetensors@600   a checkpoint searching 600 simulations a move (100 if none are given)

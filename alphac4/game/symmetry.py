@@ -11,10 +11,10 @@ Words = npt.NDArray[np.uint64]
 
 @inlined
 def position_key(own: np.uint64, occupied: np.uint64) -> np.uint64:
-    """A number that determines a position: in each column the own stones on top of as many bits as there are stones.
+    """A number that determines a position: ``own + occupied`` (Tromp).
 
-    Columns of different height take different ranges of numbers, and the sum never leaves the column's bits (Tromp);
-    so the key of a mirror image is the `mirror` of the key.
+    A column with h stones has the bits ``own + 2^h - 1``, from ``2^h - 1`` to ``2^(h + 1) - 2``: columns of different
+    height share no number, and no sum leaves its column. So the key of a mirror image is the `mirror` of the key.
     """
     return own + occupied
 

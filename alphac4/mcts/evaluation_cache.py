@@ -31,7 +31,7 @@ class EvaluationCache(NamedTuple):
 
 
 def make_cache(entries: int, geometry: Geometry) -> EvaluationCache:
-    """An empty cache with room for ``entries`` evaluations, rounded down to a power of two from 2 on.
+    """An empty cache with room for ``entries`` evaluations, rounded down to a power of two, and at least 2.
 
     With 0 it keeps none. It is of the same type then, so that searches are not compiled a second time.
     """

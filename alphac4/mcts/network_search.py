@@ -103,8 +103,9 @@ class NetworkSearch(TreeSearch):
     """PUCT guided by a network: one evaluator call a step for the whole batch.
 
     For another rule than PUCT give the parameters of one's own in place of ``config``; see
-    `alphac4.mcts.selection.scores_actions`. With a ``cache`` for so many evaluations no position goes through the
-    network twice until `forget`; 64 bytes each on the standard board.
+    `alphac4.mcts.selection.scores_actions`. With a ``cache`` for so many evaluations, of 64 bytes each on the
+    standard board, most positions go through the network once until `forget`: a new evaluation takes the place of one
+    that it collides with, and trees that wait for the same position in one step all ask for it.
     """
 
     def __init__(

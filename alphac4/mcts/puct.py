@@ -25,8 +25,8 @@ class PuctConfig:
     c_base: float = 19652.0
     """Visits after which the weight grows (AlphaZero 2018: 19652)."""
     fpu_reduction: float = 0.25
-    """First-play urgency: an unvisited move is taken to be worse than its parent by this times the root of the
-    visited priors (KataGo: 0.2)."""
+    """First-play urgency: an unvisited move is valued at its parent's mean, less this times the square root of the sum
+    of the visited moves' priors (KataGo: 0.2)."""
     root_fpu_reduction: float = 0.0
     """The same at the root, where every move should get its chance (KataGo: 0 with noise)."""
     prior_temperature: float = 1.4

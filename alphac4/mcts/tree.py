@@ -5,8 +5,8 @@ searched from several threads at once. Statistics live on edges: `visits[t, n, a
 tried in node ``n`` of tree ``t``, and every value is seen by the side to move in ``n``.
 
 Proofs follow Winands et al. 2008, "Monte-Carlo Tree Search Solver", and also carry the distance to the end:
-a win in ``d`` plies is ``PROVEN_WIN - d``, a loss in ``d`` plies ``d - PROVEN_WIN``, a draw 0. Plain integer
-order is then the order of preference: the fastest win first, the slowest loss before the fast ones.
+a win in ``d`` plies is ``PROVEN_WIN - d``, a loss in ``d`` plies ``d - PROVEN_WIN``, a draw 0. Among proven outcomes,
+plain integer order is then the order of preference: the fastest win first, the slowest loss before the fast ones.
 """
 
 from typing import NamedTuple
@@ -98,7 +98,7 @@ def one_ply_earlier(proof: int) -> int:
 
 @inlined
 def node_proof(trees: Trees, t: int, node: int) -> int:
-    """What is proven for the side to move in ``node``: the best action once one wins or all are proven."""
+    """What is proven for the side to move in ``node``: its best outcome, once one action wins or all are proven."""
     best = ILLEGAL
     open_actions = False
     for action in range(trees.proof.shape[2]):
@@ -183,7 +183,7 @@ def leaf_key(geometry: Geometry, trees: Trees, t: int) -> np.uint64:
 
 @inlined
 def backup(trees: Trees, t: int, node: int, value_to_move: float) -> None:
-    """Add a value, seen by the side to move in ``node``, to every edge on the way up. The sign flips here only."""
+    """Add a value, seen by the side to move in ``node``, to every edge on the way up, turned round at each."""
     while node != ROOT:
         value_to_move = -value_to_move
         action = trees.parent_action[t, node]

@@ -37,7 +37,8 @@ class UctConfig:
     """Every classic variant; the default proves what it can and looks ahead, the strongest of the plain ones."""
 
     exploration: float = math.sqrt(2.0)
-    """UCB1's constant on values in [-1, 1] (Kocsis and Szepesvari 2006)."""
+    """Weight of UCB1's exploration term, for values in [-1, 1]. UCB1 (Auer et al. 2002) has sqrt(2) for rewards in
+    [0, 1], which would be 2 sqrt(2) here, so this explores half as much; with ``reward`` 1/0.5/0 it is UCB1's."""
     count: Literal["parent", "root"] = "parent"
     """Whose visits stand under UCB1's logarithm: the parent's (UCT), or the root's in the whole tree."""
     expansion: Literal["one", "all"] = "one"

@@ -1,4 +1,4 @@
-"""Batched inference: the one place that knows about devices, backends and precision."""
+"""Batched inference by the fastest backend that agrees with fp32, or by one that is named."""
 
 import logging
 import threading

@@ -50,7 +50,11 @@ class NetworkConfig(NetworkSize):
         return 2 * 9 * self.channels**2 * self.blocks
 
     def check_grown_from(self, other: "NetworkConfig") -> None:
-        """Raise a ValueError unless it differs from ``other`` by further blocks at most, or in what is only learned."""
+        """Check that this network can take over ``other``'s weights: more blocks and ownership may be added.
+
+        Raises:
+            ValueError: if it differs in anything else.
+        """
         if replace(other, blocks=self.blocks, ownership=self.ownership) != self:
             raise ValueError(f"a network of {self} cannot take over one of {other}: only blocks may be added")
         if other.blocks > self.blocks:

@@ -9,7 +9,11 @@ from alphac4.ranges import check_finite, check_ranges
 
 @dataclass(frozen=True, kw_only=True)
 class SelfPlayConfig:
-    """Settings of self-play; a "full" search is deep and teaches the policy, a "fast" one is there to play on."""
+    """Settings of self-play.
+
+    A "full" search is deep, and its policy counts in full; a "fast" one is there to play on, and its policy counts
+    `learning.fast_weight`.
+    """
 
     games: int = 256
     """Games in lockstep, shared out over the actors (AlphaZero: 5000 actors; here one batch a core)."""
@@ -26,13 +30,13 @@ class SelfPlayConfig:
     record_fast: bool = True
     """Keep the positions of fast searches as well, for the value, and for the policy with `learning.fast_weight`."""
     proven_share: float = 1.0
-    """Share of the positions that is recorded where the search has proven the outcome. Two fifths of all positions
-    come after 24 stones, where search knows nearly everything: they teach little and take the place of others."""
+    """Share of the positions that is recorded where the search has proven the outcome. A smaller one makes room for
+    others, but in both trials values became worse (EXPERIMENTS.md)."""
     learn_proofs: bool = False
     """Let the policy learn from fast searches too where they have proven the root's outcome: the fastest win or the
     slowest loss is then exact, however small the search."""
     evaluation_cache: int = 2**18
-    """Evaluations that each actor on a core keeps, so that no position goes through the same weights twice (48 bytes
+    """Evaluations that each actor on a core keeps, so that few positions go through the same weights twice (64 bytes
     each on the standard board); 0 keeps none. It changes how long games take, not how they are played."""
     policy_target: Literal["visits", "completed_q"] = "completed_q"
     """What the policy learns: shares of visits (AlphaZero), or the prior improved by the values found
@@ -100,7 +104,7 @@ class SelfPlayConfig:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
         if self.full_share == 0:
-            raise ValueError("full_share must be above 0: without full searches the policy learns nothing")
+            raise ValueError("full_share must be above 0: only full searches explore at the root")
         if self.temperature < 0 or self.temperature_end < 0:
             raise ValueError("temperatures must not be negative")
         for name in ("opening_plies", "fork_plies", "gumbel_actions", "evaluation_cache"):

@@ -36,7 +36,7 @@ class Games(NamedTuple):
     value: npt.NDArray[np.float32]  # [T, C] the root value to the side to move
     draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
     regret: npt.NDArray[np.float32]  # [T, C] how much better than the move played the best one looked
-    full_searches: npt.NDArray[np.bool_]  # [T, C] whether the policy may be learned: of a full search or a proof
+    full_searches: npt.NDArray[np.bool_]  # [T, C] whether the policy counts in full: of a full search or a proof
 
 
 class Finished(NamedTuple):

@@ -1,7 +1,7 @@
 """Games of self-play as arrays: every slot walks from leaf to leaf, move to move and game to game.
 
 Slots never wait for one another: a slot whose search is done plays its move, and a slot whose game is over
-starts the next one, within the same step. So every network call is full.
+starts the next one, within the same step. So nearly every row of a network call is a leaf.
 """
 
 import numpy as np
@@ -239,7 +239,7 @@ def advance(
 ) -> None:
     """Take in the evaluation of every slot's leaf ([T, A] and [T, 3]) and walk on to its next one ([T, 2, R, C]).
 
-    A leaf whose evaluation is in the ``cache`` does not wait for the network: every row of a call is a new position.
+    A leaf whose evaluation is in the ``cache`` does not wait for the network.
     """
     for t in range(trees.size.shape[0]):
         known = NO_ROW

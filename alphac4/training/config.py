@@ -37,8 +37,9 @@ class LearningConfig:
     warmup_steps: int = 100
     """Steps over which the learning rate rises at the start of the run."""
     weight_decay: float = 1e-3
-    """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4). Batch norms follow those of the tower: their
-    length changes no answer, only how far a step turns them, and without decay they grow."""
+    """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4). A batch norm follows every kernel of the tower, so a
+    kernel's length does not change the network's answers. But the longer it is, the less a step turns it, and without
+    decay kernels grow."""
     value_weight: float = 1.0
     """Weight of the value loss (AlphaZero: 1)."""
     ownership_weight: float = 0.5
