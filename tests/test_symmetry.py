@@ -4,7 +4,7 @@ import pytest
 from alphac4.game import Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, Geometry, make_geometry
-from alphac4.game.symmetry import canonical_orientation, mirror_where
+from alphac4.game.symmetry import canonical_keys, mirror_where
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
@@ -32,8 +32,7 @@ def test_a_position_and_its_mirror_image_have_one_canonical_form(geometry: Geome
     forms = []
     for part in (positions, [position.mirror() for position in positions]):
         own, occupied = stones(part)
-        keys = np.empty(len(own), np.uint64)
-        mirrored = canonical_orientation(geometry, own, occupied, keys)
+        keys, mirrored = canonical_keys(geometry, own, occupied)
         forms.append((mirror_where(geometry, own, mirrored), mirror_where(geometry, occupied, mirrored), keys))
     for ours, theirs in zip(*forms, strict=True):
         assert (ours == theirs).all()

@@ -12,7 +12,7 @@ from alphac4.certificate.file import CertificateError, read_certificate, walk_ce
 from alphac4.certificate.walk import WINS_NOW, Columns, longest_games
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
-from alphac4.game.symmetry import canonical_orientation
+from alphac4.game.symmetry import canonical_keys
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget
@@ -106,8 +106,7 @@ class CertificatePlayer:
     def _look_up(self, positions: Sequence[Position]) -> dict[int, tuple[int, int, int]]:
         """The move, and the place by level and within it, by row, of the positions that the certificate knows."""
         geometry, last = self.geometry, self.geometry.columns - 1
-        wanted = np.empty(len(positions), np.uint64)
-        mirrored = canonical_orientation(geometry, *stones(positions), wanted)
+        wanted, mirrored = canonical_keys(geometry, *stones(positions))
         found: dict[int, tuple[int, int, int]] = {}
         for row, position in enumerate(positions):
             level, odd = divmod(position.plies, 2)

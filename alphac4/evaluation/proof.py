@@ -17,7 +17,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.planes import stones
 from alphac4.game.position import COLUMN_NAMES, Outcome, column_name
 from alphac4.game.rules import STANDARD
-from alphac4.game.symmetry import is_mirrored
+from alphac4.game.symmetry import mirror_is_canonical
 from alphac4.json_files import checksum, read_signed_line, sign_line
 from alphac4.machine import cores, worker_threads
 from alphac4.solver.solver import Scores, Stones
@@ -123,7 +123,7 @@ class MoveRecord:
 
 def canonical(position: Position) -> Position:
     """Of a position and its mirror image, the one that stands for both; see `alphac4.game.symmetry`."""
-    return position.mirror() if is_mirrored(position.geometry, position.own, position.occupied) else position
+    return position.mirror() if mirror_is_canonical(position.geometry, position.own, position.occupied) else position
 
 
 def recorded_backend(path: Path) -> str | None:

@@ -20,8 +20,8 @@ def position_key(own: np.uint64, occupied: np.uint64) -> np.uint64:
 
 
 @inlined
-def is_mirrored(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> bool:
-    """Whether the position's mirror image is the canonical one of the two."""
+def mirror_is_canonical(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> bool:
+    """Whether a position's mirror image is the canonical one of the two: the one with the lesser key."""
     key = position_key(own, occupied)
     return bool(mirror(geometry, key) < key)
 
@@ -34,21 +34,19 @@ def canonical_key(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> np
 
 
 @allocating
-def canonical_orientation(geometry: Geometry, own: Words, occupied: Words, keys: Words) -> npt.NDArray[np.bool_]:
-    """Which of B positions [B] are to be mirrored to become canonical; ``keys`` [B] gets those of what they become.
-
-    Of a position and its mirror image the one with the lesser key is canonical.
-    """
+def canonical_keys(geometry: Geometry, own: Words, occupied: Words) -> tuple[Words, npt.NDArray[np.bool_]]:
+    """`canonical_key` of B positions [B], and for which of them it is that of their mirror image [B]."""
+    keys = np.empty(len(own), np.uint64)
     mirrored = np.empty(len(own), np.bool_)
     for i in range(len(own)):
-        mirrored[i] = is_mirrored(geometry, own[i], occupied[i])
         keys[i] = canonical_key(geometry, own[i], occupied[i])
-    return mirrored
+        mirrored[i] = keys[i] != position_key(own[i], occupied[i])
+    return keys, mirrored
 
 
 def oriented(geometry: Geometry, own: Words, occupied: Words) -> tuple[Words, Words, npt.NDArray[np.bool_]]:
     """B positions [B] in their canonical orientation, and which of them were mirrored [B]."""
-    mirrored = canonical_orientation(geometry, own, occupied, np.empty(len(own), np.uint64))
+    _, mirrored = canonical_keys(geometry, own, occupied)
     return mirror_where(geometry, own, mirrored), mirror_where(geometry, occupied, mirrored), mirrored
 
 

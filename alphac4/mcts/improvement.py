@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
-from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, ROOT, UNPROVEN, Trees, node_proof, proof_value
+from alphac4.mcts.tree import NO_ACTION, PROVEN_DRAW, ROOT, UNPROVEN, Trees, node_proof, proof_value
 
 Row = npt.NDArray[np.float32]
 
@@ -157,11 +157,11 @@ def gumbel_action(
     if simulation < simulations:
         wanted = considered_visits(min(actions, legal), simulations, simulation)
     unvisited = mixed_value(trees, t, prior)
-    best = NO_NODE
+    best = NO_ACTION
     best_gap = 2**30
     best_score = -math.inf
     for a in range(len(prior)):
-        if trees.proof[t, ROOT, a] < PROVEN_DRAW or trees.proof[t, ROOT, a] == ILLEGAL:
+        if trees.proof[t, ROOT, a] < PROVEN_DRAW:
             continue
         # A proof may have closed the prescribed action: then the one nearest to the schedule is next.
         gap = abs(trees.visits[t, ROOT, a] - wanted)

@@ -16,7 +16,7 @@ from alphac4.mcts.puct import PuctConfig, expand, write_leaf
 from alphac4.mcts.search import TreeSearch, compiled_for
 from alphac4.mcts.selection import has_rule
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, simulate
-from alphac4.mcts.tree import NO_NODE, ROOT, UNPROVEN, Trees, leaf_key, node_proof, root_visits
+from alphac4.mcts.tree import NO_ACTION, NO_NODE, Trees, is_searched, leaf_key
 
 Planes = npt.NDArray[np.float32]
 
@@ -37,22 +37,16 @@ class NetworkParameters(Protocol):
 
 
 @inlined
-def walk_to_leaf(geometry: Geometry, trees: Trees, t: int, target: int, parameters: Any, most: int) -> bool:
-    """Simulate until a leaf waits for its evaluation; False if the search is over.
+def walk_to_leaf(geometry: Geometry, trees: Trees, t: int, target: int, parameters: Any, most: int) -> int:
+    """Simulate until a leaf waits for its evaluation, or the search is over; returns what is left of ``most``.
 
     Simulations that end in a proven outcome need no evaluation, and there may be any number of them. So that a search
     limited by time can look at the clock, this returns after ``most`` simulations, even without a leaf.
     """
-    for _ in range(most):
-        if (
-            trees.leaf[t] != NO_NODE
-            or root_visits(trees, t) >= target
-            or trees.size[t] >= trees.parent.shape[1]
-            or node_proof(trees, t, ROOT) != UNPROVEN
-        ):
-            return bool(trees.leaf[t] != NO_NODE)
-        simulate(geometry, trees, t, parameters, True, True, NO_NODE)
-    return True
+    while most > 0 and trees.leaf[t] == NO_NODE and not is_searched(trees, t, target):
+        most -= 1
+        simulate(geometry, trees, t, parameters, True, True, NO_ACTION)
+    return most
 
 
 @compiled
@@ -81,17 +75,16 @@ def step(
         expand(geometry, trees, t, logits[row], wdl[row], parameters.prior_temperature)
     waiting, going_on = 0, 0
     for t in range(count):
-        known, goes_on = NO_ROW, True
-        for _ in range(SIMULATIONS_A_STEP):  # and no more, so that the caller can look at the clock
-            if known != NO_ROW:
-                expand(geometry, trees, t, cache.logits[known], cache.wdl[known], parameters.prior_temperature)
-            goes_on = walk_to_leaf(geometry, trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+        left = SIMULATIONS_A_STEP
+        while True:
+            left = walk_to_leaf(geometry, trees, t, targets[t], parameters, left)
             if trees.leaf[t] == NO_NODE:
                 break
             known = find(cache, leaf_key(geometry, trees, t))
             if known == NO_ROW:
                 break
-        going_on += goes_on
+            expand(geometry, trees, t, cache.logits[known], cache.wdl[known], parameters.prior_temperature)
+        going_on += trees.leaf[t] != NO_NODE or left == 0
         if trees.leaf[t] != NO_NODE:
             rows[waiting] = t
             write_leaf(geometry, trees, t, planes[waiting], np.float32(1))
@@ -103,9 +96,10 @@ class NetworkSearch(TreeSearch):
     """PUCT guided by a network: one evaluator call a step for the whole batch.
 
     For another rule than PUCT give the parameters of one's own in place of ``config``; see
-    `alphac4.mcts.selection.scores_actions`. With a ``cache`` for so many evaluations, of 64 bytes each on the
-    standard board, most positions go through the network once until `forget`: a new evaluation takes the place of one
-    that it collides with, and trees that wait for the same position in one step all ask for it.
+    `alphac4.mcts.selection.scores_actions`. ``rng`` is for rules that draw numbers, which PUCT does not. With a
+    ``cache`` for so many evaluations, of 64 bytes each on the standard board, most positions go through the network
+    once until `forget`: a new evaluation takes the place of one that it collides with, and trees that wait for the
+    same position in one step all ask for it.
     """
 
     def __init__(
@@ -114,11 +108,11 @@ class NetworkSearch(TreeSearch):
         config: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None = None,
         reuse: Reuse = "nothing",
         cache: int = 0,
     ) -> None:
-        super().__init__(geometry, rng, reuse, network_parameters(config))
+        super().__init__(geometry, rng or np.random.default_rng(0), reuse, network_parameters(config))
         self.evaluator = evaluator
         self._cache = make_cache(cache, geometry)
 

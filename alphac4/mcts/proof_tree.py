@@ -5,8 +5,8 @@ import numpy.typing as npt
 
 from alphac4.compiled import allocating
 from alphac4.game.rules import Geometry, play
-from alphac4.game.symmetry import canonical_key, is_mirrored
-from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, node_proof
+from alphac4.game.symmetry import canonical_key, mirror_is_canonical
+from alphac4.mcts.tree import ILLEGAL, NO_ACTION, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, node_proof
 
 
 @allocating
@@ -31,12 +31,12 @@ def winning_moves(geometry: Geometry, trees: Trees, t: int) -> tuple[npt.NDArray
         proof = node_proof(trees, t, node)
         if proof == PROVEN_WIN - 1:
             continue
-        move = NO_NODE
+        move = NO_ACTION
         for a in range(geometry.columns):
-            if trees.proof[t, node, a] == proof and move == NO_NODE:
+            if trees.proof[t, node, a] == proof and move == NO_ACTION:
                 move = a
         keys[count] = canonical_key(geometry, own, occupied)
-        columns[count] = geometry.columns - 1 - move if is_mirrored(geometry, own, occupied) else move
+        columns[count] = geometry.columns - 1 - move if mirror_is_canonical(geometry, own, occupied) else move
         count += 1
         child = trees.child[t, node, move]
         theirs, then = play(geometry, own, occupied, move)

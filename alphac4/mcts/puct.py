@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import U64_0, U64_1, Geometry, mirror
-from alphac4.game.symmetry import is_mirrored
+from alphac4.game.symmetry import mirror_is_canonical
 from alphac4.mcts import random_state
 from alphac4.mcts.selection import NodeTotals, known_value, scores_actions
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees, backup
@@ -112,7 +112,7 @@ def expand(
     actions = trees.visits.shape[2]
     # Column a of the leaf is column first + step * a of what was evaluated.
     first, step = 0, 1
-    if is_mirrored(geometry, trees.leaf_own[t], trees.leaf_occupied[t]):
+    if mirror_is_canonical(geometry, trees.leaf_own[t], trees.leaf_occupied[t]):
         first, step = actions - 1, -1
     highest = -math.inf
     for a in range(actions):
@@ -164,7 +164,7 @@ def write_leaf(geometry: Geometry, trees: Trees, t: int, planes: npt.NDArray[np.
     So a position and its mirror image get mirrored evaluations, whatever the network has learned of either.
     """
     own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
-    if is_mirrored(geometry, own, occupied):
+    if mirror_is_canonical(geometry, own, occupied):
         own, occupied = mirror(geometry, own), mirror(geometry, occupied)
     write_planes(geometry, own, occupied, planes, one)
 

@@ -49,7 +49,7 @@ class Budget:
         if self.simulations is None and self.seconds is None:
             raise ValueError("a search needs a budget: simulations, seconds or both")
         if (self.simulations is not None and self.simulations < 0) or (self.seconds is not None and self.seconds <= 0):
-            raise ValueError("a search's budget must be positive")
+            raise ValueError("a search's simulations must not be negative, and its seconds must be positive")
 
 
 class TreeSearch(ABC):
@@ -116,27 +116,36 @@ class TreeSearch(ABC):
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """The node that the 0-based columns ``path`` lead to in the tree of the ``index``-th position searched last.
 
+        If the position has several trees, that is the first of them.
+
         Raises:
             ValueError: if there is no such tree, or it does not reach that far.
         """
-        trees, positions = self._kept.trees, self._kept.positions
-        if trees is None or not 0 <= index < len(positions):
-            raise ValueError(f"there is no tree {index}")
-        node, position = ROOT, positions[index]
+        trees, t = self._tree(index)
+        node, position = ROOT, self._kept.positions[t]
         for depth, column in enumerate(path):
-            child = int(trees.child[index, node, column]) if 0 <= column < self.geometry.columns else NO_NODE
+            child = int(trees.child[t, node, column]) if 0 <= column < self.geometry.columns else NO_NODE
             if child == NO_NODE:
                 line = " ".join(str(c + 1) for c in path[: depth + 1])
                 raise ValueError(f"the search has not looked beyond {line}")
             node, position = child, position.play(column)
-        return self._view(trees, index, node, position)
+        return self._view(trees, t, node, position)
 
     def winning_moves(self, index: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
-        """The winner's moves in the proof found for the ``index``-th position; see `alphac4.mcts.proof_tree`."""
-        trees = self._kept.trees
-        if trees is None or not 0 <= index < len(self._kept.positions):
+        """The winner's moves in the proof found for the ``index``-th position; see `alphac4.mcts.proof_tree`.
+
+        Raises:
+            ValueError: if there is no such tree.
+        """
+        trees, t = self._tree(index)
+        return winning_moves(self.geometry, trees, t)
+
+    def _tree(self, index: int) -> tuple[Trees, int]:
+        """The trees, and which of them is the first of the ``index``-th position searched last."""
+        trees, t = self._kept.trees, index * self.roots
+        if trees is None or not 0 <= t < len(self._kept.positions):
             raise ValueError(f"there is no tree {index}")
-        return winning_moves(self.geometry, trees, index)
+        return trees, t
 
     def detach(self) -> Self:
         """The trees searched last, in a search of their own; this one begins anew with the next positions."""

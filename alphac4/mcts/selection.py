@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba.extending import overload
 
 from alphac4.compiled import compiled, inlined
-from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, Trees
+from alphac4.mcts.tree import ILLEGAL, NO_ACTION, PROVEN_DRAW, Trees
 
 Scores = npt.NDArray[np.float64]
 Select = Callable[[Trees, int, int, Any], int]  # trees, t, node, parameters -> action
@@ -67,7 +67,7 @@ def scores_actions(parameters: type) -> Callable[[Score], Score]:
 
         def select(trees: Trees, t: int, node: int, parameters: Any) -> int:
             totals = node_totals(trees, t, node)
-            best, best_score = NO_NODE, -math.inf
+            best, best_score = NO_ACTION, -math.inf
             for a in range(trees.visits.shape[2]):
                 if trees.proof[t, node, a] < PROVEN_DRAW:  # ILLEGAL too
                     continue

@@ -6,6 +6,7 @@ from alphac4.compiled import inlined
 from alphac4.game.rules import Geometry, play
 from alphac4.mcts.selection import select_action
 from alphac4.mcts.tree import (
+    NO_ACTION,
     NO_NODE,
     PROVEN_DRAW,
     ROOT,
@@ -29,14 +30,14 @@ def simulate(
 
     Otherwise the simulation ended in a proven outcome, which has been backed up. The type of ``parameters`` decides
     the rule of selection. With ``proofs`` proven outcomes spread through the tree (MCTS-Solver); for ``look_ahead``
-    see `add_node`. ``root_action`` forces the first action; NO_NODE leaves it to the rule. The root must be evaluated
+    see `add_node`. ``root_action`` forces the first action; NO_ACTION leaves it to the rule. The root must be evaluated
     and unproven.
     """
     node = ROOT
     own, occupied = trees.own[t], trees.occupied[t]
     action = root_action
     while True:
-        if action == NO_NODE:
+        if action == NO_ACTION:
             action = select_action(trees, t, node, parameters)
         proof = trees.proof[t, node, action]
         if proof != UNPROVEN:
@@ -65,4 +66,4 @@ def simulate(
             propagate_proof(trees, t, leaf)
             return False
         node = child
-        action = NO_NODE
+        action = NO_ACTION

@@ -20,10 +20,11 @@ from alphac4.game.symmetry import canonical_key
 
 ROOT = 0
 NO_NODE = -1
+NO_ACTION = -1
 PROVEN_WIN = 100  # above any game's length in plies (at most 64)
 PROVEN_DRAW = 0
-ILLEGAL = -128  # the column is full
-UNPROVEN = 127
+ILLEGAL = -128  # the column is full; below every proof
+UNPROVEN = 127  # above every proof: at least PROVEN_DRAW is what is not known to lose
 
 
 class Trees(NamedTuple):
@@ -213,6 +214,16 @@ def root_visits(trees: Trees, t: int) -> int:
     return total
 
 
+@inlined
+def is_searched(trees: Trees, t: int, target: int) -> bool:
+    """Whether the root has ``target`` visits, or is proven, or memory is full."""
+    return bool(
+        root_visits(trees, t) >= target
+        or trees.size[t] >= trees.parent.shape[1]
+        or node_proof(trees, t, ROOT) != UNPROVEN
+    )
+
+
 @compiled
 def root_value(trees: Trees, t: int) -> float:
     """The value of the root to its side to move: the proven one, else the mean of all evaluations."""
@@ -235,12 +246,12 @@ def best_action(trees: Trees, t: int) -> int:
     highest prior.
     """
     proof = node_proof(trees, t, ROOT)
-    best = -1
+    best = NO_ACTION
     best_visits = -1
     best_value = 0.0
     for action in range(trees.visits.shape[2]):
         edge = trees.proof[t, ROOT, action]
-        if edge == ILLEGAL or (proof != UNPROVEN and edge != proof) or (proof == UNPROVEN and edge < PROVEN_DRAW):
+        if (proof != UNPROVEN and edge != proof) or (proof == UNPROVEN and edge < PROVEN_DRAW):
             continue
         visits = trees.visits[t, ROOT, action]
         value = trees.value_sum[t, ROOT, action] / max(visits, 1)

@@ -7,7 +7,7 @@ from alphac4.compiled import inlined
 from alphac4.mcts import random_state
 from alphac4.mcts.heuristics import NO_EVALUATION
 from alphac4.mcts.selection import Rule, Scores, register_rule
-from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, Trees, root_visits
+from alphac4.mcts.tree import ILLEGAL, NO_ACTION, PROVEN_DRAW, PROVEN_WIN, Trees, root_visits
 
 # What a hand-written evaluation does in the score.
 BIAS = 0
@@ -86,7 +86,7 @@ def select_ucb1(trees: Trees, t: int, node: int, parameters: UctParameters) -> i
                     return a
                 skip -= 1
     log_parent = math.log(root_visits(trees, t) if parameters.root_count else total)
-    best, best_score = NO_NODE, -math.inf
+    best, best_score = NO_ACTION, -math.inf
     for a in range(trees.visits.shape[2]):
         if trees.proof[t, node, a] < lowest:
             continue

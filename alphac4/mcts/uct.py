@@ -14,6 +14,7 @@ from alphac4.mcts.rollouts import Rollout, rollout, styled_rollout
 from alphac4.mcts.simulation import simulate
 from alphac4.mcts.tree import (
     ILLEGAL,
+    NO_ACTION,
     NO_NODE,
     PROVEN_DRAW,
     PROVEN_WIN,
@@ -163,48 +164,40 @@ def try_all_moves(
 def run_uct(
     geometry: Geometry,
     trees: Trees,
-    first: int,
-    last: int,
+    t: int,
     target: int,
     parameters: UctParameters,
     style: Rollout,
     plain: bool,
     all_moves: bool,
-) -> int:
-    """Simulate in each tree of [first, last) until its root has ``target`` visits; returns the simulations run.
-
-    A tree stops early once its root is proven (if proofs count) or its memory is full.
-    """
-    run = 0
+) -> None:
+    """Simulate in tree ``t`` until its root has ``target`` visits, is proven (if proofs count), or memory is full."""
     capacity = trees.parent.shape[1]
-    for t in range(first, last):
-        trees.leaf[t] = NO_NODE
-        if root_visits(trees, t) == 0:
+    trees.leaf[t] = NO_NODE
+    if root_visits(trees, t) == 0:
+        if parameters.evaluation != NO_EVALUATION:
+            evaluate_moves(geometry, trees, t, ROOT, trees.own[t], trees.occupied[t], parameters.evaluation)
+        if all_moves:
+            try_all_moves(geometry, trees, t, ROOT, trees.own[t], trees.occupied[t], style, plain)
+    left = target - root_visits(trees, t)
+    while left > 0:
+        if trees.size[t] >= capacity or (parameters.proofs and node_proof(trees, t, ROOT) != UNPROVEN):
+            break
+        tried = 1
+        if simulate(geometry, trees, t, parameters, parameters.proofs, parameters.look_ahead, NO_ACTION):
+            leaf = trees.leaf[t]
+            trees.leaf[t] = NO_NODE
+            own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
             if parameters.evaluation != NO_EVALUATION:
-                evaluate_moves(geometry, trees, t, ROOT, trees.own[t], trees.occupied[t], parameters.evaluation)
+                evaluate_moves(geometry, trees, t, leaf, own, occupied, parameters.evaluation)
             if all_moves:
-                run += try_all_moves(geometry, trees, t, ROOT, trees.own[t], trees.occupied[t], style, plain)
-        left = target - root_visits(trees, t)
-        while left > 0:
-            if trees.size[t] >= capacity or (parameters.proofs and node_proof(trees, t, ROOT) != UNPROVEN):
-                break
-            tried = 1
-            if simulate(geometry, trees, t, parameters, parameters.proofs, parameters.look_ahead, NO_NODE):
-                leaf = trees.leaf[t]
-                trees.leaf[t] = NO_NODE
-                own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
-                if parameters.evaluation != NO_EVALUATION:
-                    evaluate_moves(geometry, trees, t, leaf, own, occupied, parameters.evaluation)
-                if all_moves:
-                    tried = try_all_moves(geometry, trees, t, leaf, own, occupied, style, plain)
-                    trees.value[t, leaf] = 0.0
-                else:
-                    value = rollout_value(geometry, trees, t, own, occupied, style, plain)
-                    trees.value[t, leaf] = value
-                    backup(trees, t, leaf, value)
-            run += tried
-            left -= tried
-    return run
+                tried = try_all_moves(geometry, trees, t, leaf, own, occupied, style, plain)
+                trees.value[t, leaf] = 0.0
+            else:
+                value = rollout_value(geometry, trees, t, own, occupied, style, plain)
+                trees.value[t, leaf] = value
+                backup(trees, t, leaf, value)
+        left -= tried
 
 
 Row = npt.NDArray[np.float64]

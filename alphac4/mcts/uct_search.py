@@ -12,7 +12,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.heuristics import NO_EVALUATION
 from alphac4.mcts.kept_trees import Reuse
-from alphac4.mcts.results import NodeView, SearchResult
+from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.tree import UNPROVEN, Trees, root_visits
 from alphac4.mcts.uct import UctConfig, final_move, run_uct
@@ -87,17 +87,12 @@ class UctSearch(TreeSearch):
             if time.perf_counter() > deadline:
                 return
 
-    def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """See `TreeSearch.node`; of several roots the first."""
-        return super().node(index * self.roots, path)
-
     def _simulate(self, trees: Trees, t: int, target: int) -> None:
         config = self.config
         run_uct(
             self.geometry,
             trees,
             t,
-            t + 1,
             target,
             self.parameters,
             config.rollouts(),
@@ -119,9 +114,8 @@ class UctSearch(TreeSearch):
         """The searches of each position's trees as one."""
         shape = (-1, self.roots, self.geometry.columns)
         visits = parts.visits.reshape(shape)
-        weights = np.where(visits > 0, visits, 0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            sums = np.nansum(parts.values.reshape(shape) * weights, axis=1)
+            sums = np.nansum(parts.values.reshape(shape) * visits, axis=1)  # a move never tried has no value
             values = sums / visits.sum(axis=1)
         proofs = parts.proofs.reshape(shape)
         proven = np.where(proofs == UNPROVEN, -129, proofs).max(axis=1)  # what one tree has proven holds for all

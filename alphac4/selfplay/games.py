@@ -15,6 +15,7 @@ from alphac4.mcts.improvement import completed_value, gumbel_action, improved_po
 from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, write_leaf
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, simulate
 from alphac4.mcts.tree import (
+    NO_ACTION,
     NO_NODE,
     PROVEN_DRAW,
     ROOT,
@@ -22,6 +23,7 @@ from alphac4.mcts.tree import (
     Trees,
     advance_root,
     best_action,
+    is_searched,
     leaf_key,
     node_proof,
     plant,
@@ -65,9 +67,9 @@ def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
 
 @compiled
 def forced_root_action(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> int:
-    """The root action that sequential halving prescribes; NO_NODE leaves it to the score."""
+    """The root action that sequential halving prescribes; NO_ACTION leaves it to the score."""
     if parameters.gumbel_actions == 0 or not games.full[t]:
-        return NO_NODE
+        return NO_ACTION
     return gumbel_action(
         trees,
         t,
@@ -88,7 +90,7 @@ def choose_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParamete
         return best_action(trees, t)
     if games.full[t] and parameters.gumbel_actions > 0:
         forced = forced_root_action(trees, games, t, parameters)
-        return forced if forced != NO_NODE else best_action(trees, t)
+        return forced if forced != NO_ACTION else best_action(trees, t)
     decay = 0.5 ** (games.plies[t] / parameters.temperature_halflife)
     temperature = parameters.temperature_end + (parameters.temperature - parameters.temperature_end) * decay
     if temperature < 0.05:
@@ -211,11 +213,7 @@ def walk(
             begin_move(geometry, trees, games, t, parameters)
         elif games.stage[t] == NEW_SEARCH:
             begin_search(trees, games, t, parameters)
-        elif (
-            root_visits(trees, t) >= games.target[t]
-            or trees.size[t] >= trees.parent.shape[1]
-            or node_proof(trees, t, ROOT) != UNPROVEN
-        ):
+        elif is_searched(trees, t, games.target[t]):
             play_move(geometry, trees, games, t, parameters)
         else:
             most -= 1

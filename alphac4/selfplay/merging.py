@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
-from alphac4.game.symmetry import canonical_orientation, mirror_where, oriented
+from alphac4.game.symmetry import canonical_keys, mirror_where, oriented
 from alphac4.selfplay.shards import Samples
 
 
@@ -32,8 +32,7 @@ def merge_duplicates(samples: Samples, geometry: Geometry) -> Samples:
     target that many games disagree on carries less noise (Neumann and Gros 2024, arXiv 2412.11979, on what the
     frequency of positions does to learning).
     """
-    keys = np.empty(len(samples), np.uint64)
-    mirrored = canonical_orientation(geometry, samples.own, samples.occupied, keys)
+    keys, mirrored = canonical_keys(geometry, samples.own, samples.occupied)
     # Counted from the end, the first record of a key is the last one.
     _, last, group, counts = np.unique(keys[::-1], return_index=True, return_inverse=True, return_counts=True)
     last, group = len(keys) - 1 - last, group.reshape(-1)[::-1]
