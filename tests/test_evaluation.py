@@ -11,7 +11,7 @@ from alphac4 import evaluation
 from alphac4.arena.players import RandomPlayer
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.evaluation.accuracy import judge_moves, judge_values, mean, proportion
-from alphac4.evaluation.answers import ask_network, ask_player, ask_players
+from alphac4.evaluation.answers import ask_network, ask_players
 from alphac4.evaluation.games import Slip, play_perfect, standard_starts
 from alphac4.evaluation.generation import random_positions, sampled_positions, set_of, stage_of, write_set
 from alphac4.evaluation.positions import (
@@ -124,7 +124,7 @@ def test_random_play_errs_as_often_as_its_columns_say() -> None:
         for row, position in enumerate(part.positions)
     ]
     player = RandomPlayer(np.random.default_rng(2))
-    found = [judge_moves(sets, ask_player(player, sets).columns).error.value for _ in range(40)]
+    found = [judge_moves(sets, ask_players([player], sets).columns).error.value for _ in range(40)]
     spread = np.sqrt(np.mean([share * (1 - share) for share in shares]) / len(shares) / len(found))
     assert np.mean(found) == pytest.approx(float(np.mean(shares)), abs=4 * float(spread))
 
@@ -171,10 +171,10 @@ def test_players_that_fail_end_the_questions_at_once() -> None:
 def test_the_solver_makes_no_errors() -> None:
     """On sets that it solves quickly the solver keeps every outcome, and by default no score is lost either."""
     sets = packaged_positions(40)[3:]
-    fastest = judge_moves(sets, ask_player(SolverPlayer(np.random.default_rng(0)), sets).columns)
+    fastest = judge_moves(sets, ask_players([SolverPlayer(np.random.default_rng(0))], sets).columns)
     assert (fastest.error.value, fastest.fastest.value) == (0.0, 1.0)
     outcome = SolverPlayer(np.random.default_rng(0), fastest=False)
-    assert judge_moves(sets, ask_player(outcome, sets).columns).error.value == 0.0
+    assert judge_moves(sets, ask_players([outcome], sets).columns).error.value == 0.0
 
 
 def test_packaged_scores_are_the_solvers() -> None:

@@ -11,7 +11,7 @@ from alphac4 import cli
 from alphac4.arena.players import NetworkPlayer
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.evaluation.accuracy import judge_moves
-from alphac4.evaluation.answers import ask_player
+from alphac4.evaluation.answers import ask_players
 from alphac4.evaluation.measurement import untrained
 from alphac4.evaluation.positions import SETS, packaged_positions
 from alphac4.evaluation.report import SubjectReport, budget_report
@@ -83,7 +83,7 @@ def test_the_report_agrees_with_the_arenas_player(
     evaluator = Evaluator(network, backend="torch-fp32")
     for index, budget in enumerate((Budget(simulations=0), Budget(simulations=8))):
         player = NetworkPlayer("network", evaluator, budget, np.random.default_rng(0))
-        expected = judge_moves(sets, ask_player(player, sets).columns).error.value
+        expected = judge_moves(sets, ask_players([player], sets).columns).error.value
         assert report["subjects"][0]["budgets"][index]["sets"]["all"]["moves"]["error"]["value"] == expected
 
 
@@ -221,15 +221,9 @@ def test_position_sets_are_made_and_can_be_evaluated_on(tmp_path: Path, capsys: 
 def test_a_budget_report_keeps_the_sets_apart() -> None:
     """Each set's figures are its own, and those of all sets are over all positions."""
     sets = packaged_positions(10)
-    answers = ask_player(
-        NetworkPlayer(
-            "uniform",
-            Evaluator(PolicyValueNetwork(NetworkConfig(channels=4, blocks=0)).eval(), backend="torch-fp32"),
-            Budget(simulations=0),
-            np.random.default_rng(0),
-        ),
-        sets,
-    )
+    network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=0)).eval()
+    player = NetworkPlayer("untrained", Evaluator(network, backend="torch-fp32"), Budget(simulations=0))
+    answers = ask_players([player], sets)
     report = SubjectReport(name="x", description="", budgets=[budget_report(sets, answers, None, 0.0)]).budgets[0]
     errors = [report.sets[name].moves.error.value for name in SETS]
     for part, columns, error in zip(sets, answers.columns, errors, strict=True):

@@ -113,21 +113,6 @@ def test_finished_openings_are_refused() -> None:
         play_match(Leftmost("a"), Leftmost("b"), [Position.from_moves("1122334")], progress=False)
 
 
-def test_a_match_ends_when_it_is_told_to() -> None:
-    """After the chunk whose games are enough, with whole pairs."""
-    openings = [Position.from_moves("44")] * 10
-    seen: list[int] = []
-
-    def stop(result: MatchResult) -> bool:
-        seen.append(result.played)
-        return result.played >= 8
-
-    result = play_match(Leftmost("a"), Leftmost("b"), openings, stop=stop, chunk=2, progress=False)
-    assert seen == [4, 8]
-    assert len(result.pair_scores) == 4
-    assert len(result.games) == 8
-
-
 def test_a_check_may_end_a_match_at_any_ply() -> None:
     """What it raises comes through."""
     countdown = iter(range(3))

@@ -68,35 +68,25 @@ def play_match(
     openings: Sequence[Position],
     *,
     check: Callable[[], None] = lambda: None,
-    stop: Callable[[MatchResult], bool] | None = None,
-    chunk: int = 10,
     progress: bool = True,
 ) -> MatchResult:
-    """Play every opening twice, once with each side to move first.
+    """Play every opening twice, once with each side to move first; all games advance together.
 
     Args:
         challenger: the side that the result is seen by.
         opponent: the other side.
         openings: unfinished positions.
         check: called at every ply; may raise to end the match.
-        stop: asked for every ``chunk`` of openings whether the games so far are enough, as a sequential test does.
-            Without it all games advance together.
-        chunk: openings between two questions to ``stop``.
         progress: show a progress bar if the standard error is a terminal.
 
     Raises:
         IllegalMove: naming the player that made it.
+        ValueError: if an opening is finished, or a player gives another number of moves than there are positions.
     """
     _check_openings(openings)
     label = f"{challenger.name} v. {opponent.name}"
-    size = len(openings) if stop is None else chunk
-    result = MatchResult()
     with tqdm(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False) as bar:
-        for first in range(0, len(openings), max(size, 1)):
-            result += _play_together(challenger, opponent, openings[first : first + size], check, bar.update)
-            if stop is not None and stop(result):
-                break
-    return result
+        return _play_together(challenger, opponent, openings, check, bar.update)
 
 
 def play_shared(

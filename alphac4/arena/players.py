@@ -162,8 +162,21 @@ class NetworkPlayer(TreePlayer):
     What one search has proven is played out from its tree without another.
 
     With a ``temperature`` T above 0 it draws moves in proportion to ``visits ** (1 / T)``, or from the raw policy
-    with its logits divided by T, instead of playing the best one; a proven result is always played. Another
-    ``search`` of the same network takes the place of the usual one, with what that keeps between moves.
+    with its logits divided by T, instead of playing the best one; a proven result is always played.
+
+    Args:
+        name: how it is called.
+        evaluator: the network.
+        budget: what it spends on a position.
+        rng: draws the moves; needed with a temperature.
+        geometry: the board.
+        config: the usual search's settings, or a rule of one's own.
+        temperature: see above.
+        reuse: what the usual search keeps between moves.
+        search: another search of the same network, on its own board, in place of the usual one.
+
+    Raises:
+        ValueError: for a negative temperature, or one above 0 without ``rng``.
     """
 
     def __init__(
@@ -171,7 +184,7 @@ class NetworkPlayer(TreePlayer):
         name: str,
         evaluator: Evaluate,
         budget: Budget,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None = None,
         geometry: Geometry = STANDARD,
         config: PuctConfig | NetworkParameters | None = None,
         *,
@@ -181,6 +194,8 @@ class NetworkPlayer(TreePlayer):
     ) -> None:
         if temperature < 0:
             raise ValueError(f"temperature must not be negative, not {temperature}")
+        if temperature > 0 and rng is None:
+            raise ValueError("a temperature needs a generator of random numbers")
         search = search or NetworkSearch(evaluator, config, geometry=geometry, rng=rng, reuse=reuse)
         super().__init__(name, search, budget)
         self.temperature = temperature
@@ -218,6 +233,7 @@ class NetworkPlayer(TreePlayer):
 
     def _draw(self, log_weights: npt.NDArray[np.float64]) -> int:
         """An index, by softmax of ``log_weights`` over the temperature."""
+        assert self._rng is not None
         weights = np.exp((log_weights - log_weights.max()) / self.temperature)
         return int(self._rng.choice(len(weights), p=weights / weights.sum()))
 

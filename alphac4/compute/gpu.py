@@ -57,7 +57,7 @@ class Gpu(Compute):
         puct: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None = None,
         reuse: Reuse = "nothing",
         cache: int = 0,
     ) -> TreeSearch:

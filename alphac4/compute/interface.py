@@ -209,14 +209,14 @@ class Compute(ABC):
         puct: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None = None,
         reuse: Reuse = "nothing",
         cache: int = 0,
     ) -> TreeSearch:
         """A search guided by the network of an evaluator of this compute, for one caller at a time.
 
-        Making one costs little; one that is kept uses its memory again. ``cache`` is how many evaluations it may keep,
-        where that pays.
+        Making one costs little; one that is kept uses its memory again. ``rng`` is for rules of one's own that draw
+        numbers, which PUCT does not. ``cache`` is how many evaluations it may keep, where that pays.
         """
 
     @abstractmethod

@@ -47,11 +47,11 @@ class DeviceSearch(TreeSearch):
         config: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry = STANDARD,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None = None,
         reuse: Reuse = "nothing",
         precision: torch.dtype | None = None,
     ) -> None:
-        super().__init__(geometry, rng, reuse, network_parameters(config))
+        super().__init__(geometry, rng or np.random.default_rng(0), reuse, network_parameters(config))
         self._device = the_device()
         self._precision = precision
         self._weights = weights

@@ -44,14 +44,9 @@ def ask_network(
     dealt with at a time as there are ``searches`` of the same network; ``on_batch`` gets how many positions have
     just been answered.
     """
-    budget, rng = Budget(simulations=simulations), np.random.default_rng(0)  # without a temperature it draws nothing
-    players = [NetworkPlayer("network", evaluator, budget, rng, sets[0].geometry, search=search) for search in searches]
+    budget = Budget(simulations=simulations)
+    players = [NetworkPlayer("network", evaluator, budget, search=search) for search in searches]
     return ask_players(players, sets, batch, on_batch)
-
-
-def ask_player(player: Player, sets: Sequence[PositionSet], on_batch: Callable[[int], object] = _unwatched) -> Answers:
-    """Any player's moves, and its values if it is one that searches."""
-    return ask_players([player], sets, on_batch=on_batch)
 
 
 def ask_players(

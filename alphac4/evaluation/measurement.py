@@ -174,7 +174,7 @@ def _measure_network(
         reports.append(budget_report(measurement.sets, answers, simulations, time.perf_counter() - started))
     budget = Budget(simulations=measurement.games_simulations)
     search = compute.search(evaluator, puct, geometry=measurement.geometry, rng=rng, reuse="proofs")
-    player = NetworkPlayer(name, evaluator, budget, rng, measurement.geometry, search=search)
+    player = NetworkPlayer(name, evaluator, budget, search=search)
     config = checkpoint.network.config
     return SubjectReport(
         name=name,
@@ -196,8 +196,8 @@ def _ask_network_in_pool(
 ) -> Answers:
     """What `ask_network` answers, from the processes of a pool."""
     network = NetworkFile(written="network", suffix=".safetensors", content=pack_checkpoint(checkpoint))
-    geometry, rng = sets[0].geometry, np.random.default_rng(0)  # without a temperature it draws nothing
-    model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), rng, geometry, puct, reuse="nothing")
+    geometry = sets[0].geometry
+    model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), None, geometry, puct, reuse="nothing")
     players = pool_players(
         pool,
         f"{network.written}@{simulations}",

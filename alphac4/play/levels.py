@@ -70,7 +70,6 @@ def level_player(level: Level, network: str, rng: np.random.Generator, compute: 
         evaluator,
         Budget(simulations=level.simulations),
         rng,
-        checkpoint.geometry,
         temperature=level.temperature,
         search=compute.search(evaluator, geometry=checkpoint.geometry, rng=rng, reuse="proofs", cache=CACHE),
     )

@@ -17,7 +17,7 @@ def lambda_returns(games: Finished, decay: float, tolerance: float) -> npt.NDArr
     position before it, and would teach that sound positions are lost (off-policy targets as in Willemsen et al.
     2020, "Value targets in off-policy AlphaZero"). ``decay`` 1 with an endless tolerance is the game's outcome.
     """
-    count, cells = games.value.shape
+    cells = games.value.shape[1]
     returns = root_wdl(games.value, games.draw)
     to_move = np.where(games.plies % 2 == 0, 1, -1)  # +1: the first player would move after the last ply
     following = np.stack([games.outcome == to_move, games.outcome == 0, games.outcome == -to_move], axis=-1) * 1.0
@@ -28,7 +28,6 @@ def lambda_returns(games: Finished, decay: float, tolerance: float) -> npt.NDArr
         mixed = (1 - weight) * returns[:, ply] + weight * following[:, ::-1]
         returns[:, ply] = mixed
         following = np.where(inside[:, None], mixed, following)
-    assert returns.shape == (count, cells, 3)
     return returns
 
 

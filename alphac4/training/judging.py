@@ -7,8 +7,6 @@ the report of an iteration.
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from alphac4.compute import Compute
 from alphac4.compute.pool import Pool
 from alphac4.evaluation.accuracy import judge_moves, judge_values
@@ -40,15 +38,7 @@ class Judge:
         self._searches = (
             []
             if pool is not None
-            else [
-                compute.search(
-                    side.evaluator,
-                    config.puct,
-                    geometry=geometry,
-                    rng=np.random.default_rng(0),  # PUCT draws no numbers
-                )
-                for _ in range(compute.streams)
-            ]
+            else [compute.search(side.evaluator, config.puct, geometry=geometry) for _ in range(compute.streams)]
         )
         self._batch = compute.batch
         self._backend = compute.inference

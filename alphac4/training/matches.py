@@ -111,5 +111,4 @@ class Matches:
         return [UctPlayer(budget, each, self._geometry, threads=threads) for each in rng.spawn(count)]
 
     def _players(self, side: int, contender: Contender, simulations: int) -> Sequence[Player]:
-        rng = self._random.generator(contender.iteration, "player", simulations)
-        return self._sides[side].players(contender.network, f"iteration {contender.iteration}", simulations, rng)
+        return self._sides[side].players(contender.network, f"iteration {contender.iteration}", simulations)

@@ -36,7 +36,7 @@ class Turn:
         if self.side not in _sides:
             compute = choose("cpu", backend_here(self.backend), threads=1)
             _sides[self.side] = Side(compute, network, self.geometry, self.puct)
-        (player,) = _sides[self.side].players(network, "", self.simulations, np.random.default_rng(0))
+        (player,) = _sides[self.side].players(network, "", self.simulations)
         return player
 
 
@@ -49,10 +49,8 @@ class PoolSide:
         self._geometry, self._puct = geometry, puct
         self._version = 0
 
-    def players(
-        self, network: PolicyValueNetwork, name: str, simulations: int, _rng: np.random.Generator | None = None
-    ) -> list[Player]:
-        """See `Side`; PUCT draws no random numbers."""
+    def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[Player]:
+        """See `Side`."""
         self._version += 1
         turn = Turn(
             side=self._number,

@@ -1,7 +1,5 @@
 """The two sides of a run's matches, which stay the same while networks take turns."""
 
-import numpy as np
-
 from alphac4.arena.players import NetworkPlayer
 from alphac4.compute import Compute
 from alphac4.game.rules import Geometry
@@ -23,22 +21,17 @@ class Side:
     def __init__(self, compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig) -> None:
         self.evaluator = compute.evaluator(network, streams=compute.streams)
         self.backend = compute.inference
-        self._geometry = geometry
         self._searches = [
-            compute.search(
-                self.evaluator, puct, geometry=geometry, rng=np.random.default_rng(0), reuse=REUSE, cache=CACHE
-            )  # PUCT draws no random numbers
+            compute.search(self.evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
             for _ in range(compute.streams)
         ]
 
-    def players(
-        self, network: PolicyValueNetwork, name: str, simulations: int, rng: np.random.Generator
-    ) -> list[NetworkPlayer]:
-        """The network as players that may work at a time, until others are made."""
+    def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[NetworkPlayer]:
+        """The network as one player for each core; they are valid until the next call."""
         self.evaluator.update(network)
         players = []
         for search in self._searches:
             search.forget()
             budget = Budget(simulations=simulations)
-            players.append(NetworkPlayer(name, self.evaluator, budget, rng, self._geometry, search=search))
+            players.append(NetworkPlayer(name, self.evaluator, budget, search=search))
         return players

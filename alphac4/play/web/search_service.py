@@ -87,9 +87,7 @@ class SearchService:
     def _network(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
         budget, rng = Budget(simulations=simulations), self._make_rng()
         search = self._compute.search(self._evaluator, geometry=self.geometry, rng=rng, reuse=reuse)
-        return NetworkPlayer(
-            self.name, self._evaluator, budget, rng, self.geometry, temperature=temperature, search=search
-        )
+        return NetworkPlayer(self.name, self._evaluator, budget, rng, temperature=temperature, search=search)
 
     def _make_rng(self) -> np.random.Generator:
         with self._lock:
