@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.uct import UctConfig
-
-MOST_ROOTS = 256
+from alphac4.mcts.uct_search import MOST_ROOTS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,9 +95,7 @@ class SelfPlayConfig:
             gumbel_actions=(0, 64),
             opening_plies=(0, 64),
         )
-        games = ("games", "device_games", "device_streams")
-        positive = (*games, "full_simulations", "fast_simulations", "noise_concentration", "temperature_halflife")
-        for name in positive:
+        for name in ("noise_concentration", "temperature_halflife"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
         for name in ("full_share", "noise_fraction", "opening_share", "fork_share", "proven_share", "trace_decay"):
@@ -107,6 +105,6 @@ class SelfPlayConfig:
             raise ValueError("full_share must be above 0: only full searches explore at the root")
         if self.temperature < 0 or self.temperature_end < 0:
             raise ValueError("temperatures must not be negative")
-        for name in ("opening_plies", "fork_plies", "gumbel_actions", "evaluation_cache"):
+        for name in ("fork_plies", "evaluation_cache"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")

@@ -78,13 +78,13 @@ class LearningConfig:
             window_exponent=(0, 10),
             window_slope=(0, MOST),
         )
-        for name in ("batch_size", "passes", "learning_rate", "muon_rate", "window_minimum", "gradient_clip"):
+        for name in ("passes", "learning_rate", "muon_rate", "gradient_clip"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
         for name in ("return_share", "fast_weight", "average_decay"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
-        for name in ("final_learning_rate", "warmup_steps", "weight_decay", "value_weight", "ownership_weight"):
+        for name in ("final_learning_rate", "weight_decay", "value_weight", "ownership_weight"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
 

@@ -3,8 +3,9 @@
 import contextlib
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +17,7 @@ from alphac4.game.rules import Geometry
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.config import TrainConfig, to_dict
-from alphac4.training.costs import Costs
+from alphac4.training.costs import CostJournal, Costs
 from alphac4.training.judging import Judge
 from alphac4.training.learner import Learner
 from alphac4.training.learners import make_learner, remembered_precision
@@ -42,8 +43,9 @@ class Stopped(Exception):  # noqa: N818 - not an error
     """The user asked the run to stop; everything recorded is on disk."""
 
 
-def check_stop(stop: threading.Event) -> None:
-    """Raise `Stopped` once somebody has asked for it."""
+def count_and_check(costs: CostJournal, stop: threading.Event) -> None:
+    """Count the time; raise `Stopped` once somebody has asked for it."""
+    costs.tick()
     if stop.is_set():
         raise Stopped
 
@@ -67,6 +69,7 @@ class TrainingLoop:
     judge: Judge
     pool: Pool | None  # where matches are played and the judge's questions are answered, if not here
     stop: threading.Event
+    check: Callable[[], None]  # called at every step of learning and ply of a match; raises `Stopped`
     policy_target: PolicyTarget | None = None  # of one's own, which is no setting of the run
 
     @classmethod
@@ -134,10 +137,7 @@ class TrainingLoop:
             state.schedule = Schedule.of_run(config.learning, steps * at_first)
         state.schedule = state.schedule.until(config.learning, learner.steps, steps * config.iterations)
 
-        def check() -> None:
-            folder.costs.tick()
-            check_stop(stop)
-
+        check = partial(count_and_check, folder.costs, stop)
         loop = cls(
             config=config,
             geometry=geometry,
@@ -151,6 +151,7 @@ class TrainingLoop:
             judge=judge,
             pool=pool,
             stop=stop,
+            check=check,
             policy_target=policy_target,
         )
         if not state.iteration:
@@ -238,7 +239,7 @@ class TrainingLoop:
             self.stop,
             self.policy_target,
         )
-        check_stop(self.stop)
+        self.check()
         return report
 
     def _learn(self, iteration: int) -> LearningReport:
@@ -246,12 +247,7 @@ class TrainingLoop:
         schedule = self.state.schedule
         assert schedule is not None
         rng = self.random.generator(iteration, "learning")
-        return learn_iteration(self.learner, self.folder.replay, self.config, schedule, iteration, rng, self._check)
-
-    def _check(self) -> None:
-        """Count the time; raise `Stopped` once somebody has asked for it."""
-        self.folder.costs.tick()
-        check_stop(self.stop)
+        return learn_iteration(self.learner, self.folder.replay, self.config, schedule, iteration, rng, self.check)
 
     @property
     def _champion(self) -> Contender:
