@@ -23,35 +23,44 @@ class LeftGames:
 
     games: Mapping[int, GamesUnderWay]
     missing: Mapping[int, int]  # actors whose games are lost, and the number of the shard that each begins with
-    shards: Mapping[int, int]  # recorded by each actor of the iteration, all of whose games are older than these
+    shards: Mapping[int, int]  # how many each actor has recorded in this iteration
 
 
 def resume_games(actors: Actors, folder: RunFolder, state: RunState, random: RunRandom) -> None:
-    """Let all games go on that were under way, or begin new ones where they do not fit.
+    """Continue the games that were under way, or begin new ones where they do not fit.
 
-    On as many actors as before, each goes on exactly where it was. On more or fewer they are shared out anew, as many
-    as are played at once here; a file says so, because what the actors record from then on are other games than
-    their earlier shards left.
+    With as many actors as before, each continues its own games exactly. With another number they are dealt out anew, at
+    most as many as are played at once here, and a file in ``under_way/`` records the deal, because an actor's later
+    shards then come from other games than its earlier ones.
     """
     iteration = state.iteration + 1
     left = _left_games(folder, state, iteration)
     if state.iteration:
         actors.reset(lambda index: random.generator(state.iteration, "new games", index))
-    try:
-        if left is None or (state.iteration and not left.games):
-            raise ValueError("there are none")
-        if _fit(actors, left.games):
-            actors.restore(join_actors(left.games))
-            for index, number in left.missing.items():
-                if actors.takes(index):
-                    actors.reset_one(index, random.generator(iteration, "resumed actor", index + 1000 * number))
-            return
-    except ValueError:
-        logger.warning("the games under way were played with other settings, or are lost: new ones begin")
-        recorded = sum(folder.replay.next_numbers(iteration).values())
-        actors.reset(lambda index: random.generator(iteration, f"new games after {recorded}", index))
-        return
-    _share_out(actors, folder, left, iteration, random)
+    if left is None or (state.iteration and not left.games):
+        _begin_anew(actors, folder, iteration, random)
+    elif not _fit(actors, left.games):
+        _share_out(actors, folder, left, iteration, random)
+    else:
+        try:
+            _continue(actors, left, iteration, random)
+        except ValueError:  # of arrays that do not fit
+            _begin_anew(actors, folder, iteration, random)
+
+
+def _continue(actors: Actors, left: LeftGames, iteration: int, random: RunRandom) -> None:
+    """Let each actor play on; one whose games are lost begins new ones."""
+    actors.restore(join_actors(left.games))
+    for index, number in left.missing.items():
+        if actors.takes(index):
+            actors.reset_one(index, random.generator(iteration, "resumed actor", index + 1000 * number))
+
+
+def _begin_anew(actors: Actors, folder: RunFolder, iteration: int, random: RunRandom) -> None:
+    """Let all actors begin new games."""
+    logger.warning("the games under way were played with other settings, or are lost: new ones begin")
+    recorded = sum(folder.replay.next_numbers(iteration).values())
+    actors.reset(lambda index: random.generator(iteration, f"new games after {recorded}", index))
 
 
 def _share_out(actors: Actors, folder: RunFolder, left: LeftGames, iteration: int, random: RunRandom) -> None:
