@@ -2,6 +2,7 @@ import math
 import random
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from naive import Board, drop, minimax, wins
 
@@ -26,6 +27,8 @@ from alphac4.mcts.tree import (
 )
 from alphac4.mcts.ucb1 import ucb1_score
 from alphac4.nn import UniformEvaluator
+
+Planes = npt.NDArray[np.float32]
 
 
 def searches(rng: np.random.Generator) -> list[NetworkSearch | UctSearch]:
@@ -340,3 +343,37 @@ def test_what_is_proven_is_played_out_without_another_simulation() -> None:
         assert position.plies <= last
         search.search([Position()], Budget(simulations=3))  # a new game begins afresh
         assert search.search([Position.from_moves("4")], Budget(simulations=3)).simulations[0] == 3
+
+
+def test_an_interrupted_search_leaves_no_half_made_tree(rng: np.random.Generator) -> None:
+    """Ctrl-C in the network's call: what is searched next does not begin with a node that waits for its evaluation."""
+
+    class Interrupted(UniformEvaluator):
+        calls = 0
+
+        def evaluate(self, planes: Planes) -> tuple[Planes, Planes]:
+            self.calls += 1
+            if self.calls == 40:
+                raise KeyboardInterrupt
+            return super().evaluate(planes)
+
+    search = NetworkSearch(Interrupted(), rng=rng, reuse="trees")
+    with pytest.raises(KeyboardInterrupt):
+        search.search([Position.from_moves("4")], Budget(simulations=100))
+    fresh = NetworkSearch(UniformEvaluator(), rng=rng)
+    for moves in ("43", "41"):
+        ours = search.search([Position.from_moves(moves)], Budget(simulations=50))
+        assert (ours.visits == fresh.search([Position.from_moves(moves)], Budget(simulations=50)).visits).all()
+
+
+def test_a_growing_tree_is_seldom_copied(rng: np.random.Generator) -> None:
+    """Many short searches of one position, as of a person who watches: its memory grows by doubling."""
+    search = UctSearch(rng=rng, reuse="trees")
+    memories = []
+    for _ in range(200):
+        result = search.search([Position()], Budget(simulations=50))
+        trees = search._kept.trees
+        if not any(trees is memory for memory in memories):
+            memories.append(trees)
+    assert result.visits.sum() == 200 * 50
+    assert len(memories) <= 10

@@ -36,6 +36,8 @@ class KeptTrees:
         kept = max((int(trees.size[row]) for row in sources if row is not None and trees is not None), default=0)
         room = capacity + kept if reuse == "trees" else max(capacity, kept)  # proven trees grow no more
         if trees is None or len(trees.size) < len(positions) or trees.parent.shape[1] < room:
+            if reuse == "trees" and trees is not None:
+                room = max(room, 2 * trees.parent.shape[1])  # or a tree that grows and grows would be copied each time
             trees = self._enlarged(trees, len(positions), room)
             self.trees = trees
         _gather(trees, sources, kept)
@@ -71,11 +73,13 @@ class KeptTrees:
         count = max(count, 0 if old is None else len(old.size))
         new = make_trees(count, nodes, self.geometry, self._rng, evaluations=self._evaluations)
         if old is not None:
+            used = min(int(old.size.max()), nodes)  # memory that was never used is not taken yet, and need not be
             for name in Trees._fields:
                 source, target = getattr(old, name), getattr(new, name)
-                if name != "rng":
-                    part = tuple(slice(0, min(n, m)) for n, m in zip(source.shape, target.shape, strict=True))
-                    target[part] = source[part]
+                if source.ndim == 1 and name != "rng":
+                    target[: len(source)] = source
+                elif source.ndim > 1:
+                    target[: len(source), :used] = source[:, :used]
         return new
 
 

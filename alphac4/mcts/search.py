@@ -90,6 +90,13 @@ class TreeSearch(ABC):
                 game = "" if position.moves is None else f" after {position.moves}"
                 raise ValueError(f"the game is over{game}: there is nothing to search")
         capacity = nodes if budget.simulations is None else budget.simulations + 1
+        try:
+            return self._search(positions, budget, capacity)
+        except BaseException:  # of a search that was interrupted, a thread may still be in the trees
+            self._kept = self._kept.empty()
+            raise
+
+    def _search(self, positions: Sequence[Position], budget: Budget, capacity: int) -> SearchResult:
         started = time.perf_counter()
         trees = self._kept.prepare(positions, capacity, self.reuse)
         count = len(positions)
