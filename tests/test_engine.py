@@ -1,14 +1,24 @@
+import signal
 import subprocess
 import sys
 import threading
 import time
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
+from alphac4.arena.players import NetworkPlayer
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import make_geometry
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
+from alphac4.nn.evaluator import UniformEvaluator
+from alphac4.play.analysis import Analyst
 from alphac4.play.engine import Engine, EngineOptions
+
+Planes = npt.NDArray[np.float32]
 
 
 class Conversation:
@@ -23,8 +33,8 @@ class Conversation:
         start = len(self.lines)
         for line in lines:
             self.engine.handle(line)
-        if not self.engine._endless and self.engine._thread is not None:
-            self.engine._thread.join()
+        if not self.engine._endless:
+            self.engine.wait()
         return self.lines[start:]
 
 
@@ -130,6 +140,87 @@ def test_whoever_has_read_the_answer_may_command_at_once(command: str, answer: s
     assert engine.position == Position.from_moves("1122334")
     engine.close()
     assert not any(line.startswith("error") for line in lines)
+
+
+class WatchedEvaluator(UniformEvaluator):
+    """Counts its calls, knows in which threads they came, and may take its time."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.seconds = 0.0
+        self.threads: set[int] = set()
+
+    def evaluate(self, planes: Planes) -> tuple[Planes, Planes]:
+        """See `UniformEvaluator`."""
+        self.calls += 1
+        self.threads.add(threading.get_ident())
+        time.sleep(self.seconds)
+        return super().evaluate(planes)
+
+
+def watched() -> tuple[Conversation, WatchedEvaluator]:
+    """An engine whose network is watched, with a cache of evaluations."""
+    talk, evaluator = Conversation(), WatchedEvaluator()
+    search = NetworkSearch(evaluator, reuse="trees", cache=2**12)
+    talk.engine._analyst = Analyst(NetworkPlayer("watched", evaluator, Budget(simulations=100), search=search))
+    return talk, evaluator
+
+
+def test_all_searches_are_in_one_thread() -> None:
+    """Backends load a network for the thread that asks; that is not for the time of a move."""
+    talk, evaluator = watched()
+    talk.say("isready", "position 44", "go nodes 50", "newgame", "isready", "position 45", "go nodes 50")
+    assert evaluator.threads.isdisjoint({threading.get_ident()})
+    assert len(evaluator.threads) == 1
+
+
+def test_a_search_keeps_its_time_after_one_that_was_faster() -> None:
+    """Its first simulations find their evaluations in the cache; those that follow do not, and the network is slow."""
+    talk, evaluator = watched()
+    talk.say("position 44152", "go nodes 2000")
+    evaluator.calls, evaluator.seconds = 0, 0.02
+    talk.say("position 15442", "go movetime 200")  # the same stones
+    assert evaluator.calls <= 20  # ten are as many as fit; a slice by the cache's speed has hundreds
+
+
+def test_the_tree_is_kept_until_a_new_game() -> None:
+    """Also when the other side asks whether the engine is ready, as many programs do before each move."""
+    talk, evaluator = watched()
+    talk.say("position 44", "go nodes 300")
+    evaluator.calls = 0
+    assert talk.say("isready", "position 44", "go nodes 1")[-2].split()[:3] == ["info", "nodes", "1"]
+    assert evaluator.calls <= 1
+    root = talk.engine._analyst
+    assert root is not None
+    assert root.node(Position.from_moves("44"), []).total_visits == 301
+    talk.say("newgame", "position 44", "go nodes 1")
+    assert root.node(Position.from_moves("44"), []).total_visits == 1
+
+
+@pytest.mark.slow
+def test_an_interrupted_engine_leaves_by_the_usual_way() -> None:
+    """Not by the abort of a library whose thread is cut off at the interpreter's end."""
+    for player in ("fast", "uct:100"):
+        engine = subprocess.Popen(
+            [sys.executable, "-m", "alphac4.cli", "engine", "--player", player],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            assert engine.stdin is not None
+            assert engine.stdout is not None
+            engine.stdin.write(b"isready\ngo infinite\n")
+            engine.stdin.flush()
+            while not engine.stdout.readline().startswith(b"info"):
+                assert engine.poll() is None
+            engine.send_signal(signal.SIGINT)
+            _, errors = engine.communicate(timeout=60)
+            assert engine.returncode == 130
+            assert b"terminate" not in errors
+            assert b"Traceback" not in errors
+        finally:
+            engine.kill()
 
 
 def test_exact_scores_match_the_known_end() -> None:

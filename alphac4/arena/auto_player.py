@@ -84,6 +84,10 @@ class AutoPlayer:
         """See `SearchingPlayer`; the tree is that of the first, brief search."""
         return self._first.node(index, path)
 
+    def drop_trees(self) -> None:
+        """See `alphac4.arena.players.KeepsTrees`."""
+        self._first.drop_trees()
+
     def winning_moves(self, index: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
         """The moves that prove a win in the ``index``-th position searched last, if the first search found it."""
         return self._first.winning_moves(index)

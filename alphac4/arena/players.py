@@ -56,12 +56,26 @@ class SearchingPlayer(Player, Protocol):
         """A node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
 
 
+@runtime_checkable
+class KeepsTrees(Protocol):
+    """A player that keeps trees between searches."""
+
+    def drop_trees(self) -> None:
+        """Let no tree be kept for the positions that follow."""
+
+
 def keep_trees(player: SearchingPlayer) -> Searched:
     """The trees of a player's last search, which stay as they are whatever it searches next.
 
     A player of somebody else's shows those of whatever it has searched last.
     """
     return player.detach() if isinstance(player, TreePlayer) else player
+
+
+def drop_trees(player: SearchingPlayer) -> None:
+    """Let a player begin its next search anew, as in a new game; somebody else's player decides that by itself."""
+    if isinstance(player, KeepsTrees):
+        player.drop_trees()
 
 
 def as_searching(player: Player) -> SearchingPlayer | None:
@@ -118,6 +132,11 @@ class TreePlayer:
         if not 0 <= index < self._trees:
             raise ValueError(f"there is no tree {index} of the last search")
         return self._search.node(index, path)
+
+    def drop_trees(self) -> None:
+        """See `KeepsTrees`."""
+        self._trees = 0
+        self._search.drop_trees()
 
     def detach(self) -> Self:
         """The player with the trees of its last search, which this one gives away: they stay as they are."""

@@ -54,10 +54,13 @@ def run(options: EngineCommandOptions) -> int:
         parse_searching_player(options.player, rng=np.random.default_rng(0), geometry=geometry)
     settings = EngineOptions(player=options.player, nodes=options.nodes)
     engine = Engine(lambda line: print(line, flush=True), settings, geometry)
-    for line in sys.stdin.buffer if sys.stdin is not None else ():
-        if not engine.handle(line.decode(errors="replace")) or engine.abandoned:
-            break
-    engine.finish()
+    try:
+        for line in sys.stdin.buffer if sys.stdin is not None else ():
+            if not engine.handle(line.decode(errors="replace")) or engine.abandoned:
+                break
+        engine.finish()
+    finally:
+        engine.close()
     if engine.abandoned:
         raise BrokenPipeError
     return 0

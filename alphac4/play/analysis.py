@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from alphac4.arena.players import SearchingPlayer
+from alphac4.arena.players import SearchingPlayer, drop_trees
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
@@ -19,6 +19,7 @@ from alphac4.mcts.tree import ILLEGAL
 
 FIRST_SLICE = 16  # simulations before the first look at the clock
 SLICE_SECONDS = 0.1
+SHORTEST_SLICE = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,7 @@ class Analyst:
         self.budget = Budget(simulations=1) if player.budget.simulations == 0 else player.budget
         self._player = player
         self._searched: Position | None = None
+        self._is_warm = False
         self._lock = threading.Lock()
 
     @classmethod
@@ -87,9 +89,17 @@ class Analyst:
         return cls(parse_searching_player(specification, rng=rng, geometry=geometry, threads=threads, reuse="trees"))
 
     def warm_up(self, geometry: Geometry = STANDARD) -> None:
-        """Load whatever the first search on a board needs, so that it does not pay for it."""
+        """Load whatever the first search on a board needs, so that it does not pay for it; later ones need nothing."""
         with self._lock:
-            self._player.search([Position(geometry=geometry)], Budget(simulations=2))
+            if not self._is_warm:
+                self._player.search([Position(geometry=geometry)], Budget(simulations=2))
+                self._is_warm = True
+
+    def forget(self) -> None:
+        """Keep nothing of the last tree, as for a new game."""
+        with self._lock:
+            self._searched = None
+            drop_trees(self._player)
 
     def node(self, position: Position, path: Sequence[int]) -> NodeView:
         """The node that the 0-based columns ``path`` lead to in the tree of the last analysis.
@@ -120,26 +130,30 @@ class Analyst:
         """
         budget = budget or self.budget
         with self._lock:
-            self._searched = position
+            self._searched, self._is_warm = position, True
             started, done, size = time.perf_counter(), 0, FIRST_SLICE
             while True:
+                before = time.perf_counter()
+                left = math.inf if budget.seconds is None else budget.seconds - (before - started)
                 if budget.simulations is not None:
                     size = min(size, budget.simulations - done)
-                before = time.perf_counter()
-                result = self._player.search([position], Budget(simulations=size))
+                # How fast the last slice was says little: it may have found its evaluations in the cache.
+                slice_seconds = max(min(SLICE_SECONDS, left), SHORTEST_SLICE)
+                result = self._player.search([position], Budget(simulations=size, seconds=slice_seconds))
                 now = time.perf_counter()
                 ran = int(result.simulations[0])
                 done += ran
-                seconds = now - started
-                finished = ran < size or (budget.simulations is not None and done >= budget.simulations)
-                finished |= budget.seconds is not None and seconds >= budget.seconds
-                analysis = describe(position, result, self.name, done, seconds, finished=finished)
+                finished = (
+                    (ran < size and result.seconds < slice_seconds)  # there is nothing more to find out
+                    or (budget.simulations is not None and done >= budget.simulations)
+                    or (budget.seconds is not None and now - started >= budget.seconds)
+                )
+                analysis = describe(position, result, self.name, done, now - started, finished=finished)
                 if finished or (stop is not None and stop.is_set()):
                     return analysis
                 on_progress(analysis)
-                left = math.inf if budget.seconds is None else budget.seconds - seconds
                 rate = ran / max(now - before, 1e-6)
-                size = max(FIRST_SLICE, int(rate * min(SLICE_SECONDS, left)))
+                size = max(FIRST_SLICE, int(rate * SLICE_SECONDS))
 
 
 def describe(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from alphac4.game import Geometry, Position
@@ -61,7 +62,9 @@ class Engine:
         self._write_line = write
         self._write_lock = threading.Lock()
         self._analyst: Analyst | None = None
-        self._thread: threading.Thread | None = None
+        # One thread for all searches: what a network loads in its first search, it loads for the thread.
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="search")
+        self._search: Future[None] | None = None  # the latest
         self._stop = threading.Event()
         self._answering = threading.Event()  # the search is over; its last line is on the way out, or was written
         self.abandoned = False  # nobody reads the answers any more
@@ -84,17 +87,21 @@ class Engine:
             self._write(f"error {' '.join(str(error).split())}")
         return True
 
+    def wait(self) -> None:
+        """Wait until the search that is under way has answered."""
+        if self._search is not None:
+            self._search.result()
+
     def close(self) -> None:
-        """End a search that is under way, and wait for its answer."""
+        """End a search that is under way, and wait for its answer; none can follow."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._worker.shutdown()
 
     def finish(self) -> None:
         """Wait for a search that has a limit; one without is stopped."""
-        if self._thread is not None and not self._endless:
-            self._thread.join()
-        self.close()
+        if self._endless:
+            self._stop.set()
+        self.wait()
 
     _endless = False
 
@@ -109,14 +116,13 @@ class Engine:
 
     @property
     def _searching(self) -> bool:
-        return self._thread is not None and not self._answering.is_set()
+        return self._search is not None and not self._answering.is_set()
 
     def _idle(self) -> None:
         """Whoever has read a search's last line finds the engine idle, though its thread may end only after that."""
         if self._searching:
             raise EngineError("a search is under way; stop it first")
-        if self._thread is not None:
-            self._thread.join()
+        self.wait()
 
     def _loaded(self) -> Analyst:
         if self._analyst is None:
@@ -131,12 +137,13 @@ class Engine:
 
     def _on_isready(self, _arguments: list[str]) -> None:
         if not self._searching:
-            self._loaded().warm_up(self.geometry)
+            self._worker.submit(self._loaded().warm_up, self.geometry).result()
         self._write("readyok")
 
     def _on_newgame(self, _arguments: list[str]) -> None:
         self._idle()
-        self._analyst = None
+        if self._analyst is not None:
+            self._analyst.forget()
         self.position = Position.from_moves("", self.geometry)
 
     def _on_setoption(self, arguments: list[str]) -> None:
@@ -179,8 +186,8 @@ class Engine:
                 endless = True
             else:
                 raise EngineError(f"go knows nodes, movetime and infinite, not {word!r}")
-        if nodes is None and seconds is None:
-            nodes = ENDLESS if endless else self.options.nodes
+        if nodes is None:
+            nodes = self.options.nodes if seconds is None and not endless else ENDLESS
         self._endless = endless
         analyst, position = self._loaded(), self.position
 
@@ -195,7 +202,7 @@ class Engine:
         self._start(search)
 
     def _start(self, work: Callable[[], str]) -> None:
-        """Run in a thread of its own and write the line that it ends with; an error there does not end the engine."""
+        """Run beside the commands and write the line that it ends with; an error there does not end the engine."""
         self._stop.clear()
         self._answering.clear()
 
@@ -207,8 +214,7 @@ class Engine:
             self._answering.set()
             self._write(answer)
 
-        self._thread = threading.Thread(target=run, name="search", daemon=True)
-        self._thread.start()
+        self._search = self._worker.submit(run)
 
     def _inform(self, analysis: Analysis) -> None:
         rate = analysis.simulations / max(analysis.seconds, 1e-6)
@@ -221,8 +227,7 @@ class Engine:
 
     def _on_stop(self, _arguments: list[str]) -> None:
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        self.wait()
 
     def _on_exact(self, _arguments: list[str]) -> None:
         self._idle()
