@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from alphac4.arena import engine_player
 from alphac4.arena.engine_player import EnginePlayer
 from alphac4.arena.match import play_match
 from alphac4.arena.players import PlayerError
@@ -12,7 +13,9 @@ from alphac4.arena.specifications import parse_player
 from alphac4.game import Position
 
 PROGRAM = """
+import os
 import sys
+import time
 for line in sys.stdin:
     word = line.split()[0]
     if word == "c4i":
@@ -27,7 +30,11 @@ for line in sys.stdin:
             print("error no such position", flush=True)
     elif word == "go":
         if moves == ["5"]:
-            import time
+            time.sleep(60)
+        while moves == ["3"]:
+            print("info nodes 1", flush=True)
+        if moves == ["2"]:
+            os.close(1)
             time.sleep(60)
         if moves != ["6"]:
             print("info nodes 1", "bestmove x" if moves == ["4"] else f"bestmove {1 + len(moves) % 7}",
@@ -62,11 +69,16 @@ def test_a_program_that_speaks_the_protocol_is_a_player(command: str, rng: np.ra
         ("7", "ended with exit code 3"),
         ("6", "answered 'go' with 'error no such position'"),
         ("5", "did not answer 'go' for 0.5 s"),
+        ("3", "did not answer 'go' for 0.5 s"),
+        ("2", "ended with exit code"),
         ("4", "answered 'bestmove x', which names no column"),
     ],
 )
-def test_what_goes_wrong_with_it_is_reported_in_one_line(command: str, moves: str, told: str) -> None:
-    """It dies, refuses, is too slow, or answers nonsense."""
+def test_what_goes_wrong_with_it_is_reported_in_one_line(
+    command: str, moves: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies, refuses, is too slow, only informs, closes its output, or answers nonsense."""
+    monkeypatch.setattr(engine_player, "CLOSE_SECONDS", 0.5)
     player = EnginePlayer(command, move_seconds=0.5)
     with pytest.raises(PlayerError, match=told) as error:
         player.choose([Position.from_moves(moves)])

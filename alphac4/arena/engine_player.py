@@ -4,6 +4,7 @@ import queue
 import shlex
 import subprocess
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 
@@ -76,16 +77,17 @@ class EnginePlayer:
         return column
 
     def _ask(self, question: str, answer: str, seconds: float) -> str:
-        """The line that begins with ``answer``."""
+        """The line that begins with ``answer``, whatever else is written until then."""
         self._send(question)
+        deadline = time.monotonic() + seconds
         while True:
             try:
-                line = self._lines.get(timeout=seconds)
+                line = self._line_until(deadline)
             except queue.Empty as error:
                 self.close()
                 raise PlayerError(f"{self.name!r} did not answer {question!r} for {seconds:g} s") from error
             if line is None:
-                raise PlayerError(f"{self.name!r} ended with exit code {self._process.wait()}")
+                raise self._ended()
             word = line.split(maxsplit=1)[0] if line.split() else ""
             if word == answer:
                 return line.strip()
@@ -93,13 +95,25 @@ class EnginePlayer:
                 self.close()  # what it answers next would belong to another question
                 raise PlayerError(f"{self.name!r} answered {question!r} with {line.strip()!r}")
 
+    def _line_until(self, deadline: float) -> str | None:
+        """The next line; None at the end. Raises `queue.Empty` after the deadline, though there may be more of them."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise queue.Empty
+        return self._lines.get(timeout=left)
+
     def _send(self, line: str) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
         except OSError as error:  # it no longer listens
-            raise PlayerError(f"{self.name!r} ended with exit code {self._process.wait()}") from error
+            raise self._ended() from error
+
+    def _ended(self) -> PlayerError:
+        """It does not write or listen any more, though it may not have ended by itself."""
+        self.close()
+        return PlayerError(f"{self.name!r} ended with exit code {self._process.returncode}")
 
 
 def _read(process: subprocess.Popen[str], lines: "queue.Queue[str | None]") -> None:
