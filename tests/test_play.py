@@ -20,6 +20,7 @@ from alphac4.arena.specifications import parse_player
 from alphac4.checkpoint import SHIPPED
 from alphac4.cli import main
 from alphac4.game import IllegalMove, Position
+from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
@@ -52,7 +53,7 @@ def run_game(lines: list[str], sides: tuple[Side, Side], moves: str = "") -> tup
         sides,
         Screen(output),
         reader(lines),
-        lambda level: level_player(level, "fast", np.random.default_rng(0)),
+        lambda level: level_player(level, "fast", STANDARD, np.random.default_rng(0)),
         lambda: Analyst.named("uct:200"),
         lambda moves: f"the review of {moves}",
     )
@@ -91,7 +92,7 @@ def test_an_unfinished_game_is_not_lost(end: str | type[BaseException] | None) -
         people(),
         Screen(output),
         read,
-        lambda level: level_player(level, "fast", np.random.default_rng(0)),
+        lambda level: level_player(level, "fast", STANDARD, np.random.default_rng(0)),
         lambda: Analyst.named("uct:200"),
         str,
     )
@@ -117,7 +118,9 @@ def test_a_game_is_reviewed_where_it_was_played(
 def test_bad_input_is_one_line_and_changes_nothing() -> None:
     """Full columns, other columns, unknown words, missing files, games that are over."""
     game, text = run_game(
-        ["8", "dance", "1", "load nowhere.txt", "save", "load 49", "hint x y", "save /proc/none/x"], people(), "1" * 5
+        ["8", "dance", "1", "load nowhere.txt", "save", "load", "load 49", "hint x y", "save /proc/none/x"],
+        people(),
+        "1" * 5,
     )
     assert game.session.moves == "1" * 6
     for told in (
@@ -125,6 +128,7 @@ def test_bad_input_is_one_line_and_changes_nothing() -> None:
         "'dance'",
         "'nowhere.txt' is no move string",
         "save needs",
+        "load needs",
         "illegal move '9'",
         "No such file",
     ):
@@ -144,6 +148,18 @@ def test_undo_against_a_player_takes_its_answer_too() -> None:
     assert len(game.session.moves) == 2
     _, text = run_game(["undo"], sides)
     assert "nothing to take back" in text
+
+
+def test_a_player_taken_back_to_the_start_waits_for_a_move() -> None:
+    """Not for a question: what was undone can still be played again. An empty line lets it move."""
+    first = RandomPlayer(np.random.default_rng(1))
+    game, text = run_game(["undo", "moves", "level", "redo"], (Side(first), Side(None)))
+    assert "(no moves yet)" in text
+    assert text.count("random plays") == len(game.session.moves) == 1
+    _, text = run_game(["undo", ""], (Side(first), Side(None)))
+    assert text.count("random plays") == 2
+    _, text = run_game(["undo", "new"], (Side(first), Side(None)))
+    assert text.count("random plays") == 2
 
 
 def test_hint_finds_the_win_and_analysis_shows_it() -> None:
@@ -255,6 +271,27 @@ def test_levels_can_be_changed_in_the_game() -> None:
     assert [side.name for side in game.sides] == ["you", "fast, beginner"]
 
 
+def test_levels_are_played_on_the_board_of_their_network() -> None:
+    """On another one they are refused in a line and the game goes on; the exact solver plays on any."""
+    arguments = ["play", "--rows", "4", "--columns", "5", "--second", "random"]
+    for lines, told in (
+        (["level 6", "level", "3"], "not on 4 x 5 with runs of 4"),
+        (["level 8", "level", "3"], "perfect"),
+    ):
+        played = subprocess.run(
+            [sys.executable, "-m", "alphac4.cli", *arguments],
+            input="\n".join(lines),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert played.returncode == 0, played.stderr
+        assert told in played.stdout
+        assert "plays" in played.stdout.split("\n  8 perfect")[1]
+    assert ("<- now" in played.stdout) == (lines[0] == "level 8")
+
+
 def test_games_are_saved_and_loaded(tmp_path: Path) -> None:
     """Through a file, and as a move string."""
     path = tmp_path / "game.txt"
@@ -340,7 +377,7 @@ def test_every_level_plays_and_stronger_ones_take_wins() -> None:
     for number, level in enumerate(LEVELS, start=1):
         if level.name == "master":  # the expert with more time
             continue
-        player = level_player(find_level(str(number)), "fast", rng)
+        player = level_player(find_level(str(number)), "fast", STANDARD, rng)
         column = player.choose([position])[0]
         assert column in position.legal_columns()
         if number >= 4:

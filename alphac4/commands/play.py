@@ -170,8 +170,8 @@ def run(options: PlayOptions) -> int:
             level = chosen = find_level(options.level)
             if not chosen.perfect:
                 shown = f"{named_checkpoint(options.network).name}, {chosen.name}"
-                return late(shown, lambda: level_player(chosen, options.network, rng))
-            return level_player(chosen, options.network, rng)
+                return late(shown, lambda: level_player(chosen, options.network, geometry, rng))
+            return level_player(chosen, options.network, geometry, rng)
         name = name or "uct:5000"  # no network is shipped for another board
         network = find_network(name)
         if network is None and name.partition(":")[0] != "certificate":  # which takes seconds to check
@@ -200,7 +200,7 @@ def run(options: PlayOptions) -> int:
         (Side(make(options.first)), Side(make(second))),
         screen,
         read_line,
-        lambda level: level_player(level, options.network, rng),
+        lambda level: level_player(level, options.network, geometry, rng),
         make_analyst,
         review,
         level=level,

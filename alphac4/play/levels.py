@@ -8,7 +8,8 @@ import numpy as np
 from alphac4.arena.networks import named_checkpoint
 from alphac4.arena.players import NetworkPlayer, Player
 from alphac4.arena.solver_player import SolverPlayer
-from alphac4.arena.specifications import CACHE
+from alphac4.arena.specifications import CACHE, check_network
+from alphac4.game import Geometry
 from alphac4.mcts.search import Budget
 
 if TYPE_CHECKING:  # PyTorch takes a second to import
@@ -51,15 +52,18 @@ def find_level(text: str) -> Level:
     raise ValueError(f"no level {text!r}; there are {names}")
 
 
-def level_player(level: Level, network: str, rng: np.random.Generator, compute: "Compute | None" = None) -> Player:
-    """A level's player, with the network of a specification such as "best" or FILE.safetensors.
+def level_player(
+    level: Level, network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute | None" = None
+) -> Player:
+    """A level's player on a board, with the network of a specification such as "best" or FILE.safetensors.
 
     Raises:
-        PlayerError: for a specification that names no checkpoint, or one that cannot be used.
+        PlayerError: for a specification that names no checkpoint, or one that cannot be used on this board.
     """
-    named = named_checkpoint(network)
     if level.perfect:
-        return SolverPlayer(rng, named.geometry)
+        return SolverPlayer(rng, geometry)
+    named = named_checkpoint(network)
+    check_network(named, network, geometry)
     from alphac4.compute import choose
 
     checkpoint = named.load()
@@ -71,5 +75,5 @@ def level_player(level: Level, network: str, rng: np.random.Generator, compute: 
         Budget(simulations=level.simulations),
         rng,
         temperature=level.temperature,
-        search=compute.search(evaluator, geometry=checkpoint.geometry, rng=rng, reuse="proofs", cache=CACHE),
+        search=compute.search(evaluator, geometry=geometry, rng=rng, reuse="proofs", cache=CACHE),
     )

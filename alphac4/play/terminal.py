@@ -117,7 +117,6 @@ class TerminalGame:
                 self.session.play(column)
                 self._show()
                 continue
-            self._waiting = False
             try:
                 text = self._read(self._prompt(position))
             except EOFError:
@@ -125,7 +124,11 @@ class TerminalGame:
                 return
             if text.strip().lower() in ("quit", "q", "exit"):
                 return
+            waited, self._waiting = self._waiting, False
+            players = [each.player for each in self.sides]
             self._obey(text.strip())
+            if waited and text.strip() and position is self.session.position:  # it was only asked for something
+                self._waiting = players == [each.player for each in self.sides]
 
     def _prompt(self, position: Position) -> str:
         if position.outcome() is not None:
@@ -249,8 +252,9 @@ class TerminalGame:
                 mark = "  <- now" if level == self.level else ""
                 self.screen.line(f"  {number} {level.name:<9} {level.about}{mark}")
             return
-        self.level = find_level(rest)
-        player = self._make_level(self.level)
+        level = find_level(rest)
+        player = self._make_level(level)
+        self.level = level
         players = [index for index, side in enumerate(self.sides) if side.player is not None]
         self.sides[players[0] if players else 1].player = player
         self.screen.line(f"now against {player.name}")
@@ -264,6 +268,8 @@ class TerminalGame:
         self.screen.line(self.session.moves or "(no moves yet)")
 
     def _do_load(self, rest: str) -> None:
+        if not rest:
+            raise ValueError("load needs moves such as 4455, or the name of a file")
         self.session.open(rest)
         self._show()
 
