@@ -10,6 +10,7 @@ succeed, and after a kill another machine waits for up to two minutes.
 import contextlib
 import errno
 import json
+import logging
 import os
 import socket
 import tempfile
@@ -22,6 +23,8 @@ from typing import IO, Any
 
 from alphac4.json_files import parse_json, read_record
 from alphac4.machine import boot_id, process_runs
+
+logger = logging.getLogger(__name__)
 
 TOUCH_SECONDS = 15.0
 STALE_SECONDS = 120.0
@@ -99,8 +102,9 @@ class _Held:
                 holder = _read_holder(self.file)
             if locked is False or (holder is not None and _still_held(holder, path, locked)):
                 raise LockedError(_describe(of, holder, seen=locked is not False))
+            self._holder = Holder()
             self.file.truncate(0)
-            self.file.write(json.dumps(asdict(Holder())).encode())
+            self.file.write(json.dumps(asdict(self._holder)).encode())
             self.file.flush()
         except BaseException:
             self.file.close()
@@ -112,13 +116,21 @@ class _Held:
         """Remove the file, where an open one can be removed; or else it stays, empty."""
         self._ended.set()
         with contextlib.suppress(OSError):
-            self.file.truncate(0)
-            self.path.unlink()
+            if self._is_ours():
+                self.file.truncate(0)
+                self.path.unlink()
         self.file.close()  # and with it the operating system's lock
+
+    def _is_ours(self) -> bool:
+        """Whether no other machine has taken it over, as one may while this one sleeps."""
+        return _read_holder(self.file) == self._holder
 
     def _touch(self) -> None:
         while not self._ended.wait(TOUCH_SECONDS):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):  # closed meanwhile
+                if not self._is_ours():
+                    logger.warning("%s: another machine has taken this lock over", self.path)
+                    return
                 os.utime(self.path)
 
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,25 @@ def test_a_tournament_goes_on_where_it_stopped(tmp_path: Path, count_parts: list
 
 
 @pytest.mark.slow
+def test_games_that_were_played_count_though_others_failed() -> None:
+    """Three parts end at the same time, one of them with an error: the other two come first."""
+    parts = [Part(pairing=("a", "b"), number=number, openings=()) for number in range(3)]
+
+    def begin(part: Part) -> Future[MatchResult]:
+        future: Future[MatchResult] = Future()
+        if part.number == 1:
+            future.set_exception(RuntimeError("an engine was too slow"))
+        else:
+            future.set_result(MatchResult(wins=part.number))
+        return future
+
+    results = module._as_they_finish(iter(parts), 3, begin)
+    finished = [next(results), next(results)]
+    assert sorted((part.number, result.wins) for part, result in finished) == [(0, 0), (2, 2)]
+    with pytest.raises(RuntimeError, match="too slow"):
+        next(results)
+
+
 def test_a_killed_tournament_loses_only_what_was_under_way(tmp_path: Path) -> None:
     """Killed for good in the middle, the same command ends with the games of an undisturbed one."""
     killed, whole = tmp_path / "killed.jsonl", tmp_path / "whole.jsonl"

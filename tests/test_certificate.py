@@ -335,6 +335,27 @@ def test_where_nothing_wins_the_first_position_is_the_error() -> None:
     assert set(known.taken_back[0]) >= {0, 1}
 
 
+def test_damaged_answers_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever bit of their file has changed: they are asked for again, or it made no difference."""
+    player = BestByMinimax(SMALL)
+    known = KnownMoves(SMALL, tmp_path, {"player": "x"})
+    list(build([player], known, SMALL, most_stones=4))
+    known.save()
+    (path,) = tmp_path.glob("*.npz")
+    good = path.read_bytes()
+    keys = np.array([0], np.uint64)
+    damaged = 0
+    for place in range(0, len(good), 3):
+        changed = bytearray(good)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        caplog.clear()
+        found, _ = KnownMoves(SMALL, tmp_path, {"player": "x"}).find(0, keys)
+        damaged += "damaged and left out" in caplog.text
+        assert found[0] == (ASK if "damaged and left out" in caplog.text else known.find(0, keys)[0][0])
+    assert damaged > 100
+
+
 def test_an_interrupted_walk_asks_nothing_twice(tmp_path: Path) -> None:
     """What was answered is kept in the folder, which belongs to one player."""
     whole = BestByMinimax(SMALL)

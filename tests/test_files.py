@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -265,6 +266,23 @@ def test_a_lock_of_another_machine_holds_while_it_is_touched(tmp_path: Path) -> 
     long_ago = path.stat().st_mtime - STALE_SECONDS - 1
     os.utime(path, (long_ago, long_ago))
     FileLock(path).release()
+
+
+def test_a_lock_that_another_machine_has_taken_over_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """This one slept for longer than its lock was good for: it neither keeps it young nor removes it."""
+    monkeypatch.setattr(locks, "TOUCH_SECONDS", 0.1)
+    path = tmp_path / "lock"
+    lock = FileLock(path)
+    theirs = json.dumps(asdict(Holder(host="elsewhere", boot="another", pid=7)))
+    path.write_text(theirs)
+    os.utime(path, (1000, 1000))
+    time.sleep(0.5)
+    assert path.stat().st_mtime == 1000
+    assert "another machine has taken this lock over" in caplog.text
+    lock.release()
+    assert path.read_text() == theirs
 
 
 @pytest.mark.parametrize("content", ["", "{", "[" * 5000, '{"pid": "x"}', "\0\xff"])

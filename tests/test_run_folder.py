@@ -334,6 +334,39 @@ def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monke
     assert left == journal.now()
 
 
+def test_time_that_two_threads_count_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The players of a match tick as they please; one is held up after it has read what had been counted."""
+    now = [0.0]
+    reading, go_on = threading.Event(), threading.Event()
+    monkeypatch.setattr("alphac4.training.costs.time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    class HeldUp(CostJournal):
+        @property
+        def _costs(self) -> Costs:
+            counted: Costs = self.__dict__["counted"]
+            if threading.current_thread() is held_up and not reading.is_set():
+                reading.set()
+                go_on.wait()
+            return counted
+
+        @_costs.setter
+        def _costs(self, costs: Costs) -> None:
+            self.__dict__["counted"] = costs
+
+    held_up = threading.Thread()
+    journal = HeldUp(tmp_path / "costs.json", Costs())
+    now[0] = 3.0
+    held_up, other = threading.Thread(target=journal.tick), threading.Thread(target=journal.tick)
+    held_up.start()
+    reading.wait()
+    other.start()
+    other.join(0.2)
+    go_on.set()
+    held_up.join()
+    other.join()
+    assert journal.now().seconds == 3.0
+
+
 @pytest.mark.slow
 def test_an_interrupted_iteration_goes_on_with_its_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All games under way come to their end and are recorded: dropping them would favour short games."""

@@ -187,7 +187,7 @@ def _as_they_finish(
         if not running:
             return
         finished, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in finished:
+        for future in sorted(finished, key=lambda each: each.exception() is not None):  # what is played is recorded
             yield running.pop(future), future.result()
 
 

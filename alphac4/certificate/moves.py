@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import zipfile
+import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,7 +70,7 @@ class KnownMoves:
                 try:
                     with np.load(path, allow_pickle=False) as file:  # zip files carry a checksum of each part
                         self._insert(Moves(*(file[name] for name in Moves._fields)))
-                except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+                except (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
                     logger.warning("%s: damaged and left out: %s", path, error)
 
     def find(self, stones: int, keys: Keys) -> tuple[Columns, Columns]:

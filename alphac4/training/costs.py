@@ -1,6 +1,7 @@
 """What a run has cost so far, interrupted attempts included."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -40,6 +41,7 @@ class CostJournal:
 
     def __init__(self, path: Path, committed: Costs) -> None:
         self._path = path
+        self._lock = threading.RLock()  # matches are played in several threads, each of which counts the time
         self.ahead: Callable[[], Costs] = Costs  # of self-play that is done, but not recorded yet
         self._costs = committed
         try:
@@ -60,10 +62,11 @@ class CostJournal:
 
     def now(self) -> Costs:
         """The costs until now."""
-        now = time.perf_counter()
-        self._costs += Costs(seconds=now - self._counted_to)
-        self._counted_to = now
-        return self._costs + self.ahead()
+        with self._lock:
+            now = time.perf_counter()
+            self._costs += Costs(seconds=now - self._counted_to)
+            self._counted_to = now
+            return self._costs + self.ahead()
 
     def start_clock(self) -> None:
         """Let the seconds begin to count."""
@@ -71,15 +74,18 @@ class CostJournal:
 
     def add(self, games: int, evaluations: int) -> None:
         """Count some self-play."""
-        self._costs += Costs(games=games, evaluations=evaluations)
-        self.write()
+        with self._lock:
+            self._costs += Costs(games=games, evaluations=evaluations)
+            self.write()
 
     def tick(self) -> None:
         """Write the seconds down from time to time."""
-        if time.perf_counter() - self._written > SECONDS_BETWEEN_ENTRIES:
-            self.write()
+        with self._lock:
+            if time.perf_counter() - self._written > SECONDS_BETWEEN_ENTRIES:
+                self.write()
 
     def write(self) -> None:
         """Write everything down."""
-        write_atomically(self._path, (sign_line(asdict(self.now())) + "\n").encode())
-        self._written = time.perf_counter()
+        with self._lock:
+            write_atomically(self._path, (sign_line(asdict(self.now())) + "\n").encode())
+            self._written = time.perf_counter()
