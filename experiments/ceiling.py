@@ -1,14 +1,18 @@
-"""How exactly a small network can value the positions of self-play, were its targets exact: the ceiling of its size.
+r"""How exactly a small network can value the positions of self-play, were its targets exact: the ceiling of its size.
 
     python experiments/ceiling.py checkpoints/quick.safetensors --channels 32 --blocks 4
+    python experiments/ceiling.py checkpoints/standard.safetensors --run runs/standard --first 25 --stages 10-24 \
+        --canonical --go-on --learning '{"optimizer": "muon", "batch_size": 128}'
 
-Plays games from random openings with the given network, scores the positions of one stage of the game by the solver,
-and fits a fresh network to those outcomes. Its weights are thrown away: this measures how much of a network's value
-error is size and how much is targets, and nothing that plays ever learns from it. The error is measured on positions
-of games, and on positions beside them (one random move played), that were not learned from.
+Plays games from random openings with the given network, or takes those that a run has recorded, scores the positions of
+one stage of the game by the solver, and fits a fresh network to those outcomes, or the given one from its own weights.
+The fitted weights are thrown away: this measures how much of a network's value error is size and how much is targets,
+and nothing that plays ever learns from it. The error is measured on positions of games, and on positions beside them
+(one random move played), that were not learned from.
 """
 
 import argparse
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,23 +22,23 @@ import numpy.typing as npt
 from alphac4.checkpoint import load_checkpoint
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD, has_run, landing_cell, legal_cells, play
-from alphac4.game.symmetry import canonical_orientation, oriented
+from alphac4.game.symmetry import canonical_keys, oriented
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.replay import Batch
+from alphac4.selfplay.shards import load_shard
 from alphac4.solver import Solver
-from alphac4.training.config import PRESETS, LearningConfig, from_dict
+from alphac4.training.config import PRESETS, from_dict
 from alphac4.training.host_learner import HostLearner
 from alphac4.training.schedule import Schedule
 
-BATCH = 512
-
 Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
 
 
-def positions_of_games(path: Path, samples: int, low: int, high: int, seed: int) -> tuple[Words, Words]:
-    """Distinct positions [B] with ``low`` to ``high`` stones from self-play."""
+def positions_of_games(path: Path, samples: int, seed: int) -> tuple[Words, Words]:
+    """Positions [B] of self-play from random openings."""
     changes = {"selfplay": {"opening_plies": 12, "opening_share": 0.9, "full_simulations": 24, "fast_simulations": 12}}
     config = from_dict(changes, PRESETS["quick"]).selfplay
     evaluator = Evaluator(
@@ -42,16 +46,20 @@ def positions_of_games(path: Path, samples: int, low: int, high: int, seed: int)
     )
     actor = Actor(STANDARD, config, evaluator, 128, np.random.default_rng(seed))
     blocks = [block.samples for block in actor.play(samples, lambda: False)]
-    own, occupied = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("own", "occupied"))
-    count = np.bitwise_count(occupied)
-    inside = (count >= low) & (count <= high)
-    return distinct(own[inside], occupied[inside])
+    return np.concatenate([block.own for block in blocks]), np.concatenate([block.occupied for block in blocks])
+
+
+def positions_of_run(run: Path, first: int) -> tuple[Words, Words]:
+    """Positions [B] that a run has recorded from iteration ``first`` on."""
+    shards = [
+        load_shard(path) for path in sorted((run / "replay").glob("*.safetensors")) if int(path.name[:6]) >= first
+    ]
+    return np.concatenate([shard.own for shard in shards]), np.concatenate([shard.occupied for shard in shards])
 
 
 def distinct(own: Words, occupied: Words) -> tuple[Words, Words]:
     """Each position once, mirror images being one."""
-    keys = np.empty(len(own), np.uint64)
-    canonical_orientation(STANDARD, own, occupied, keys)
+    keys, _ = canonical_keys(STANDARD, own, occupied)
     first = np.sort(np.unique(keys, return_index=True)[1])
     return own[first], occupied[first]
 
@@ -67,8 +75,10 @@ def beside(own: Words, occupied: Words, rng: np.random.Generator) -> tuple[Words
     return distinct(*(np.array(column, np.uint64) for column in zip(*rows, strict=True)))
 
 
-def value_error(network: PolicyValueNetwork, own: Words, occupied: Words, outcome: npt.NDArray[np.int8]) -> float:
-    """Mean |value - outcome|."""
+def outcome_errors(
+    network: PolicyValueNetwork, own: Words, occupied: Words, outcome: npt.NDArray[np.int8]
+) -> tuple[Floats, Floats]:
+    """Of each position [B], |value - outcome|, and 1 where another outcome than the exact one is the likeliest."""
     evaluator = Evaluator(network, backend="torch-fp32")
     wdl = np.concatenate(
         [
@@ -76,26 +86,38 @@ def value_error(network: PolicyValueNetwork, own: Words, occupied: Words, outcom
             for i in range(0, len(own), 256)
         ]
     )
-    return float(np.abs(wdl[:, 0] - wdl[:, 2] - outcome).mean())
+    return np.abs(wdl[:, 0] - wdl[:, 2] - outcome).astype(np.float64), (1 - wdl.argmax(axis=1) != outcome) * 1.0
 
 
 def main() -> None:
     """Play, score, fit, measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("network", type=Path)
+    parser.add_argument("--run", type=Path, help="take the positions that this run has recorded")
+    parser.add_argument("--first", type=int, default=0, help="the first iteration of those")
     parser.add_argument("--stages", default="18-21", help="stones on the board")
-    parser.add_argument("--samples", type=int, default=400_000)
+    parser.add_argument("--samples", type=int, default=400_000, help="positions to play without --run")
     parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--go-on", action="store_true", help="fit the given network, from its own weights")
     parser.add_argument("--channels", type=int, default=32)
     parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--canonical", action="store_true", help="learn and measure the canonical orientation alone")
+    parser.add_argument("--learning", type=json.loads, default={}, help="settings of learning, as JSON")
     parser.add_argument("--cache", type=Path, help="keep the scored positions in this .npz")
     options = parser.parse_args()
     low, high = (int(word) for word in options.stages.split("-"))
     if options.cache and options.cache.exists():
         own, occupied, outcome, b_own, b_occupied, b_outcome = np.load(options.cache).values()
     else:
-        own, occupied = positions_of_games(options.network, options.samples, low, high, 0)
+        if options.run:
+            own, occupied = positions_of_run(options.run, options.first)
+        else:
+            own, occupied = positions_of_games(options.network, options.samples, 0)
+        count = np.bitwise_count(occupied)
+        inside = (count >= low) & (count <= high)
+        own, occupied = distinct(own[inside], occupied[inside])
+        shuffled = np.random.default_rng(2).permutation(len(own))
+        own, occupied = own[shuffled], occupied[shuffled]
         print(f"{len(own)} distinct positions", flush=True)
         solver = Solver(table_bits=24)
         outcome = solver.solve_outcome_batch(own, occupied)
@@ -113,34 +135,40 @@ def main() -> None:
         flush=True,
     )
     before = load_checkpoint(options.network).network
-    size = NetworkConfig(channels=options.channels, blocks=options.blocks)
-    learning = LearningConfig(ownership_weight=0)
+    size = before.config if options.go_on else NetworkConfig(channels=options.channels, blocks=options.blocks)
+    learning = from_dict({"learning": {"batch_size": 512, "ownership_weight": 0.0, **options.learning}}).learning
     learner = HostLearner(size, learning, STANDARD, 0)
+    if options.go_on:
+        learner.take_over(before)
+    batch = learning.batch_size
     rng = np.random.default_rng(0)
 
     def stream() -> Iterator[Batch]:
         for _ in range(options.steps):
-            chosen = rng.integers(0, held, BATCH)
+            chosen = rng.integers(0, held, batch)
             planes = make_planes(STANDARD, own[chosen], occupied[chosen])
-            flip = rng.random(BATCH) < (0.0 if options.canonical else 0.5)
+            flip = rng.random(batch) < (0.0 if options.canonical else 0.5)
             planes[flip] = planes[flip][..., ::-1]
             wdl = np.stack([outcome[chosen] == o for o in (1, 0, -1)], axis=1).astype(np.float32)
-            policy = np.full((BATCH, STANDARD.columns), 1 / STANDARD.columns, np.float32)
-            yield Batch(planes, policy, np.zeros(BATCH, np.float32), wdl, np.zeros_like(planes))
+            policy = np.full((batch, STANDARD.columns), 1 / STANDARD.columns, np.float32)
+            yield Batch(planes, policy, np.zeros(batch, np.float32), wdl, np.zeros_like(planes))
 
     report = learner.learn_from(stream(), Schedule.of_run(learning, options.steps), held)
-    fitted = learner.candidate()
-    print(f"value loss {report.value_loss:.3f}; mean |value - outcome|: held out, beside, learned from")
-    for name, network in (("as it plays", before), (f"fitted {options.channels} x {options.blocks}", fitted)):
-        errors = [
-            value_error(network, *rows)
-            for rows in (
-                (own[held:], occupied[held:], outcome[held:]),
-                (b_own, b_occupied, b_outcome),
-                (own[:5000], occupied[:5000], outcome[:5000]),
-            )
+    stones = np.bitwise_count(occupied[held:])
+    bands = [(first, min(first + 2, high)) for first in range(low, high + 1, 3)]
+    print(f"value loss {report.value_loss:.3f}")
+    print("mean |value - outcome| / % of outcomes wrong: held out, beside, learned from; held out with")
+    print(", ".join(f"{first} to {last}" for first, last in bands), "stones")
+    for name, network in (("as it plays", before), (f"fitted {size.channels} x {size.blocks}", learner.candidate())):
+        held_out = outcome_errors(network, own[held:], occupied[held:], outcome[held:])
+        groups = [
+            held_out,
+            outcome_errors(network, b_own, b_occupied, b_outcome),
+            outcome_errors(network, own[:5000], occupied[:5000], outcome[:5000]),
+            *([errors[(stones >= first) & (stones <= last)] for errors in held_out] for first, last in bands),
         ]
-        print(f"{name:16s}", " ".join(f"{error:.3f}" for error in errors), flush=True)
+        cells = [f"{value.mean():.3f} / {100 * wrong.mean():.1f}" for value, wrong in groups]
+        print(f"{name:16s}", ", ".join(cells), flush=True)
 
 
 if __name__ == "__main__":
