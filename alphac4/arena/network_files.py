@@ -17,7 +17,7 @@ from alphac4.compute.pool import Pool, Shared
 from alphac4.game import Geometry
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.puct import PuctConfig
-from alphac4.nn.backends import same_backend
+from alphac4.nn.backends import require_backend
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class SpecifiedRecipe:
             rng=np.random.default_rng(self.seed),
             geometry=self.geometry,
             threads=1,
-            compute=choose("cpu", same_backend(self.backend), threads=1),
+            compute=choose("cpu", require_backend(self.backend), threads=1),
             batch_size=self.batch_size,
             reuse=self.reuse,
             puct=self.puct,

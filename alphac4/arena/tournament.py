@@ -26,7 +26,7 @@ from alphac4.compute.pool import Pool, Shared
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
-from alphac4.nn.backends import same_backend
+from alphac4.nn.backends import require_backend
 
 PART = 25  # pairs of games played in lockstep by one process
 SPRT_PART = 10  # the same where a sequential test may end the pairing after each part
@@ -194,7 +194,7 @@ def _as_they_finish(
 def _play_elsewhere(
     tournament: Tournament, part: Part, networks: Shared[Mapping[str, NetworkFile | None]]
 ) -> MatchResult:
-    tournament = replace(tournament, device="cpu", backend=same_backend(tournament.backend))
+    tournament = replace(tournament, device="cpu", backend=require_backend(tournament.backend))
     return play_part(tournament, part, 1, networks.get())
 
 

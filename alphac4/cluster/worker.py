@@ -13,7 +13,7 @@ import torch
 from alphac4.cluster.connection import import_ray
 from alphac4.cuda.device import GPU_BACKENDS, largest_that_fits, precision_name, the_device
 from alphac4.game import Geometry
-from alphac4.nn.backends import backend_here, has_bf16
+from alphac4.nn.backends import backend_or_auto, has_bf16
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, SelfPlayer
@@ -145,7 +145,7 @@ def precision_here(backend: str) -> str:
 
 def make_evaluator(network: PolicyValueNetwork, task: Task) -> Evaluator:
     """The network of one actor on one core."""
-    backend = backend_here(task.backend)
+    backend = backend_or_auto(task.backend)
     return Evaluator(network, batch_size=task.slots, streams=1, device="cpu", backend=backend, int8=True, threads=1)
 
 

@@ -80,6 +80,9 @@ class TreeSearch(ABC):
         Time is spent on one position after the other. What ``reuse`` names is kept for positions that follow from
         those of the last call, wherever they stand in the batch, if their moves are known.
         ``nodes`` bounds a tree's memory when only time bounds the search; about 130 bytes each.
+
+        Raises:
+            ValueError: for a budget of no simulations, a finished position, or one of another board.
         """
         if budget.simulations == 0:
             raise ValueError("a tree search needs at least one simulation")

@@ -255,18 +255,18 @@ def is_candidate(name: str, batch: int, int8: bool) -> bool:
     return int8 or name != INT8
 
 
-def backend_here(name: str) -> str:
+def backend_or_auto(name: str) -> str:
     """A backend of another machine's core, or "auto" if this one does not have it."""
     return name if name in available_backends("cpu", 1, 1, 1) else "auto"
 
 
-def same_backend(name: str) -> str:
-    """A backend that another machine's answers come from, or "auto".
+def require_backend(name: str) -> str:
+    """The named backend, which this machine must have too for its answers to be the same; "auto" stays.
 
     Raises:
         RuntimeError: in one line, if this machine does not have it: its answers would be others.
     """
-    if name != "auto" and name != backend_here(name):
+    if name != "auto" and name != backend_or_auto(name):
         raise RuntimeError(
             f"{socket.gethostname()} does not have {name}: install the same on every node, or take --backend torch-fp32"
         )

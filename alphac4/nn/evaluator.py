@@ -39,7 +39,7 @@ class Evaluator:
             what it finds now.
 
     Raises:
-        RuntimeError: for CUDA without a device.
+        RuntimeError: for CUDA without a device, or where no backend works.
         ValueError: for an unknown backend, naming those available, or for an impossible size or device.
     """
 
@@ -133,6 +133,9 @@ def measure_backends(
     They are compared on boards that can arise: 8 bits are calibrated for those, and beside them trained networks answer
     with far larger numbers. The best of several rounds taken in turn counts: another program's burst must not decide
     for the whole run.
+
+    Raises:
+        RuntimeError: if none works.
     """
     config = network.config
     planes = random_boards(config.rows, config.columns, batch_size, np.random.default_rng(1))  # 0 calibrates

@@ -114,7 +114,11 @@ class Replay:
         return self._shards
 
     def window(self, size: int) -> Samples:
-        """The latest ``size`` samples (fewer if there are not as many), oldest first."""
+        """The latest ``size`` samples (fewer if there are not as many), oldest first.
+
+        Raises:
+            ValueError: if there are none.
+        """
         parts: list[Samples] = []
         left = size
         for _, samples in reversed(self._shards):

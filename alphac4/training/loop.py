@@ -190,7 +190,7 @@ class TrainingLoop:
 
     def close(self, history: Sequence[IterationReport]) -> list[MatchReport]:
         """The matches that close a run: the best network against every budget of classic MCTS."""
-        reports = self.matches.closing(self._champion, self.config.iterations + 1)
+        reports = self.matches.closing(self._best_contender, self.config.iterations + 1)
         strength: dict[str, object] = {
             report.opponent: {
                 "score": report.score,
@@ -213,12 +213,12 @@ class TrainingLoop:
         selfplay = self._play(iteration)
         learning = self._learn(iteration)
         candidate = self.learner.candidate()
-        gate = self.matches.gate(Contender(network=candidate, iteration=iteration), self._champion)
+        gate = self.matches.gate(Contender(network=candidate, iteration=iteration), self._best_contender)
         if gate.accepted:
             self._promote(candidate, iteration)
         self._save_network(candidate, iteration)
         with watch.phase("matches"):
-            matches = self.matches.regular(self._champion, iteration)
+            matches = self.matches.regular(self._best_contender, iteration)
         with watch.phase("evaluation"):
             verdict = self.judge.judge(self.best, iteration)
         self._count(iteration)
@@ -250,7 +250,7 @@ class TrainingLoop:
         return learn_iteration(self.learner, self.folder.replay, self.config, schedule, iteration, rng, self.check)
 
     @property
-    def _champion(self) -> Contender:
+    def _best_contender(self) -> Contender:
         """The best network so far."""
         return Contender(network=self.best, iteration=self.state.best_iteration)
 

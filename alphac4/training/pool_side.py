@@ -11,7 +11,7 @@ from alphac4.compute.pool import Pool, Shared
 from alphac4.game import Geometry
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
-from alphac4.nn.backends import backend_here
+from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.training.sides import REUSE, Side
 
@@ -34,7 +34,7 @@ class Turn:
         """See `Recipe`; whoever played on this side before, plays no more."""
         network = self.network.get().eval()
         if self.side not in _sides:
-            compute = choose("cpu", backend_here(self.backend), threads=1)
+            compute = choose("cpu", backend_or_auto(self.backend), threads=1)
             _sides[self.side] = Side(compute, network, self.geometry, self.puct)
         (player,) = _sides[self.side].players(network, "", self.simulations)
         return player
