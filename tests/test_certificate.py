@@ -335,6 +335,23 @@ def test_where_nothing_wins_the_first_position_is_the_error() -> None:
     assert set(known.taken_back[0]) >= {0, 1}
 
 
+def test_a_later_proof_counts_more_than_giving_up(tmp_path: Path) -> None:
+    """The player saw no win in a position, and a search of an earlier one then proves it; so it is when read again."""
+    position = Position.from_moves("44")
+    key = np.array([canonical_key(STANDARD, position.own, position.occupied)], np.uint64)
+    known = KnownMoves(STANDARD, tmp_path, {"player": "x"})
+    known.take_back(np.repeat(key, 7), np.arange(7, dtype=np.int8))
+    known.add(proof_moves([(key, np.array([3], np.int8))]))
+    for _ in range(2):
+        assert known.find(2, key)[0].tolist() == [3]
+        assert not known.is_taken_back(key).any()
+        known.save()
+        known = KnownMoves(STANDARD, tmp_path, {"player": "x"})
+    known.take_back(key, np.array([3], np.int8))  # the end of a line says otherwise
+    with pytest.raises(ValueError, match="does not hold"):
+        known.find(2, key)
+
+
 def test_damaged_answers_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever bit of their file has changed: they are asked for again, or it made no difference."""
     player = BestByMinimax(SMALL)

@@ -119,6 +119,10 @@ class KnownMoves:
         rows = moves.kinds == TAKEN_BACK
         for key, column in zip(moves.keys[rows].tolist(), moves.columns[rows].tolist(), strict=True):
             self.taken_back.setdefault(key, set()).add(column)
+        # Moves are given up where the player sees no win; a proof that comes later knows better.
+        proven = moves.keys[moves.kinds == PROOF]
+        for key in proven[self.is_taken_back(proven)].tolist():
+            self.taken_back.pop(key, None)
         stones = stones_of(self._geometry, moves.keys)
         for level in np.unique(stones):
             rows = stones == level
