@@ -98,6 +98,7 @@ def main() -> None:
     parser.add_argument("--stages", default="18-21", help="stones on the board")
     parser.add_argument("--samples", type=int, default=400_000, help="positions to play without --run")
     parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--positions", type=int, help="learn from so many of them alone")
     parser.add_argument("--go-on", action="store_true", help="fit the given network, from its own weights")
     parser.add_argument("--channels", type=int, default=32)
     parser.add_argument("--blocks", type=int, default=4)
@@ -130,8 +131,9 @@ def main() -> None:
         own, occupied, _ = oriented(STANDARD, own, occupied)
         b_own, b_occupied, _ = oriented(STANDARD, b_own, b_occupied)
     held = len(own) - len(own) // 10
+    learned = min(held, options.positions or held)
     print(
-        f"{held} learned from, {len(own) - held} held out, {len(b_own)} beside; drawn {np.mean(outcome == 0):.2f}",
+        f"{learned} learned from, {len(own) - held} held out, {len(b_own)} beside; drawn {np.mean(outcome == 0):.2f}",
         flush=True,
     )
     before = load_checkpoint(options.network).network
@@ -145,7 +147,7 @@ def main() -> None:
 
     def stream() -> Iterator[Batch]:
         for _ in range(options.steps):
-            chosen = rng.integers(0, held, batch)
+            chosen = rng.integers(0, learned, batch)
             planes = make_planes(STANDARD, own[chosen], occupied[chosen])
             flip = rng.random(batch) < (0.0 if options.canonical else 0.5)
             planes[flip] = planes[flip][..., ::-1]
