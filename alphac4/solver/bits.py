@@ -67,7 +67,8 @@ lowest_bit: Callable[[np.uint64], int] = _as_function(_lowest_bit)
 pointer: Callable[[Any], Any] = _as_function(_pointer)
 """A pointer to the first element of a contiguous array, indexed like it.
 
-It costs no reference counting, which took half of the search's time. The array must outlive it.
+It is one value to pass where an array is seven, and what the solver is given where it runs as WebAssembly. The array
+must outlive it.
 """
 
 offset: Callable[[Any, int], Any] = _as_function(_offset)
