@@ -106,6 +106,26 @@ def test_a_puzzle_has_a_link(browser: Any, address: str) -> None:
     assert page.url.partition("#puzzles/")[2] == shown(page).moves
 
 
+def test_quick_presses_open_the_puzzles_once(browser: Any, address: str) -> None:
+    """Also where the second comes before the puzzles are here; after a failure they are asked for again."""
+    page = open_page(browser, address, DESKTOP, [])
+    page.route("**/api/puzzles", lambda route: route.abort())
+    page.click("#mode-puzzles")
+    expect(page, "#problem", "does not answer")
+    assert page.get_attribute("#mode-puzzles", "aria-pressed") == "false"
+    page.unroute("**/api/puzzles")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    page.evaluate("for (const id of ['retry', 'mode-puzzles', 'mode-puzzles']) document.getElementById(id).click()")
+    expect(page, "#status", "to move and win")
+    assert asked.count("puzzles") == 1
+    levels = {str(puzzle.difficulty) for puzzle in packaged_puzzles()}
+    offered = page.eval_on_selector_all("#difficulty option", "(options) => options.map(({ value }) => value)")
+    assert offered == [*sorted(levels), ""]
+    page.click("#puzzle-next")
+    assert page.url.partition("#puzzles/")[2] == shown(page).moves
+
+
 def test_a_full_column_is_told_in_puzzles_too(browser: Any, address: str) -> None:
     """It is no attempt: the streak goes on."""
     page = open_page(browser, address, DESKTOP, [])

@@ -53,7 +53,7 @@ const review = new Review({ game, record, engine, offered: setup.review }, {
   onChange: show,
   onFail: fail,
 });
-let puzzles = null; // made when they are first looked at
+let puzzles = null, loading = null; // made when they are first looked at; what promises them until then
 let mode = "game", hint = null, message = "", thinking = null;
 let usual = null; // the players that a puzzle has displaced until the next game
 let left = []; // the moves of the game that a new one has displaced, for undo
@@ -223,9 +223,10 @@ async function share() {
 // Show the game or the puzzles, of these the one with such moves if a link names it.
 async function choose(chosen, linked) {
   if (chosen === "puzzles" && !puzzles) {
-    const all = await engine.puzzles().catch(fail);
+    loading ??= engine.puzzles().finally(() => (loading = null)); // all who press before they are here wait for the same
+    const all = await loading.catch((error) => fail(error, () => choose(chosen, linked)));
     if (!all) return;
-    puzzles = new Puzzles({ rules, engine: setup.exact ? engine : { exact: async () => ({ columns: [] }) }, board, puzzles: all }, (moves, side) => {
+    puzzles ??= new Puzzles({ rules, engine: setup.exact ? engine : { exact: async () => ({ columns: [] }) }, board, puzzles: all }, (moves, side) => {
       usual ??= game.players;
       choosePlayers(["", ""].map((_, index) => (index === side ? "" : setup.levels.at(-1).name)));
       game.load(moves);
