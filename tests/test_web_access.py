@@ -88,6 +88,31 @@ def test_without_the_links_token_nothing_is_answered(service: SearchService) -> 
         assert client.post("/api/move", json=MOVE).json()["column"] == 3
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        'prefs={"a":1}',
+        "name=Jürgen",
+        "user@x=1",
+        "a=b c",
+        'q="unterminated',
+        "list=[1,2]",
+        "s:x=1",
+        "k=v; ;",
+        "no-value",
+        "alphac4-8001=another-word",
+    ],
+)
+def test_other_cookies_of_the_host_do_not_hide_the_token(service: SearchService, other: str) -> None:
+    """Whatever other programs on the same host let the browser send, before ours or after it."""
+    with visiting(service, rules_for("0.0.0.0", 8000, token="a-secret-word"), "http://192.168.0.9:8000") as client:
+        for word, status in (("a-secret-word", 200), ("guessed", 403)):
+            own = f"alphac4-8000={word}"
+            for cookies in (f"{other}; {own}", f"{own}; {other}"):
+                answer = client.get("/", headers=[(b"cookie", cookies.encode("latin-1"))])
+                assert answer.status_code == status, cookies
+
+
 def test_a_server_for_the_network_is_known_by_address_and_by_its_names() -> None:
     """Any IP address will do, as a rebound name never is one; a proxy's name must be given."""
     rules = rules_for("0.0.0.0", 8000, token=None, names=("Play.example.org",))

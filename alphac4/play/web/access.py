@@ -10,10 +10,9 @@ import ipaddress
 import secrets
 import socket
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
-from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -97,7 +96,8 @@ class AccessControl:
 
     def _answer(self, scope: Scope) -> Response | None:
         """What to say instead of handing the request on."""
-        rules, headers = self._rules, Headers(scope=scope)
+        rules, request = self._rules, HTTPConnection(scope)
+        headers = request.headers
         host = headers.get("host", "")
         if not rules.accepts_host(host):
             return _refusal("this server is not known under that name")
@@ -112,20 +112,10 @@ class AccessControl:
             response = RedirectResponse("/", 303)
             response.set_cookie(rules.cookie, rules.token, httponly=True, samesite="lax", max_age=30 * 24 * 3600)
             return response
-        if not rules.accepts_token(_cookie(headers, rules.cookie)):
+        if not rules.accepts_token(request.cookies.get(rules.cookie, "")):
             return _refusal("open the link that the server has printed: it carries the token")
         return None
 
 
 def _refusal(message: str) -> Response:
     return JSONResponse({"error": message}, 403)
-
-
-def _cookie(headers: Headers, name: str) -> str:
-    """A cookie's value, empty if it is not there."""
-    jar = SimpleCookie()
-    try:
-        jar.load(headers.get("cookie", ""))
-    except CookieError:
-        return ""
-    return jar[name].value if name in jar else ""
