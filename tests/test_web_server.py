@@ -32,9 +32,15 @@ HARD = "22661"  # takes the solver a quarter of a minute
 
 
 @pytest.fixture(scope="module")
-def application() -> WebApplication:
-    """The page over the small network."""
-    return WebApplication(SearchService("fast"), AccessRules())
+def service() -> SearchService:
+    """The small network."""
+    return SearchService("fast")
+
+
+@pytest.fixture
+def application(service: SearchService) -> WebApplication:
+    """The page over it, which one server can serve: it ends with that."""
+    return WebApplication(service, AccessRules())
 
 
 @contextmanager
@@ -171,6 +177,32 @@ def test_ctrl_c_ends_the_server_while_it_solves_and_searches(tmp_path: Path) -> 
         assert server.complaints.read_text() == ""
         assert [answer.status for answer in answers[:2]] == [503, 503]
         assert answers[2].status in (200, 503)  # where it had not begun yet
+    finally:
+        server.process.kill()
+
+
+INTERRUPTED_WHILE_A_SEARCH_BEGINS = """
+import os, signal, sys, threading
+from alphac4.cli import main
+start = threading.Thread.start
+def interrupted_start(thread):
+    if thread.name.startswith("search"):
+        os.kill(os.getpid(), signal.SIGINT)
+    start(thread)
+threading.Thread.start = interrupted_start
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_server_while_a_search_is_put_into_its_queue(tmp_path: Path) -> None:
+    """The signal comes in the middle of that, while the queue is locked; the visitor gets an answer."""
+    server = start_server(tmp_path, program=("-c", INTERRUPTED_WHILE_A_SEARCH_BEGINS))
+    try:
+        answer = asyncio.run(ask(server.port, post("move", moves="", level="club")))
+        assert server.process.wait(60) in (0, 130)
+        assert answer.status in (200, 503)
+        assert server.complaints.read_text() == ""
     finally:
         server.process.kill()
 

@@ -79,12 +79,12 @@ class Server:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
 
-def start_server(folder: Path, *options: str) -> Server:
-    """``alphac4 play --web`` on a free port."""
+def start_server(folder: Path, *options: str, program: tuple[str, ...] = ("-m", "alphac4.cli")) -> Server:
+    """``alphac4 play --web`` on a free port; ``program`` is what Python runs in place of `alphac4`."""
     complaints = folder / "stderr.txt"
     with complaints.open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "alphac4.cli", "play", "--web", "--network", "fast", "--port", "0", *options],
+            [sys.executable, *program, "play", "--web", "--network", "fast", "--port", "0", *options],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

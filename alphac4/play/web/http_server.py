@@ -1,7 +1,7 @@
 """The HTTP server: it waits for nobody, neither for a visitor who stalls nor, when it ends, for a search."""
 
 import asyncio
-from types import FrameType
+import socket
 from typing import Any
 
 import uvicorn
@@ -75,7 +75,11 @@ class HttpServer(uvicorn.Server):
         )
         self._application = application
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Called on Ctrl-C and when the process is asked to end."""
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called in the event loop soon after Ctrl-C, or when the process is asked to end.
+
+        Not in `handle_exit`: a signal may come while this thread puts a search into its queue, and whoever then closes
+        the queue waits for ever for locks that the thread itself has taken.
+        """
         self._application.close()
-        super().handle_exit(sig, frame)
+        await super().shutdown(sockets)
