@@ -10,7 +10,7 @@ from test_certificate import SMALL, BestByMinimax, small
 from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.players import PlayerError, SearchingPlayer
 from alphac4.arena.specifications import parse_player
-from alphac4.certificate.file import Certificate, write_certificate
+from alphac4.certificate.file import Certificate, walk_certificate, write_certificate
 from alphac4.game import Outcome, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
@@ -98,6 +98,33 @@ def test_elsewhere_it_plays_as_the_other_does(player: tuple[CertificatePlayer, O
     assert found.value[1] == 1.0
     assert not found.proven_wins[0] or BestByMinimax(SMALL).value(elsewhere) == 1
     assert isinstance(certificate, SearchingPlayer)
+
+
+def test_reading_a_certificate_can_be_ended(small: Certificate, tmp_path: Path) -> None:
+    """At every level of the walk, and of the longest games; then it begins anew."""
+    write_certificate(tmp_path / "small.certificate", small)
+    start = Position(geometry=SMALL)
+
+    class EndedError(Exception):
+        pass
+
+    def read(most_pauses: int) -> int | None:
+        pauses = iter(range(most_pauses))
+
+        def on_pause() -> None:
+            if next(pauses, None) is None:
+                raise EndedError
+
+        player = CertificatePlayer(tmp_path / "small.certificate", SMALL, lambda _name: Other(), on_pause)
+        return player.plies_to_win(start)
+
+    levels = len(walk_certificate(small).levels)
+    for most_pauses in range(2 * levels):
+        with pytest.raises(EndedError):
+            read(most_pauses)
+    assert read(2 * levels) == CertificatePlayer(
+        tmp_path / "small.certificate", SMALL, lambda _name: Other()
+    ).plies_to_win(start)
 
 
 def test_a_certificate_that_does_not_hold_makes_no_player(small: Certificate, tmp_path: Path) -> None:

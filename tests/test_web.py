@@ -16,7 +16,7 @@ from alphac4.play.web import app, search_service
 from alphac4.play.web.access import AccessRules
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.search_service import SearchService
-from alphac4.play.web.work_queue import Stop
+from alphac4.play.web.work_queue import Stop, Stopped
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import review_game
 from alphac4.solver import shared_solver
@@ -174,6 +174,14 @@ def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert service.node("session-1", Position(), []).visits.sum() > 0
     with pytest.raises(ValueError, match="analyse this position first"):
         service.node("session-2", Position(), [])
+
+
+def test_a_certificate_is_read_no_further_once_the_server_ends() -> None:
+    """Which takes seconds, and whoever exits waits for it."""
+    service = SearchService("fast")
+    service.close()
+    with pytest.raises(Stopped):
+        service.plies_to_win(Position.from_moves("44"))
 
 
 def test_too_many_searches_are_reported(application: WebApplication, client: TestClient) -> None:

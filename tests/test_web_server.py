@@ -17,7 +17,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from campaigns import page
-from campaigns.page import ask, connected, read_answer, request, start_server
+from campaigns.page import PATIENCE, ask, connected, read_answer, request, start_server
 
 from alphac4.cli import main
 from alphac4.play.web import http_server, requests
@@ -165,6 +165,7 @@ def test_ctrl_c_ends_the_server_while_it_solves_and_searches(tmp_path: Path) -> 
     async def visit() -> None:
         long = [post("exact", moves=HARD), post("move", moves=HARD, level="perfect")]
         long.append(post("analyze", moves="", simulations=20_000, session="somebody"))
+        long.append(post("certificate", moves="44"))  # which is read first
         answers.extend(await asyncio.gather(*(ask(server.port, data) for data in long)))
 
     thread = threading.Thread(target=lambda: asyncio.run(visit()))
@@ -177,8 +178,36 @@ def test_ctrl_c_ends_the_server_while_it_solves_and_searches(tmp_path: Path) -> 
         assert server.complaints.read_text() == ""
         assert [answer.status for answer in answers[:2]] == [503, 503]
         assert answers[2].status in (200, 503)  # where it had not begun yet
+        assert answers[3].status in (200, 503)
     finally:
         server.process.kill()
+
+
+@pytest.mark.parametrize(
+    ("name", "method"), [("certificate", "plies_to_win"), ("move", "choose"), ("analyze", "analyze")]
+)
+def test_a_server_that_ends_waits_for_no_search(
+    application: WebApplication, monkeypatch: pytest.MonkeyPatch, name: str, method: str
+) -> None:
+    """Its visitors are told, also of one that does not hear that it should stop."""
+    began, released = threading.Event(), threading.Event()
+    answers: list[page.Answer] = []
+
+    def deaf(*_arguments: object) -> None:
+        began.set()
+        released.wait(PATIENCE)
+
+    monkeypatch.setattr(application.service, method, deaf)
+    asked = post(name, moves="44", level="club", session="somebody")
+    visitor = threading.Thread(target=lambda: answers.append(asyncio.run(ask(port, asked))))
+    try:
+        with serving(application) as port:
+            visitor.start()
+            assert began.wait(PATIENCE)
+        visitor.join(PATIENCE)
+        assert "stopped" in answers[0].error
+    finally:
+        released.set()
 
 
 INTERRUPTED_WHILE_A_SEARCH_BEGINS = """

@@ -25,21 +25,31 @@ class CertificatePlayer:
     The certificate is checked first, from the rules alone. It knows every position that an opponent can bring about
     against it as the first player, and none besides: ``make_other`` makes the player for those, once it is needed.
 
+    That takes seconds, and so does the first question about the longest games. Meanwhile ``on_pause`` is called a few
+    times a second, and ends it by raising.
+
     Raises:
         PlayerError: if the file cannot be read, or does not hold.
     """
 
-    def __init__(self, path: Path, geometry: Geometry, make_other: Callable[[str], SearchingPlayer]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        geometry: Geometry,
+        make_other: Callable[[str], SearchingPlayer],
+        on_pause: Callable[[], object] = lambda: None,
+    ) -> None:
         try:
             certificate = read_certificate(path)
             if certificate.geometry != geometry:
                 raise CertificateError(f"{path}: belongs to another board")
-            self._levels = walk_certificate(certificate).levels
+            self._levels = walk_certificate(certificate, on_level=lambda _stones, _positions: on_pause()).levels
         except CertificateError as error:
             raise PlayerError(str(error).replace("\n", " ")) from error
         self.name = "certificate"
         self.geometry = geometry
         self._make_other = make_other
+        self._on_pause = on_pause
         self._author = str(certificate.about.get("player"))
         self._made: SearchingPlayer | None = None
 
@@ -101,7 +111,7 @@ class CertificatePlayer:
     @functools.cached_property
     def _plies(self) -> list[Columns]:
         """In each position of each level, the most plies to the win."""
-        return longest_games(self.geometry, self._levels)
+        return longest_games(self.geometry, self._levels, self._on_pause)
 
     def _look_up(self, positions: Sequence[Position]) -> dict[int, tuple[int, int, int]]:
         """The move, and the place by level and within it, by row, of the positions that the certificate knows."""

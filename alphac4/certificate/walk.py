@@ -4,7 +4,7 @@ Positions in which the first player is to move are walked in levels of equal num
 canonical keys; a position and its mirror image are one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -145,11 +145,17 @@ def leading_to(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) ->
     return leading
 
 
-def longest_games(geometry: Geometry, levels: Sequence[tuple[Keys, Columns]]) -> list[Columns]:
-    """In each position [B] of each level of a won walk: in how many plies the player has won at the latest."""
+def longest_games(
+    geometry: Geometry, levels: Sequence[tuple[Keys, Columns]], on_level: Callable[[], object] = lambda: None
+) -> list[Columns]:
+    """In each position [B] of each level of a won walk: in how many plies the player has won at the latest.
+
+    ``on_level`` is called before each level, and ends this by raising.
+    """
     plies: list[Columns] = []
     after = (np.empty(0, np.uint64), np.empty(0, np.int8))  # the positions of the next level, and their plies
     for keys, moves in reversed(levels):
+        on_level()
         _, following, parents = expand(geometry, keys, moves)
         longest = np.ones(len(keys), np.int8)
         np.maximum.at(longest, parents, after[1][np.searchsorted(after[0], following)] + np.int8(2))

@@ -82,6 +82,7 @@ class WebApplication:
         """Stop every search; the server is about to end."""
         self._searches.close()
         self._exact_searches.close()
+        self.service.close()
 
     async def _page(self, _request: Request) -> Response:
         return FileResponse(STATIC / "index.html", headers=HEADERS)

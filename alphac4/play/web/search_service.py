@@ -41,6 +41,10 @@ class SearchService:
         self._certificate = _Certificate(self.geometry)
         self._rng = np.random.default_rng()
 
+    def close(self) -> None:
+        """End what is read for all visitors, whoever waits for it; the server is about to end."""
+        self._certificate.close()
+
     def choose(self, level: Level, position: Position, stop: Stop) -> int:
         """A level's move, 0-based."""
         if level.perfect:
@@ -100,9 +104,18 @@ class _Certificate:
     def __init__(self, geometry: Geometry) -> None:
         self._geometry = geometry
         self._lock = threading.Lock()
+        self._stop = Stop()  # not that of a visitor, as what has been read stays for the others
+
+    def close(self) -> None:
+        """Read no further."""
+        self._stop.event.set()
 
     def plies_to_win(self, position: Position) -> int | None:
-        """See `CertificatePlayer.plies_to_win`."""
+        """See `CertificatePlayer.plies_to_win`.
+
+        Raises:
+            Stopped: if it was not read when it was closed.
+        """
         with self._lock:
             player = self._player
             return None if player is None else player.plies_to_win(position)
@@ -110,7 +123,7 @@ class _Certificate:
     @functools.cached_property
     def _player(self) -> CertificatePlayer | None:
         try:
-            return CertificatePlayer(shipped_file(SHIPPED), self._geometry, _nobody)
+            return CertificatePlayer(shipped_file(SHIPPED), self._geometry, _nobody, self._stop.check)
         except (PlayerError, OSError):  # of another board, or not there
             return None
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -57,6 +57,7 @@ class WorkQueue:
         self.places = places
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="search")
         self._stops: set[Stop] = set()
+        self._answers: set[asyncio.Future[Any]] = set()
         self._lock = threading.Lock()
 
     def submit(self, work: Callable[[], T], stop: Stop) -> "asyncio.Future[T]":
@@ -82,11 +83,22 @@ class WorkQueue:
             leave(Future())
             raise Busy from error
         job.add_done_callback(leave)
-        return asyncio.wrap_future(job)
+        answer = asyncio.wrap_future(job)
+        self._answers.add(answer)
+        answer.add_done_callback(self._answers.discard)
+        return answer
 
     def close(self) -> None:
-        """Stop whatever runs or waits; nothing new is taken."""
+        """Stop whatever runs or waits; nothing new is taken.
+
+        Who waits for an answer is told at once that there will be none, whether or not the search hears that it should
+        stop. Not for a handler of signals, which may interrupt a thread that is in `submit`, and has its locks.
+        """
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             for stop in self._stops:
                 stop.event.set()
+        for answer in list(self._answers):
+            loop = answer.get_loop()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(answer.cancel)
