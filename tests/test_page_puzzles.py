@@ -62,6 +62,24 @@ def test_puzzles_are_solved_and_the_streak_is_remembered(browser: Any, address: 
     assert not errors
 
 
+def test_tabs_side_by_side_forget_no_solved_puzzle(browser: Any, address: str) -> None:
+    """Each has been opened before the other solves its puzzle; both are remembered, and the streak counts both."""
+    first, second = [puzzle for puzzle in packaged_puzzles() if puzzle.difficulty == 1][:2]
+    page = open_page(browser, f"{address}#puzzles/{first.moves}", DESKTOP, [])
+    other = page.context.new_page()
+    other.goto(f"{address}#puzzles/{second.moves}")
+    for tab, puzzle in ((page, first), (other, second)):
+        expect(tab, "#status", "to move and win")
+        assert shown(tab) == puzzle
+    for tab, puzzle in ((page, first), (other, second)):
+        tab.locator(".column").nth(puzzle.solution).click()
+        expect(tab, "#status", "Right!")
+    expect(other, "#solved", "2 of")
+    page.reload()
+    expect(page, "#solved", "2 of")
+    expect(page, "#streak", "2")
+
+
 def test_hints_never_rule_the_solution_out(browser: Any, address: str) -> None:
     """And leave two moves at least; the solution can be shown, and the position played out."""
     page = open_page(browser, address, DESKTOP, [])

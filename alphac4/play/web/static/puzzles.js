@@ -12,7 +12,8 @@ export class Puzzles {
     Object.assign(this, { rules, engine, board });
     // An id is the position in the file's orientation, which a puzzle keeps when it is shown as its mirror image.
     this.all = puzzles.map(([moves, solution, distance, difficulty]) => ({ id: moves, moves, solution, distance, difficulty }));
-    this.solved = new Set(recall("solved", []));
+    this.solved = new Set();
+    this.recallSolved();
     for (const level of [...new Set(this.all.map((puzzle) => puzzle.difficulty))].sort())
       $("difficulty").append(new Option(`${level} ${"★".repeat(level)}`, level));
     $("difficulty").append(new Option("any", ""));
@@ -27,6 +28,9 @@ export class Puzzles {
     onPress("puzzle-play", () => onPlay(this.moves, this.before.length % 2));
   }
 
+  // The browser's other tabs solve puzzles, too; where it remembers nothing, there are those of this one.
+  recallSolved() { this.solved = new Set([...recall("solved", []), ...this.solved]); }
+
   get chosen() { return this.all.filter(({ difficulty }) => ["", String(difficulty)].includes($("difficulty").value)); }
 
   // The puzzle with left and right exchanged.
@@ -38,6 +42,7 @@ export class Puzzles {
 
   // One that was not solved yet, unless all were; the easier ones and the nearer wins first. Half of them are mirrored.
   next() {
+    this.recallSolved();
     const fresh = this.chosen.filter(({ id }) => !this.solved.has(id) && id !== this.puzzle?.id);
     const from = (fresh.length ? fresh : this.chosen)
       .sort((a, b) => a.difficulty - b.difficulty || a.distance - b.distance).slice(0, NEAREST);
@@ -114,6 +119,7 @@ export class Puzzles {
   }
 
   solve(text) {
+    this.recallSolved();
     this.solved.add(this.puzzle.id);
     remember("solved", [...this.solved]);
     if (!this.helped) {
