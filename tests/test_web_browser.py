@@ -1,4 +1,7 @@
+import json
 import re
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -6,6 +9,18 @@ from page_browser import DESKTOP, PHONE, expect, expect_count, expect_hidden, ex
 
 pytestmark = pytest.mark.slow
 OVER = re.compile("You win|You lose|wins\\.|A draw")
+
+
+@pytest.fixture(scope="module")
+def tireless_address(static_address: str, static_folder: Path) -> str:
+    """The exported page, where analyses and the level master search for days."""
+    folder = static_folder.parent / "tireless"
+    shutil.copytree(static_folder, folder)
+    setup = json.loads((folder / "setup.json").read_text())
+    setup["simulations"] = 10**9
+    next(level for level in setup["levels"] if level["name"] == "master")["simulations"] = 10**9
+    (folder / "setup.json").write_text(json.dumps(setup))
+    return static_address.replace(static_folder.name, folder.name)
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
@@ -112,3 +127,19 @@ def test_the_exported_page_plays_without_a_server(browser: Any, static_address: 
     page.keyboard.press("h")
     expect(page, "#status", "Hint: column")
     assert not errors
+
+
+def test_the_exported_pages_searches_end_when_nobody_waits_for_them(browser: Any, tireless_address: str) -> None:
+    """An analysis makes room for that of the next position, and a level's move for that of another level."""
+    page = open_page(browser, tireless_address, DESKTOP, [])
+    page.select_option("#second", "")
+    page.check("#analyse")
+    expect(page, "#outlook", "^Red: win")
+    page.keyboard.press("4")
+    expect(page, "#outlook", "^Yellow: win")
+    page.uncheck("#analyse")
+    page.select_option("#second", "master")
+    expect(page, "#status", "thinking")
+    page.wait_for_timeout(1000)  # so that its search has begun
+    page.select_option("#second", "beginner")
+    expect(page, "#status", "Red to move")

@@ -4,6 +4,7 @@ import * as ort from "./onnxruntime/ort.wasm.bundle.min.mjs";
 import { Search, sample } from "./search.js";
 
 const MILLISECONDS_BETWEEN_REPORTS = 100;
+const MILLISECONDS_DEAF = 50; // after which messages come in, such as that a search should stop
 
 ort.env.wasm.numThreads = 1; // more would need headers that a plain file server does not send
 ort.env.wasm.wasmPaths = { wasm: new URL("./onnxruntime/ort-wasm-simd-threaded.wasm", import.meta.url).href };
@@ -20,11 +21,15 @@ const setup = await (await load("setup.json")).json();
 const network = await (await load("network.onnx")).arrayBuffer();
 const session = await ort.InferenceSession.create(network, { executionProviders: ["wasm"] });
 
-let last = Promise.resolve();
+let last = Promise.resolve(), heard = performance.now();
 
 // One evaluation at a time: several searches take turns.
 function evaluate(planes) {
   const run = async () => {
+    if (performance.now() - heard > MILLISECONDS_DEAF) { // as none does while nothing but the runtime is awaited
+      await new Promise((resolve) => setTimeout(resolve));
+      heard = performance.now();
+    }
     const input = new ort.Tensor("float32", planes, [1, 2, setup.rows, setup.columns]);
     const { policy, wdl } = await session.run({ planes: input });
     return { policy: policy.data, wdl: wdl.data };
