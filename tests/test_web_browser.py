@@ -143,3 +143,16 @@ def test_the_exported_pages_searches_end_when_nobody_waits_for_them(browser: Any
     page.wait_for_timeout(1000)  # so that its search has begun
     page.select_option("#second", "beginner")
     expect(page, "#status", "Red to move")
+
+
+def test_a_hint_makes_room_for_the_move_that_is_made_without_it(browser: Any, tireless_address: str) -> None:
+    """Its search ends, and the analysis of the next position begins."""
+    page = open_page(browser, tireless_address, DESKTOP, [])
+    page.select_option("#second", "")
+    page.click("#hint")
+    expect(page, "#status", "Looking for a hint")
+    page.wait_for_timeout(1000)  # so that its search has begun
+    page.keyboard.press("4")
+    page.check("#analyse")
+    expect(page, "#outlook", "^Yellow: win")
+    expect(page, "#status", "^Yellow to move")

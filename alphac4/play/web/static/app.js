@@ -5,6 +5,7 @@ import { Board } from "./board.js";
 import { $, COLOURS, announce, enable, isEnabled, onPress } from "./dom.js";
 import { engine } from "./engine.js";
 import { Game } from "./game.js";
+import { Hints } from "./hints.js";
 import { recall, remember } from "./memory.js";
 import { Puzzles } from "./puzzles.js";
 import { Record } from "./record.js";
@@ -13,7 +14,6 @@ import { Rules } from "./rules.js";
 import { Solver } from "./solver.js";
 import { knock } from "./sound.js";
 
-const HINT_MILLISECONDS = 2000; // for the solver to be asked about a hint
 const ANSWER_MILLISECONDS = 350; // at least, so that the person's stone has fallen
 const WATCHED_MILLISECONDS = 900; // between the moves of two levels
 
@@ -38,7 +38,7 @@ const analysis = new Analysis({ rules, setup, engine }, (moves, value) => {
   record.draw(review.reviewed);
 });
 const record = new Record(game, go);
-const solver = new Solver({ rules, engine }, show, fail);
+const solver = new Solver({ rules, engine }, show, fail), hints = new Hints({ rules, setup, engine });
 const review = new Review({ game, record, engine, offered: setup.review }, {
   onGo: go,
   onAgain: (ply) => {
@@ -87,6 +87,7 @@ function go(ply) {
 function update() {
   thinking?.abort();
   thinking = null;
+  hints.stop();
   hint = null;
   message = "";
   solver.stop();
@@ -150,29 +151,16 @@ function resume() {
 }
 
 async function askForHint() {
-  const asked = game.text;
-  let best = null;
   $("status").textContent = "Looking for a hint …";
-  // By exact play if the solver knows it soon, which it does with the book's few stones and with many.
-  const truth = setup.exact ? engine.exact(asked, AbortSignal.timeout(HINT_MILLISECONDS)).catch(() => null) : null;
   try {
-    for await (const found of engine.analyze(asked, setup.simulations)) best = { column: found.best, outcome: "" };
-    const known = await truth;
-    if (known) best = solved(known.columns);
+    hint = await hints.find(game.text);
   } catch (error) {
+    if (error.name === "AbortError") return; // another position is shown, or the hint was asked for again
     fail(error, askForHint);
   }
-  if (game.text !== asked || mode !== "game") return;
-  hint = best;
   show();
   announce($("status").textContent);
   if ($("analyse").checked) analyse(); // which the hint's search has ended
-}
-
-// A hint from the solver's verdicts.
-function solved(verdicts) {
-  const column = rules.best(verdicts), { score, outcome } = verdicts.find((item) => item.column === column);
-  return { column, outcome: score ? ` ${outcome}` : " draws" };
 }
 
 // Let the solver tell its verdict, or stop it.
@@ -243,6 +231,7 @@ async function choose(chosen, linked) {
   $("keys").textContent = KEYS_TOLD[mode];
   if (mode === "game") return update();
   thinking?.abort();
+  hints.stop();
   analysis.running?.abort();
   solver.stop();
   puzzles.open(linked);
