@@ -14,7 +14,7 @@ from alphac4.machine import process_runs
 
 # The name tells whose temporary file it is, so that nobody else's is ever taken for one of ours.
 _TEMPORARY = re.compile(r"\..+\.(?P<host>[\w-]*)\+(?P<pid>\d+)\+[0-9a-f]{8}\.alphac4-tmp")
-_ABANDONED_SECONDS = 24 * 3600.0  # a temporary file of another machine, whose processes cannot be asked after
+_ABANDONED_SECONDS = 24 * 3600.0  # of another machine, whose processes cannot be asked after
 _STREAM = re.compile(r"/dev/std(?P<name>in|out|err)|/(?:dev|proc/self)/fd/(?P<number>\d{1,6})|/proc/.*")
 _NO_FOLDER_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
@@ -112,12 +112,20 @@ def remove_leftovers(folder: Path) -> None:
         found = _TEMPORARY.fullmatch(path.name)
         if found is None or path.is_symlink() or not path.is_file():
             continue
-        if found["host"] == _host():
-            abandoned = not process_runs(int(found["pid"]))
-        else:
-            abandoned = time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
-        if abandoned:
+        if is_abandoned(path, found["host"], int(found["pid"])):
             path.unlink(missing_ok=True)
+
+
+def own_mark() -> str:
+    """What tells this process's temporary names from those of others: machine and process."""
+    return f"{_host()}+{os.getpid()}"
+
+
+def is_abandoned(path: Path, host: str, pid: int) -> bool:
+    """Whether nobody will go on with what a process has marked as its own; see `own_mark`."""
+    if host == _host():
+        return not process_runs(pid)
+    return time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
 
 
 def flush_folder(folder: Path) -> None:
@@ -181,7 +189,7 @@ def _target(path: Path) -> Path | None:
 
 
 def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{_host()}+{os.getpid()}+{secrets.token_hex(4)}.alphac4-tmp")
+    return path.with_name(f".{path.name}.{own_mark()}+{secrets.token_hex(4)}.alphac4-tmp")
 
 
 def _host() -> str:

@@ -2,19 +2,31 @@
 
 import hashlib
 import os
+import re
 import shutil
 from pathlib import Path
 
-from alphac4.files import flush_folder, write_atomically
+from alphac4.files import flush_folder, is_abandoned, own_mark, write_atomically
 from alphac4.json_files import read_signed_line, read_value, sign_line
 
 MARKER = ".alphac4-export.json"
 FORMAT = "alphac4 export 1"
 
 
-def beside(folder: Path, purpose: str) -> Path:
-    """A hidden name next to a folder, for what is to take its place."""
-    return folder.with_name(f".{folder.name}.{os.getpid()}.{purpose}")
+def place_to_build(folder: Path) -> Path:
+    """A hidden name next to a folder, for what is to take its place; what killed processes left there is removed.
+
+    Where a process was killed while it put its work in place, the folder of before stays until there is one again.
+    """
+    ours = re.compile(rf"\.{re.escape(folder.name)}\.(?P<host>[\w-]*)\+(?P<pid>\d+)\.alphac4-(?P<purpose>new|old)")
+    for path in folder.parent.iterdir() if folder.parent.is_dir() else ():
+        found = ours.fullmatch(path.name)
+        if found is None or path.is_symlink() or (found["purpose"] == "old" and not folder.exists()):
+            continue
+        own = path == _beside(folder, found["purpose"])  # in a container the next process may have the same number
+        if own or is_abandoned(path, found["host"], int(found["pid"])):
+            shutil.rmtree(path, ignore_errors=True)
+    return _beside(folder, "new")
 
 
 def seal(folder: Path) -> None:
@@ -46,7 +58,7 @@ def foreign_file(folder: Path, earlier: Path | None) -> str:
 
 def put_in_place(building: Path, folder: Path) -> None:
     """Rename a finished folder to its name; what was there stays until then, and comes back if that fails."""
-    old = beside(folder, "old")
+    old = _beside(folder, "old")
     existed = folder.exists()
     if existed:
         folder.rename(old)
@@ -59,6 +71,10 @@ def put_in_place(building: Path, folder: Path) -> None:
     flush_folder(folder.parent)
     if existed:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _beside(folder: Path, purpose: str) -> Path:
+    return folder.with_name(f".{folder.name}.{own_mark()}.alphac4-{purpose}")
 
 
 def _files(folder: Path) -> list[str]:

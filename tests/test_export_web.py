@@ -201,6 +201,28 @@ def test_what_is_there_already_is_safe(
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
+def test_a_killed_export_is_in_nobodys_way(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the next process has the same number, as in a container; what it had written is removed."""
+    runtime, folder = packed_runtime(tmp_path / "ort.tgz", monkeypatch), tmp_path / "site" / "page"
+    loaded = load_checkpoint(checkpoint)
+
+    class KilledError(Exception):
+        pass
+
+    def killed(*_arguments: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(static_page, "export_onnx", killed)
+        patch.setattr("shutil.rmtree", lambda *_arguments, **_options: None)  # who is killed tidies up nothing
+        with pytest.raises(KilledError):
+            export_page(loaded, "small", folder, runtime)
+    assert list(folder.parent.iterdir())
+    monkeypatch.setattr(static_page, "export_onnx", lambda _checkpoint, path: path.write_bytes(b"network"))
+    export_page(loaded, "small", folder, runtime)
+    assert [path.name for path in folder.parent.iterdir()] == ["page"]
+
+
 @pytest.mark.usefixtures("written_without_onnx")
 def test_the_runtime_is_downloaded_once(checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged copy in the cache is replaced."""

@@ -17,7 +17,7 @@ from alphac4 import locks
 from alphac4.files import append_line, link_atomically, read_lines, remove_leftovers, write_atomically
 from alphac4.json_files import parse_json, read_record, read_signed_line, sign_line
 from alphac4.locks import STALE_SECONDS, FileLock, Holder, LockedError
-from alphac4.owned_folders import MARKER, foreign_file, put_in_place, seal
+from alphac4.owned_folders import MARKER, foreign_file, place_to_build, put_in_place, seal
 from alphac4.training.costs import Costs
 
 
@@ -338,6 +338,61 @@ def test_the_old_folder_comes_back_if_the_new_one_cannot_be_put_in_place(
     monkeypatch.undo()
     put_in_place(new, old)
     assert (old / "index").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["page"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from alphac4.owned_folders import place_to_build, put_in_place
+folder, rename = Path(sys.argv[1]), Path.rename
+building = place_to_build(folder)
+(building / "static").mkdir(parents=True)
+if sys.argv[2:] == ["in place"]:  # when the old folder has been renamed, and the new one has not
+    Path.rename = lambda path, to: os._exit(9) if path == building else rename(path, to)
+    put_in_place(building, folder)
+os._exit(9)
+"""
+
+
+def killed_while_building(folder: Path, *when: str) -> set[str]:
+    """The names beside a folder after somebody was killed who was to replace it."""
+    subprocess.run([sys.executable, "-c", KILLED, str(folder), *when], check=False)
+    return {path.name for path in folder.parent.iterdir()} - {folder.name}
+
+
+def test_what_a_killed_process_was_building_is_removed(tmp_path: Path) -> None:
+    """By who builds next; not what others build, or have under similar names."""
+    page = make_folder(tmp_path / "page [1]", index="1")
+    (left,) = killed_while_building(page)
+    host, _, rest = left.removeprefix(".page [1].").partition("+")
+    number, _, purpose = rest.partition(".")
+    kept = {
+        f".page [1].{host}+{os.getppid()}.{purpose}",
+        f".page [1].elsewhere+{number}.{purpose}",
+        f".page [1].{host}+{number}.notes",
+        f".page.{host}+{number}.{purpose}",
+        f"page [1].{host}+{number}.{purpose}",
+    }
+    same_number = f".page [1].{host}+{os.getpid()}.{purpose}"  # as in a container that was started again
+    for name in (*kept, same_number):
+        make_folder(tmp_path / name, index="2")
+    building = place_to_build(page)
+    assert not building.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {page.name, *kept}
+
+
+def test_the_only_copy_of_a_folder_is_kept(tmp_path: Path) -> None:
+    """Where a process was killed between two renames; it goes once there is a folder again."""
+    page = make_folder(tmp_path / "page", index="1")
+    left = killed_while_building(page, "in place")
+    assert not page.exists()
+    building = make_folder(place_to_build(page), index="2")
+    (old,) = left & {path.name for path in tmp_path.iterdir()}
+    assert (tmp_path / old / "index").read_text() == "1"
+    put_in_place(building, page)
+    building = make_folder(place_to_build(page), index="3")
+    put_in_place(building, page)
     assert [path.name for path in tmp_path.iterdir()] == ["page"]
 
 

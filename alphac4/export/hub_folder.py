@@ -12,7 +12,7 @@ from alphac4.export.model_card import ONNX_FILE, CardFacts, model_card
 from alphac4.export.onnx import export_onnx
 from alphac4.files import write_atomically
 from alphac4.hub import NETWORK_FILE
-from alphac4.owned_folders import beside, foreign_file, put_in_place, seal
+from alphac4.owned_folders import foreign_file, place_to_build, put_in_place, seal
 
 CARD = "README.md"
 EVALUATION_FILE = "evaluation.json"
@@ -60,7 +60,7 @@ def export_hub(
     """
     check_folder_is_ours(folder)
     target = folder.resolve()  # a link stays, and what it names is replaced
-    building = beside(target, "new")
+    building = place_to_build(target)
     building.mkdir(parents=True)
     try:
         save_checkpoint(building / NETWORK_FILE, checkpoint)

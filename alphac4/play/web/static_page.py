@@ -20,7 +20,7 @@ from alphac4.files import write_atomically
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
-from alphac4.owned_folders import beside, foreign_file, put_in_place, seal
+from alphac4.owned_folders import foreign_file, place_to_build, put_in_place, seal
 from alphac4.play.levels import LEVELS
 from alphac4.play.web.page_setup import page_puzzles, page_setup
 from alphac4.solver.book import packaged_book
@@ -51,7 +51,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
     shown, folder = folder, folder.resolve()  # a link stays, and what it names is replaced
     _check_ours(shown, folder)
     packed = read_runtime(runtime)
-    building = beside(folder, "new")
+    building = place_to_build(folder)
     try:
         shutil.copytree(WEB / "static", building / "static")
         shutil.copytree(WEB / "local", building / "static", dirs_exist_ok=True)
