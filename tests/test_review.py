@@ -185,6 +185,22 @@ def review_by_counting(moves: str) -> tuple[Review, Counting]:
     return review_game(moves, SMALL, player=player, seconds=0), player  # type: ignore[arg-type]
 
 
+def test_the_players_time_is_none_of_the_solvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that takes longer to be loaded than the solver may take for better moves leaves it its time."""
+    now = [0.0]
+    monkeypatch.setattr("alphac4.solver.deadline.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Slow(Counting):
+        def search(self, positions: Sequence[Position]) -> SimpleNamespace:
+            now[0] += 1000.0
+            return super().search(positions)
+
+    solver = Solver(SMALL, book=no_known_scores())
+    found = review_game(GAME, SMALL, solver=solver, player=Slow(), seconds=10.0)  # type: ignore[arg-type]
+    assert found.turning_points
+    assert found.unmended == 0
+
+
 def test_the_player_is_asked_about_the_last_position_too() -> None:
     """Unless the game is over: its outcome is the value then. Values are for the player who began."""
     unfinished, player = review_by_counting("11223")

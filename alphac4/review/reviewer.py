@@ -58,8 +58,8 @@ def review_game(
     for ply in reversed(range(len(positions))):
         scores[ply] = judge.score(positions[ply])
         on_move(len(columns) - ply, len(columns))
-    judge.give(LINE_SHARE * seconds)
     opinions, values = _ask(player, positions, columns)
+    judge.give(LINE_SHARE * seconds)  # the player's time is none of the solver's
     reviewed: list[ReviewedMove] = []
     for index, column in reversed(list(enumerate(columns))):  # again the easy positions first
         before, after = positions[index], scores[index + 1]
