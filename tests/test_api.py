@@ -142,7 +142,7 @@ def test_bad_arguments_are_one_clear_value_error(file: Path) -> None:
         (lambda: alphac4.load("missing.safetensors"), "missing.safetensors: no such file"),
         (lambda: alphac4.load("random").search("44"), "random only chooses moves"),
         (lambda: alphac4.load("uct:9").search("44", simulations=0), "at least one simulation"),
-        (lambda: load(file).search("44", simulations=-1), "budget must be positive"),
+        (lambda: load(file).search("44", simulations=-1), "must not be negative, and its seconds must be positive"),
         (lambda: load(file).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
         (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),
         (lambda: alphac4.train("fast"), "no preset 'fast'; there are quick, standard, strong"),
