@@ -81,6 +81,7 @@ def search_step(
     if t >= trees.size.shape[0]:
         return
     expand(geometry, trees, t, exchange.logits[t], exchange.wdl[t], parameters.prior_temperature)
-    going_on[t] = walk_to_leaf(geometry, trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+    left = walk_to_leaf(geometry, trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+    going_on[t] = trees.leaf[t] != NO_NODE or left == 0
     if trees.leaf[t] != NO_NODE:
         write_leaf(geometry, trees, t, exchange.planes[t], exchange.one)
