@@ -447,6 +447,7 @@ def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
         (["--moves", "49"], "illegal move"),
         (["--moves", "nofile.txt"], "there is no such file"),
         (["--network", "missing.safetensors"], "missing.safetensors"),
+        (["--level", "8", "--network", "nonsense"], "a network is named"),
         (["--simulations", "0"], "at least 1"),
         (["--difficulty", "3"], "--difficulty needs --puzzle"),
         (["--port", "9000"], "--port needs --web"),

@@ -60,9 +60,9 @@ def level_player(
     Raises:
         PlayerError: for a specification that names no checkpoint, or one that cannot be used on this board.
     """
+    named = named_checkpoint(network)
     if level.perfect:
         return SolverPlayer(rng, geometry)
-    named = named_checkpoint(network)
     check_network(named, network, geometry)
     from alphac4.compute import choose
 
