@@ -36,7 +36,7 @@ class KeptTrees:
         kept = max((int(trees.size[row]) for row in sources if row is not None and trees is not None), default=0)
         room = capacity + kept if reuse == "trees" else max(capacity, kept)  # proven trees grow no more
         if trees is None or len(trees.size) < len(positions) or trees.parent.shape[1] < room:
-            if reuse == "trees" and trees is not None:
+            if reuse == "trees" and trees is not None and trees.parent.shape[1] < room:
                 room = max(room, 2 * trees.parent.shape[1])  # or a tree that grows and grows would be copied each time
             trees = self._enlarged(trees, len(positions), room)
             self.trees = trees
