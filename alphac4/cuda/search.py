@@ -51,7 +51,7 @@ class DeviceSearch(TreeSearch):
         reuse: Reuse = "nothing",
         precision: torch.dtype | None = None,
     ) -> None:
-        super().__init__(geometry, rng or np.random.default_rng(0), reuse, network_parameters(config))
+        super().__init__(geometry, rng, reuse, network_parameters(config))
         self._device = the_device()
         self._precision = precision
         self._weights = weights

@@ -112,7 +112,7 @@ class NetworkSearch(TreeSearch):
         reuse: Reuse = "nothing",
         cache: int = 0,
     ) -> None:
-        super().__init__(geometry, rng or np.random.default_rng(0), reuse, network_parameters(config))
+        super().__init__(geometry, rng, reuse, network_parameters(config))
         self.evaluator = evaluator
         self._cache = make_cache(cache, geometry)
 

@@ -60,7 +60,7 @@ class TreeSearch(ABC):
     def __init__(
         self,
         geometry: Geometry,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None,
         reuse: Reuse,
         parameters: Any,
         *,
@@ -72,7 +72,9 @@ class TreeSearch(ABC):
         self.parameters = parameters  # their type decides the rule of selection
         self.proofs = proofs  # whether proven outcomes spread
         self.reuse = reuse
-        self._kept = KeptTrees(geometry, rng, look_ahead=look_ahead, evaluations=evaluations)
+        self._kept = KeptTrees(
+            geometry, rng or np.random.default_rng(0), look_ahead=look_ahead, evaluations=evaluations
+        )
 
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
         """Search every position, none of which may be finished, for ``budget`` each.
