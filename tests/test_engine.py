@@ -1,8 +1,11 @@
+import contextlib
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from typing import IO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +39,33 @@ class Conversation:
         if not self.engine._endless:
             self.engine.wait()
         return self.lines[start:]
+
+
+class EngineProcess(NamedTuple):
+    """`alphac4 engine` and its pipes."""
+
+    process: subprocess.Popen[bytes]
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+
+
+@contextlib.contextmanager
+def engine_process(player: str) -> Iterator[EngineProcess]:
+    """A process, which does not outlive the test."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "alphac4.cli", "engine", "--player", player],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        yield EngineProcess(process, process.stdin, process.stdout, process.stderr)
+    finally:
+        process.kill()
 
 
 def test_the_handshake_lists_every_option() -> None:
@@ -201,26 +231,16 @@ def test_the_tree_is_kept_until_a_new_game() -> None:
 def test_an_interrupted_engine_leaves_by_the_usual_way() -> None:
     """Not by the abort of a library whose thread is cut off at the interpreter's end."""
     for player in ("fast", "uct:100"):
-        engine = subprocess.Popen(
-            [sys.executable, "-m", "alphac4.cli", "engine", "--player", player],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        try:
-            assert engine.stdin is not None
-            assert engine.stdout is not None
+        with engine_process(player) as engine:
             engine.stdin.write(b"isready\ngo infinite\n")
             engine.stdin.flush()
             while not engine.stdout.readline().startswith(b"info"):
-                assert engine.poll() is None
-            engine.send_signal(signal.SIGINT)
-            _, errors = engine.communicate(timeout=60)
-            assert engine.returncode == 130
+                assert engine.process.poll() is None
+            engine.process.send_signal(signal.SIGINT)
+            _, errors = engine.process.communicate(timeout=60)
+            assert engine.process.returncode == 130
             assert b"terminate" not in errors
             assert b"Traceback" not in errors
-        finally:
-            engine.kill()
 
 
 def test_exact_scores_match_the_known_end() -> None:
@@ -261,16 +281,7 @@ def test_bytes_that_are_no_text_are_an_error_line() -> None:
 @pytest.mark.slow
 def test_the_engine_ends_quietly_when_nobody_reads() -> None:
     """Its reader has gone while it searches; there is no traceback, and no search goes on for ever."""
-    engine = subprocess.Popen(
-        [sys.executable, "-m", "alphac4.cli", "engine", "--player", "uct:100"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        assert engine.stdin is not None
-        assert engine.stdout is not None
-        assert engine.stderr is not None
+    with engine_process("uct:100") as engine:
         engine.stdin.write(b"go infinite\n")
         engine.stdin.flush()
         assert engine.stdout.readline().startswith(b"info")
@@ -278,42 +289,27 @@ def test_the_engine_ends_quietly_when_nobody_reads() -> None:
         time.sleep(1)
         engine.stdin.write(b"isready\n")
         engine.stdin.flush()
-        assert engine.wait(60) == 0
+        assert engine.process.wait(60) == 0
         assert engine.stderr.read() == b""
-    finally:
-        engine.kill()
 
 
 @pytest.mark.slow
 def test_two_engines_play_whole_games_through_pipes() -> None:
     """Real processes, moves passed as text, until the rules end the game; then the end of the input ends them."""
-    engines = [
-        subprocess.Popen(
-            [sys.executable, "-m", "alphac4.cli", "engine", "--player", "uct:100"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    try:
+    with engine_process("uct:100") as first, engine_process("uct:100") as second:
         position = Position()
         while position.outcome() is None:
-            engine = engines[position.plies % 2]
-            assert engine.stdin is not None
-            assert engine.stdout is not None
-            engine.stdin.write(f"position startpos moves {' '.join(position.moves or '')}\nrubbish\ngo nodes 60\n")
+            engine = (first, second)[position.plies % 2]
+            moves = " ".join(position.moves or "")
+            engine.stdin.write(f"position startpos moves {moves}\nrubbish\ngo nodes 60\n".encode())
             engine.stdin.flush()
             errors = []
-            while not (line := engine.stdout.readline()).startswith("bestmove"):
+            while not (line := engine.stdout.readline()).startswith(b"bestmove"):
                 assert line
-                errors += [line] if line.startswith("error") else []
+                errors += [line] if line.startswith(b"error") else []
             assert len(errors) == 1, errors  # of the line that is none of its commands
-            position = position.play(COLUMN_NAMES.index(line.split()[1]))
+            position = position.play(COLUMN_NAMES.index(line.decode().split()[1]))
         assert position.plies >= 7
-        for engine in engines:
-            engine.communicate("", timeout=30)
-            assert engine.returncode == 0
-    finally:
-        for engine in engines:
-            engine.kill()
+        for engine in (first, second):
+            engine.process.communicate(b"", timeout=30)
+            assert engine.process.returncode == 0
