@@ -6,7 +6,7 @@ from numba import cuda as numba_cuda
 
 from alphac4.cuda.network import Exchange
 from alphac4.game.rules import Geometry
-from alphac4.mcts.network_search import walk_to_leaf
+from alphac4.mcts.network_search import goes_on, walk_to_leaf
 from alphac4.mcts.puct import PuctParameters, expand, write_leaf
 from alphac4.mcts.tree import NO_NODE, Trees
 from alphac4.selfplay.game_arrays import GAME_OVER, Finished, Games, SelfPlayParameters
@@ -82,6 +82,6 @@ def search_step(
         return
     expand(geometry, trees, t, exchange.logits[t], exchange.wdl[t], parameters.prior_temperature)
     left = walk_to_leaf(geometry, trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
-    going_on[t] = trees.leaf[t] != NO_NODE or left == 0
+    going_on[t] = goes_on(trees, t, left)
     if trees.leaf[t] != NO_NODE:
         write_leaf(geometry, trees, t, exchange.planes[t], exchange.one)

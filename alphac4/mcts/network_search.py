@@ -49,6 +49,12 @@ def walk_to_leaf(geometry: Geometry, trees: Trees, t: int, target: int, paramete
     return most
 
 
+@inlined
+def goes_on(trees: Trees, t: int, left: int) -> bool:
+    """Whether a tree's search goes on after `walk_to_leaf` left so many: with a leaf, or with simulations to make."""
+    return trees.leaf[t] != NO_NODE or left == 0
+
+
 @compiled
 def step(
     geometry: Geometry,
@@ -84,7 +90,7 @@ def step(
             if known == NO_ROW:
                 break
             expand(geometry, trees, t, cache.logits[known], cache.wdl[known], parameters.prior_temperature)
-        going_on += trees.leaf[t] != NO_NODE or left == 0
+        going_on += goes_on(trees, t, left)
         if trees.leaf[t] != NO_NODE:
             rows[waiting] = t
             write_leaf(geometry, trees, t, planes[waiting], np.float32(1))
