@@ -300,6 +300,22 @@ def test_bad_specifications_are_reported_in_one_line(text: str, rng: np.random.G
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("text", ["engine:/nowhere --player {net}@600", "no_such_module:Own,path={net}"])
+@pytest.mark.parametrize("net", ["net.safetensors", "net.onnx"])
+def test_another_program_or_ones_own_player_may_be_given_a_file(text: str, net: str, rng: np.random.Generator) -> None:
+    """That does not make it a network: what is missing is the program, or the module."""
+    with pytest.raises(PlayerError) as error:
+        parse_player(text.format(net=net), rng=rng)
+    assert "/nowhere" in str(error.value) or "no_such_module cannot be imported" in str(error.value)
+    assert f"{net}: no such file" not in str(error.value)
+
+
+def test_a_player_that_decides_how_long_it_thinks_draws_no_moves(rng: np.random.Generator) -> None:
+    """Where it is unsure it compares values, so a temperature would count in some positions only."""
+    with pytest.raises(PlayerError, match=r"best@auto,temperature=1.*temperature"):
+        parse_player("best@auto,temperature=1", rng=rng)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alphac4.arena import foreign
 from alphac4.arena.options import NetworkOptions, parse_options
 from alphac4.arena.players import PlayerError
 from alphac4.checkpoint_header import SHIPPED, CheckpointError, checkpoint_geometry, named_file
@@ -91,8 +92,8 @@ def find_network(specification: str) -> NamedNetwork | None:
         PlayerError: for an unknown option.
     """
     found = FORM.fullmatch(specification)
-    if found is None:
-        return None
+    if found is None or specification.startswith("engine:") or foreign.FORM.fullmatch(specification):
+        return None  # another program, or a player of one's own, may be given a file as well
     written = found["network"]
     try:
         options = parse_options((found["options"] or ",")[1:], NetworkOptions)
