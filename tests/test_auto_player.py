@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from alphac4.compute import choose
 from alphac4.game import STANDARD, Position
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.results import SearchResult
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import Solver
@@ -85,6 +88,32 @@ def test_wins_that_only_the_longer_search_can_prove_are_proven(network: PolicyVa
     assert proven.sum() >= 3
     for row in np.flatnonzero(proven):
         assert solver.solve(positions[row].play(int(result.moves[row]))) < 0
+
+
+class _Staged(NetworkSearch):
+    """Values of the seven answers to a position; in the second round, those asked about have turned out to win."""
+
+    def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
+        """See `TreeSearch`; a move whose answer wins is lost."""
+        found = super().search(positions, budget, nodes)
+        for row, position in enumerate(positions):
+            assert position.moves is not None
+            found.value[row] = (0.1, 0.2, -0.5, -0.6, 0.3, 0.4, 0.5)[int(position.moves) - 1]
+            if budget.simulations == 20:
+                found.proofs[row] = 10
+        return found
+
+
+def test_a_move_that_is_not_proven_lost_is_preferred(network: PolicyValueNetwork) -> None:
+    """Where all moves that were searched longest are lost, the best of those that were left out is played."""
+    evaluator = Evaluator(network, batch_size=16, backend="torch-fp32")
+    first = NetworkPlayer("net", evaluator, Budget(simulations=10), np.random.default_rng(0), reuse="nothing")
+    management = TimeManagement(simulations=10, sure=0.99, rounds=((64, 10), (2, 20)))
+    player = AutoPlayer("net@auto", first, _Staged(evaluator, reuse="trees"), management)
+    result = player.search([Position()])
+    assert [int(column) for column in np.flatnonzero(result.proofs[0] < 0)] == [2, 3]
+    assert result.moves.tolist() == [0]  # the next by value
+    assert result.value[0] == pytest.approx(-0.1)
 
 
 def test_the_deeper_search_must_keep_its_trees(network: PolicyValueNetwork) -> None:

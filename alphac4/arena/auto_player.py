@@ -94,9 +94,11 @@ class AutoPlayer:
 
     def _think(self, positions: Sequence[Position], rows: Sequence[int], result: SearchResult) -> None:
         """Search every move of some positions by halving; writes what it finds into their rows of ``result``."""
-        remaining = {
-            row: [c for c in positions[row].legal_columns() if result.proofs[row, c] >= PROVEN_DRAW] for row in rows
-        }
+
+        def not_lost(row: int) -> list[int]:
+            return [c for c in positions[row].legal_columns() if result.proofs[row, c] >= PROVEN_DRAW]
+
+        remaining = {row: not_lost(row) for row in rows}
         for row in rows:
             result.visits[row], result.values[row] = 0, np.nan
         seen: dict[tuple[int, int], tuple[npt.NDArray[np.float64], list[int]]] = {}  # wdl and line after a move
@@ -119,6 +121,8 @@ class AutoPlayer:
                 seen[row, column] = found.wdl[index, ::-1], [column, *found.variations[index]]
                 result.simulations[row] += found.simulations[index]
             for row in list(remaining):
+                if all(result.proofs[row, column] < PROVEN_DRAW for column in remaining[row]):
+                    remaining[row] = not_lost(row) or remaining[row]  # one that was left out loses no sooner
                 best = max(remaining[row], key=lambda column: self._rank(result, row, column))
                 value, proof = result.values[row, best], result.proofs[row, best]
                 result.moves[row] = best

@@ -193,6 +193,8 @@ def network_budget(network: NamedNetwork, specification: str) -> Budget:
         PlayerError: for a limit that is no budget.
     """
     if network.limit == AUTO:
+        if network.options.temperature:
+            raise PlayerError(f"{specification!r}: with @auto the best move is played, and temperature has no place")
         return Budget(simulations=TimeManagement().simulations)
     return _parse_budget(network.limit or DEFAULT_SIMULATIONS, specification)
 
