@@ -90,6 +90,32 @@ def test_games_go_on_when_the_number_of_cores_changes(
 
 
 @pytest.mark.slow
+def test_more_cores_share_what_is_left_of_an_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One has recorded most of it: four do not record a quarter of all each, also if they are interrupted again."""
+    monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", 0.0)
+    settings = {"iterations": 1, "samples": 2000}
+    monkeypatch.setattr("alphac4.compute.cores.cores", lambda: 1)
+    loop = TrainingLoop.open(tmp_path, tiny_run(**settings))
+    record, recorded = loop.folder.record, 0
+
+    def until_most(block: Block, *name: int) -> None:
+        nonlocal recorded
+        record(block, *name)
+        recorded += len(block.samples)
+        if recorded > 1500:
+            raise KeyboardInterrupt
+
+    loop.folder.record = until_most  # type: ignore[method-assign]
+    with loop, pytest.raises(KeyboardInterrupt):
+        loop.run()
+    monkeypatch.setattr("alphac4.compute.cores.cores", lambda: 4)
+    interrupt(TrainingLoop.open(tmp_path, tiny_run(**settings)), 3)
+    with TrainingLoop.open(tmp_path, tiny_run(**settings)) as loop:
+        loop.run()
+        assert 2000 <= loop.state.samples < 2400
+
+
+@pytest.mark.slow
 def test_a_damaged_record_of_shared_games_begins_new_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,6 +17,7 @@ from test_selfplay import some_samples
 
 from alphac4.checkpoint import load_checkpoint
 from alphac4.game import STANDARD
+from alphac4.machine import cores
 from alphac4.nn import NetworkConfig
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Batch, Replay
@@ -85,6 +86,20 @@ def test_a_damaged_state_costs_an_iteration_and_not_the_run(run: Path, caplog: p
     assert "goes on from iteration 1" in caplog.text
     assert (run / PREVIOUS_STATE_FILE).read_bytes() == previous
     assert outcome(run) == expected
+
+
+@pytest.mark.slow
+def test_a_damaged_state_doubles_no_games_of_the_next_iteration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Half of that was recorded already: it is played again, and the run comes to the same end bit for bit."""
+    monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
+    train(tmp_path / "straight", iterations=4)
+    interrupt(TrainingLoop.open(tmp_path / "halting", tiny_run(iterations=4)), 2 * cores() + 1)  # in the third
+    flip(tmp_path / "halting" / STATE_FILE)
+    train(tmp_path / "halting", iterations=4)
+    assert "games recorded after iteration 2 are removed, and played again" in caplog.text
+    assert outcome(tmp_path / "halting") == outcome(tmp_path / "straight")
 
 
 def test_two_damaged_states_are_reported_in_one_line(run: Path) -> None:

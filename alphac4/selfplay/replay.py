@@ -36,6 +36,7 @@ class Recorded:
     """What an actor has recorded of an iteration."""
 
     samples: int = 0
+    before_sharing: int = 0  # of them, before other numbers of actors took the games over
     next_number: int = 0  # of its next shard
 
 
@@ -81,20 +82,27 @@ class Replay:
             else:
                 self._later.append((name, samples))
 
-    def begin(self, iteration: int) -> Mapping[int, Recorded]:
+    def begin(self, iteration: int, shared: Mapping[int, int] | None = None) -> Mapping[int, Recorded]:
         """Take in what earlier attempts at an iteration have recorded; by actor, nothing for those that are not there.
 
-        A shard that is damaged keeps its number: it is never written over.
+        ``shared`` says how many shards each actor had recorded when the games were shared out anew. A shard that is
+        damaged keeps its number: it is never written over.
         """
+        shared = shared or {}
         samples: defaultdict[int, int] = defaultdict(int)
+        before_sharing: defaultdict[int, int] = defaultdict(int)
         for name, found in self._later:
             if name.iteration == iteration:
                 self._insert(self.folder / str(name), found)
                 self.total += len(found)
                 samples[name.actor] += len(found)
+                before_sharing[name.actor] += len(found) if name.number < shared.get(name.actor, 0) else 0
         self._later = [later for later in self._later if later[0].iteration > iteration]
         numbers = self.next_numbers(iteration)
-        recorded = {actor: Recorded(samples=samples[actor], next_number=number) for actor, number in numbers.items()}
+        recorded = {
+            actor: Recorded(samples=samples[actor], before_sharing=before_sharing[actor], next_number=number)
+            for actor, number in numbers.items()
+        }
         return defaultdict(Recorded, recorded)
 
     def next_numbers(self, iteration: int) -> dict[int, int]:

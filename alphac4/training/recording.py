@@ -12,6 +12,7 @@ from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.statistics import SelfPlayStatistics
 from alphac4.selfplay.targets import PolicyTarget, retarget
 from alphac4.training.reports import SelfPlayReport, selfplay_report
+from alphac4.training.resuming import shards_before_sharing
 from alphac4.training.run_folder import RunFolder
 
 
@@ -29,8 +30,10 @@ def record_games(
     Every actor records its own share: so what is recorded does not depend on interruptions. ``policy_target`` replaces
     what the policy is to learn.
     """
-    recorded = folder.replay.begin(iteration)
-    wanted = actors.remaining(samples, {index: found.samples for index, found in recorded.items()})
+    recorded = folder.replay.begin(iteration, shards_before_sharing(folder, iteration))
+    left = samples - sum(found.before_sharing for found in recorded.values())
+    own = {index: found.samples - found.before_sharing for index, found in recorded.items()}
+    wanted = actors.remaining(left, own)
     numbers = defaultdict(int, {index: found.next_number for index, found in recorded.items()})
     statistics = SelfPlayStatistics(geometry)
     with tqdm(

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from alphac4.array_files import ArrayFileError, load_arrays, save_arrays
 from alphac4.compute import Actors
@@ -48,6 +49,15 @@ def resume_games(actors: Actors, folder: RunFolder, state: RunState, random: Run
             _begin_anew(actors, folder, iteration, random)
 
 
+def shards_before_sharing(folder: RunFolder, iteration: int) -> Mapping[int, int]:
+    """How many shards of an iteration each actor had recorded when its games were dealt out anew; none if never."""
+    path = folder.shared_out_path(iteration)
+    try:
+        return _load_sharing(path)[1] if path.exists() else {}
+    except ArrayFileError:  # `resume_games` has told it
+        return {}
+
+
 def _continue(actors: Actors, left: LeftGames, iteration: int, random: RunRandom) -> None:
     """Let each actor play on; one whose games are lost begins new ones."""
     actors.restore(join_actors(left.games))
@@ -77,21 +87,29 @@ def _share_out(actors: Actors, folder: RunFolder, left: LeftGames, iteration: in
     actors.restore(join_actors(kept))
 
 
+def _load_sharing(path: Path) -> tuple[dict[int, GamesUnderWay], dict[int, int]]:
+    """The games of each actor as they were dealt out, and how many shards each had recorded until then.
+
+    Raises:
+        ArrayFileError: if the file is damaged.
+    """
+    arrays, facts = load_arrays(path, SHARED_OUT_FORMAT)
+    return split_actors(arrays), {int(index): int(number) for index, number in json.loads(facts["shards"]).items()}
+
+
 def _left_games(folder: RunFolder, state: RunState, iteration: int) -> LeftGames | None:
     """As of each actor's last shard, else of when they were shared out, else of the iteration before.
 
     None if it cannot be known which games have come to their end.
     """
-    games, known = split_actors(state.actors), {}
+    games, known = split_actors(state.actors), dict[int, int]()
     path = folder.shared_out_path(iteration)
     if path.exists():
         try:
-            arrays, facts = load_arrays(path, SHARED_OUT_FORMAT)
+            games, known = _load_sharing(path)
         except ArrayFileError as error:
             logger.warning("%s", error)
             return None
-        games = split_actors(arrays)
-        known = {int(index): int(number) for index, number in json.loads(facts["shards"]).items()}
     shards, missing = folder.replay.next_numbers(iteration), {}
     for index, number in shards.items():
         if number > known.get(index, 0):

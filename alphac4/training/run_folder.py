@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 UNDER_WAY_FORMAT = "alphac4-games-under-way-1"
 
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
-_UNDER_WAY = re.compile(r"(\d{6,})-(\d{3,}-\d{5,}|shared-out)\.safetensors")
+_OF_GAMES = re.compile(r"(\d{6,})-(\d{3,}-\d{5,}|shared-out)\.safetensors")
 
 
 class RunFolder:
@@ -123,6 +123,7 @@ class RunFolder:
         self.costs = CostJournal(
             self.path / "costs.json", Costs(seconds=state.seconds, games=state.games, evaluations=state.evaluations)
         )
+        self._drop_games_ahead(state)
         self.replay.load(state.iteration)
         self.replay.total = state.samples
         return state
@@ -263,6 +264,21 @@ class RunFolder:
         if state.last_report and all(r.iteration != state.iteration for r in self.reports(state)):
             append_line(self.path / REPORTS_FILE, state.last_report)
 
+    def _drop_games_ahead(self, state: RunState) -> None:
+        """Remove what was recorded after the iteration that comes next, once a damaged state has cost that iteration.
+
+        The same games are played again; beside those of before, some would be there twice, and others be missing.
+        """
+        ahead = [
+            path
+            for path in (*self.path.glob("replay/*.safetensors"), *self.path.glob("under_way/*.safetensors"))
+            if (found := _OF_GAMES.fullmatch(path.name)) is not None and int(found[1]) > state.iteration + 1
+        ]
+        if ahead:
+            logger.warning("games recorded after iteration %d are removed, and played again", state.iteration + 1)
+        for path in ahead:
+            path.unlink(missing_ok=True)
+
     def _checkpoints(self) -> list[Path]:
         """The networks with a number for a name; a stray copy is none of them."""
         return [path for path in self.path.glob("checkpoints/*.safetensors") if _CHECKPOINT.fullmatch(path.name)]
@@ -273,6 +289,6 @@ class RunFolder:
             if int(path.stem) <= state.iteration - self.config.keep_checkpoints and path not in bests:
                 path.unlink(missing_ok=True)
         for path in self.path.glob("under_way/*.safetensors"):
-            found = _UNDER_WAY.fullmatch(path.name)
+            found = _OF_GAMES.fullmatch(path.name)
             if found is not None and int(found[1]) < state.iteration:
                 path.unlink(missing_ok=True)
