@@ -60,6 +60,16 @@ def test_each_sign_of_stalling_is_reported_once(name: str, figures: list[float],
     assert words in lines[0]
 
 
+def test_an_iteration_resumed_after_its_self_play_is_no_sign() -> None:
+    """It reports no games, of which the first player has won none."""
+    run = iterations(**HEALTHY | {"wins": [0.66] * 36})  # type: ignore[arg-type]
+    for iteration in (12, 13, 14, 35):
+        run[iteration].selfplay = SimpleNamespace(
+            policy_entropy=0.0, distinct_openings=0, games=0, first_player_wins=0.0
+        )
+    assert not any(told(run))
+
+
 def test_runs_that_are_not_judged_are_not_called_flat() -> None:
     """Without evaluations nothing is known of errors."""
     assert not any(told(iterations(**HEALTHY | {"error": [None] * 36})))  # type: ignore[arg-type]

@@ -141,13 +141,29 @@ def test_a_clear_rise_of_errors_is_warned_of_while_the_gate_passes(folder: Path)
     assert like.gate is not None
     passed, refused = (dataclasses.replace(like.gate, accepted=accepted) for accepted in (True, False))
     history = [judged(0.3, 1, like), judged(0.05, 2, like), judged(0.1, 3, like)]
-    found = find_warnings(like.selfplay, passed, history, judged(0.2, 4, like).evaluation)
+    found = find_warnings(like.selfplay, passed, history, (), judged(0.2, 4, like).evaluation)
     messages = [warning for warning in found if "exact play" in warning]
     assert len(messages) == 2
     assert "raw in 20.0% of the positions, up from 5.0% after iteration 2" in messages[0]
     for gate, error in ((passed, 0.08), (refused, 0.2)):
-        quiet = find_warnings(like.selfplay, gate, history, judged(error, 4, like).evaluation)
+        quiet = find_warnings(like.selfplay, gate, history, (), judged(error, 4, like).evaluation)
         assert not [warning for warning in quiet if "exact play" in warning]
+
+
+def test_a_falling_score_against_classic_search_is_warned_of_at_once(folder: Path) -> None:
+    """In the iteration of the match, and in no later one that plays none."""
+    like = reports(folder)[-1]
+    assert like.gate is not None
+    good, bad = (
+        dataclasses.replace(like.gate, player="best", opponent="uct:1000", **score)
+        for score in ({"wins": 9, "draws": 0, "losses": 1}, {"wins": 2, "draws": 0, "losses": 8})
+    )
+    history = [dataclasses.replace(like, matches=[good])]
+    found = find_warnings(like.selfplay, like.gate, history, [bad])
+    assert "score against uct:1000 fell from 0.90 to 0.20" in found
+    for matches in ([], [good]):
+        later = find_warnings(like.selfplay, like.gate, [*history, dataclasses.replace(like, matches=[bad])], matches)
+        assert not [warning for warning in later if "fell" in warning]
 
 
 def test_bad_settings_of_the_judge_are_named() -> None:

@@ -1,12 +1,14 @@
 import time
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
 from alphac4.arena.ratings import Rating, fit_ratings
 from alphac4.training.progress import elo_over_run
-from alphac4.training.reports import MatchReport
+from alphac4.training.reports import IterationReport, MatchReport
 
 
 def some_gates(count: int, accept: float, rng: np.random.Generator) -> tuple[list[MatchReport], int]:
@@ -45,6 +47,28 @@ def test_the_rating_over_a_run_is_that_of_all_networks_together(accept: float, r
     assert found.elo == pytest.approx(expected.elo, rel=1e-6)
     assert found.error == pytest.approx(expected.error, rel=1e-4)
     assert elo_over_run(gates, 0) == elo_over_run([], 0) == Rating(elo=0.0, error=0.0)
+
+
+def test_a_missing_gate_does_not_change_the_rating(rng: np.random.Generator) -> None:
+    """Where its line among the reports is damaged, a later report tells how strong the same network was.
+
+    It does so less exactly: the prior is shared by all who met a network, and they become more.
+    """
+    gates, _ = some_gates(12, 0.5, rng)
+    history, best = [], 0
+    for number, gate in enumerate(gates, start=1):
+        best = number if gate.accepted else best
+        rating = elo_over_run(gates[:number], best)
+        facts = SimpleNamespace(gate=gate, best_iteration=best, elo=rating.elo, elo_error=rating.error)
+        history.append(cast(IterationReport, facts))
+    expected = elo_over_run(gates, best)
+    kept = {report.best_iteration for report, gate in zip(history, gates, strict=True) if not gate.accepted} - {0, best}
+    assert kept  # networks of which two reports tell
+    for lost in kept:
+        left = [report for number, report in enumerate(history, start=1) if number != lost]
+        found = elo_over_run([report.gate for report in left if report.gate], best, left)
+        assert found.elo == pytest.approx(expected.elo, abs=2)
+        assert found.error == pytest.approx(expected.error, rel=0.05)
 
 
 def test_a_run_of_thousands_of_iterations_is_rated_at_once(rng: np.random.Generator) -> None:

@@ -200,7 +200,17 @@ def test_a_sequential_gate_waits_until_it_is_sure() -> None:
     assert rule.decide([2 - score for score in scores] * 20)[0] is False
 
 
-@pytest.mark.parametrize("options", [{"threshold": 1.0}, {"elo0": 10.0, "elo1": 10.0}, {"alpha": 0.0}, {"beta": 0.5}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"threshold": 1.0},
+        {"elo0": -200_000.0, "elo1": 0.0},
+        {"elo1": 10_000.0},
+        {"elo0": 10.0, "elo1": 10.0},
+        {"alpha": 0.0},
+        {"beta": 0.5},
+    ],
+)
 def test_senseless_gates_are_refused(options: dict[str, float]) -> None:
     """When they are made, not after hours of training."""
     with pytest.raises(ValueError, match="must be"):

@@ -18,12 +18,15 @@ def find_stalls(
 ) -> list[str]:
     """What says that learning stalls, in words; empty when all is well.
 
-    Each sign is reported once, in the iteration in which it appears.
+    Each sign is reported once, in the iteration in which it appears. Iterations whose self-play had ended before they
+    were interrupted and resumed have no figures of it, and are left out.
     """
-    latest = [*(_Figures(past.selfplay, past.learning, past.evaluation) for past in history)]
-    latest.append(_Figures(selfplay, learning, evaluation))
-    earlier = _signs(latest[:-1])
-    return [text for sign, text in _signs(latest).items() if sign not in earlier]
+    before = [_Figures(past.selfplay, past.learning, past.evaluation) for past in history if past.selfplay.games]
+    if selfplay.games == 0:
+        return []
+    earlier = _signs(before)
+    latest = _signs([*before, _Figures(selfplay, learning, evaluation)])
+    return [text for sign, text in latest.items() if sign not in earlier]
 
 
 class _Figures:

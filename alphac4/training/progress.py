@@ -14,25 +14,32 @@ from alphac4.training.reports import (
 )
 
 
-def elo_over_run(gates: Sequence[MatchReport], best_iteration: int) -> Rating:
+def elo_over_run(gates: Sequence[MatchReport], best_iteration: int, history: Sequence[IterationReport] = ()) -> Rating:
     """The best network's rating by maximum likelihood from all gates so far; the untrained network is 0.
 
     In its gate every network meets one earlier network, so who has met whom is a tree. In a tree the most likely
     difference between two players who met depends on their games alone: along the path from the untrained network to
     the best one differences add up, and so do the squares of their errors. This is what `fit_ratings` finds for all
     networks together, but that takes the cube of the number of iterations, in every iteration anew.
+
+    Where a gate on the path is not known, because its line among the reports was damaged, the path goes on from what
+    the latest report of ``history`` says of the network there.
     """
     gate_of = {gate.player: gate for gate in gates}
+    rated = {f"iteration {report.best_iteration}": report for report in history}
     met = Counter(name for gate in gate_of.values() for name in (gate.player, gate.opponent))
     elo, variance = 0.0, 0.0
-    gate = gate_of.get(f"iteration {best_iteration}")
-    while gate is not None:
+    name = f"iteration {best_iteration}"
+    while (gate := gate_of.pop(name, None)) is not None:
         prior = 0.5 / met[gate.player] + 0.5 / met[gate.opponent]  # drawn games, as in `fit_ratings`
         played = gate.wins + gate.draws + gate.losses + prior
         score = (gate.wins + 0.5 * gate.draws + 0.5 * prior) / played
         elo += elo_of_score(score)
         variance += 1.0 / (played * score * (1.0 - score))  # in nats
-        gate = gate_of.pop(gate.opponent, None)
+        name = gate.opponent
+    if name in rated:
+        elo += rated[name].elo
+        variance += (rated[name].elo_error * NATS_PER_ELO / Z95) ** 2
     return Rating(elo=elo, error=Z95 * math.sqrt(variance) / NATS_PER_ELO)
 
 
@@ -40,6 +47,7 @@ def find_warnings(
     selfplay: SelfPlayReport,
     gate: MatchReport,
     history: Sequence[IterationReport],
+    matches: Sequence[MatchReport] = (),
     evaluation: EvaluationReport | None = None,
 ) -> list[str]:
     """Signs of collapse or regression, in words; empty when all is well."""
@@ -54,10 +62,10 @@ def find_warnings(
         found.append("no candidate has been promoted for 8 iterations")
     if gate.score < 0.3:
         found.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
-    for opponent in {match.opponent for report in history for match in report.matches}:
-        scores = [match.score for report in history for match in report.matches if match.opponent == opponent]
-        if len(scores) >= 2 and scores[-1] < max(scores[:-1]) - 0.2:
-            found.append(f"score against {opponent} fell from {max(scores[:-1]):.2f} to {scores[-1]:.2f}")
+    for now in matches:
+        before = [past.score for report in history for past in report.matches if past.opponent == now.opponent]
+        if before and now.score < max(before) - 0.2:
+            found.append(f"score against {now.opponent} fell from {max(before):.2f} to {now.score:.2f}")
     if gate.accepted and evaluation is not None:
         found += _risen_errors(evaluation, history)
     return found

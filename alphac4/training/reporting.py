@@ -28,7 +28,7 @@ def describe_iteration(
     watch: Stopwatch,
 ) -> IterationReport:
     """The report of the iteration that ``state`` has just counted; ``history`` holds those before it."""
-    rating = elo_over_run([*(r.gate for r in history if r.gate), gate], state.best_iteration)
+    rating = elo_over_run([*(r.gate for r in history if r.gate), gate], state.best_iteration, history)
     return IterationReport(
         iteration=state.iteration,
         seconds_total=state.seconds,
@@ -46,7 +46,7 @@ def describe_iteration(
         time_shares=time_shares(selfplay, learning, gate, watch.phases, watch.seconds),
         warnings=[
             *learning.warnings,
-            *find_warnings(selfplay, gate, history, verdict),
+            *find_warnings(selfplay, gate, history, matches, verdict),
             *find_stalls(selfplay, learning, verdict, history),
         ],
         evaluation=verdict,
