@@ -203,7 +203,7 @@ def _still_held(holder: Holder, path: Path, locked: bool | None) -> bool:
     if holder.is_here and locked:
         return False
     if holder.is_here and holder.host == socket.gethostname():
-        return process_runs(holder.pid)
+        return holder.pid != os.getpid() and process_runs(holder.pid)  # in a container numbers come again
     return _age(path) < STALE_SECONDS
 
 

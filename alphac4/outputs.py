@@ -40,8 +40,8 @@ def check_folder(folder: Path, asked: Path | None = None) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".alphac4-{os.getpid()}"
-        probe.touch(exist_ok=False)
-        probe.unlink()
+        probe.touch()  # a killed process of the same number may have left it
+        probe.unlink(missing_ok=True)
     except FileExistsError as error:
         raise OSError(errno.ENOTDIR, "is in a file's place: a folder is needed there", named) from error
     except OSError as error:

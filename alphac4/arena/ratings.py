@@ -9,8 +9,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.ranges import check_finite
+from alphac4.ranges import check_finite, check_ranges
 
+MOST_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
 Z95 = NormalDist().inv_cdf(0.975)
 NATS_PER_ELO = math.log(10) / 400
 
@@ -144,6 +145,7 @@ class GateRule:
         check_finite(self)
         if not 0 < self.threshold < 1:
             raise ValueError(f"threshold must be within 0 and 1, not {self.threshold}")
+        check_ranges(self, elo0=(-MOST_ELO, MOST_ELO), elo1=(-MOST_ELO, MOST_ELO))
         if self.elo1 <= self.elo0:
             raise ValueError("elo1 must be above elo0")
         if not (0 < self.alpha < 0.5 and 0 < self.beta < 0.5):

@@ -14,7 +14,7 @@ import numpy as np
 import tyro
 
 from alphac4.arena.networks import find_network
-from alphac4.arena.ratings import elo_interval
+from alphac4.arena.ratings import MOST_ELO, elo_interval
 from alphac4.arena.record import TournamentRecord, digests, read_settings
 from alphac4.arena.specifications import (
     SPECIFICATIONS,
@@ -63,7 +63,7 @@ class ArenaOptions:
 
     def __post_init__(self) -> None:
         check_ranges(
-            self, games=(2, MOST_GAMES), seed=(0, MOST_SEED), processes=(1, MOST_PROCESSES), sprt=(-10_000, 10_000)
+            self, games=(2, MOST_GAMES), seed=(0, MOST_SEED), processes=(1, MOST_PROCESSES), sprt=(-MOST_ELO, MOST_ELO)
         )
 
 

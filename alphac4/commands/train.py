@@ -30,7 +30,7 @@ class TrainOptions:
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings if no others are named."""
     preset: Literal["quick", "standard", "strong"] = "standard"
-    """quick: about 10 minutes on two cores; standard: about an hour; strong: for a large machine."""
+    """quick: 13 to 18 minutes on two cores of a slow machine; standard: two hours; strong: for a large machine."""
     settings: Path | None = None
     """A JSON file of settings over the preset, such as another run's config.json or a part of it."""
     cluster: str | None = None
