@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from naive import Board, drop, minimax, wins
 
+from alphac4.arena.auto_player import AutoPlayer, TimeManagement
 from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.checkpoint import Checkpoint, save_checkpoint
@@ -13,9 +14,9 @@ from alphac4.cli import main
 from alphac4.commands import prove
 from alphac4.compute import Backends, Compute
 from alphac4.compute.cores import Cores
-from alphac4.evaluation.proof import MoveRecord, PlyReport, walk_games
+from alphac4.evaluation.proof import PROVEN, MoveRecord, PlyReport, walk_games
 from alphac4.game import Position, make_geometry
-from alphac4.mcts import Budget
+from alphac4.mcts import Budget, NetworkSearch
 from alphac4.nn import PolicyValueNetwork, UniformEvaluator
 from alphac4.solver import Solver
 
@@ -157,6 +158,24 @@ def test_the_command_tells_what_it_found(tmp_path: Path, capsys: pytest.CaptureF
     assert "has 4 stones already" in capsys.readouterr().err
     assert main(["prove", "random", "--start", "1212121"]) == 2
     assert "the game is over" in capsys.readouterr().err
+
+
+def test_nothing_is_proven_where_nothing_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """The second player has no move in the empty position."""
+    assert main(["prove", "random", "--side", "second", "--plies", "0"]) == 2
+    assert "random, moving second, has its first move after that" in capsys.readouterr().err
+
+
+def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
+    """The longer search of `@auto` proves the win here, but the next move is searched afresh, and errs."""
+    evaluator, rng = UniformEvaluator(), np.random.default_rng(0)
+    first = NetworkPlayer("uniform", evaluator, Budget(simulations=400))
+    player = AutoPlayer("uniform@auto", first, NetworkSearch(evaluator, rng=rng, reuse="trees"), TimeManagement())
+    start = Position.from_moves("616156132153")
+    record = MoveRecord(None, {})
+    reports = list(walk_games([player], Solver(), record, start=start, first=True, plies=14))
+    assert PROVEN not in reports[0].counts
+    assert reports[1].errors == ["616156132153473"]
 
 
 def test_a_record_names_the_backend_that_was_taken(

@@ -148,6 +148,8 @@ class Agent:
         found = read_positions(positions if several else [positions], self.geometry)  # type: ignore[list-item, arg-type]
         if not found:
             return []
+        if len(found) > 1 and (budget or searching.budget).seconds is not None:  # each in a tree of its own
+            return [self.search(position, simulations=simulations, seconds=seconds) for position in found]
         result = searching.search(found, budget)
         trees = keep_trees(searching)
         seen = [SearchedPosition(position, self.name, result, index, trees) for index, position in enumerate(found)]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from alphac4.arena.players import NetworkPlayer
 from alphac4.game import Geometry, Position
+from alphac4.mcts.drawing import Searched
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget, TreeSearch
@@ -52,8 +53,8 @@ class AutoPlayer:
 
     @property
     def reuse(self) -> Reuse:
-        """See `SearchingPlayer`."""
-        return self._first.reuse
+        """See `SearchingPlayer`: nothing, as what only the longer search has proven is not kept for the next move."""
+        return "nothing"
 
     @property
     def geometry(self) -> Geometry:
@@ -83,6 +84,10 @@ class AutoPlayer:
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `SearchingPlayer`; the tree is that of the first, brief search."""
         return self._first.node(index, path)
+
+    def detach(self) -> Searched:
+        """See `alphac4.arena.players.GivesTrees`."""
+        return self._first.detach()
 
     def drop_trees(self) -> None:
         """See `alphac4.arena.players.KeepsTrees`."""

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from alphac4.arena.players import PlayerError, SearchingPlayer
+from alphac4.arena.players import PlayerError, SearchingPlayer, keep_trees
 from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
 from alphac4.certificate.walk import WINS_NOW, Columns, longest_games
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.symmetry import canonical_keys
+from alphac4.mcts.drawing import Searched
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget
@@ -101,6 +102,10 @@ class CertificatePlayer:
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `SearchingPlayer`; the other player's tree."""
         return self._other.node(index, path)
+
+    def detach(self) -> Searched:
+        """See `alphac4.arena.players.GivesTrees`; the other player's."""
+        return keep_trees(self._other)
 
     @property
     def _other(self) -> SearchingPlayer:

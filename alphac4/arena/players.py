@@ -64,12 +64,20 @@ class KeepsTrees(Protocol):
         """Let no tree be kept for the positions that follow."""
 
 
+@runtime_checkable
+class GivesTrees(Protocol):
+    """A player that can give the trees of its last search away."""
+
+    def detach(self) -> Searched:
+        """Those trees, which stay as they are."""
+
+
 def keep_trees(player: SearchingPlayer) -> Searched:
     """The trees of a player's last search, which stay as they are whatever it searches next.
 
     A player of somebody else's shows those of whatever it has searched last.
     """
-    return player.detach() if isinstance(player, TreePlayer) else player
+    return player.detach() if isinstance(player, GivesTrees) else player
 
 
 def drop_trees(player: SearchingPlayer) -> None:

@@ -98,6 +98,8 @@ def run(options: ProveOptions) -> int:
     plies = geometry.cells if options.plies is None else options.plies
     if plies < start.plies:
         raise ValueError(f"--plies {plies}: the start has {start.plies} stones already")
+    if plies == start.plies and start.first_to_move != (options.side == "first"):
+        raise ValueError(f"--plies {plies}: {options.player}, moving {options.side}, has its first move after that")
     with own_file(options.record):
         reports = _walk(options, start, plies)
     print(_verdict(options, reports))

@@ -146,7 +146,7 @@ def _read_move(line: str, signed: bool, geometry: Geometry) -> tuple[Position, i
     if verdict not in _VERDICTS:
         raise ValueError("it is cut short")
     position = Position.from_moves("" if moves == "-" else moves, geometry)
-    if column not in COLUMN_NAMES or not position.is_legal(COLUMN_NAMES.index(column)):
+    if len(column) != 1 or column not in COLUMN_NAMES or not position.is_legal(COLUMN_NAMES.index(column)):
         raise ValueError(f"{column!r} is no move after {moves!r}")
     return position, COLUMN_NAMES.index(column), verdict
 
