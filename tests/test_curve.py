@@ -9,8 +9,11 @@ from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.commands.curve import find_checkpoints
 from alphac4.evaluation.curves import CurvePoint, band
-from alphac4.game.rules import STANDARD
+from alphac4.evaluation.positions import format_line
+from alphac4.game import Position
+from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
+from alphac4.solver import Solver
 
 
 def make_run(folder: Path, iterations: int) -> None:
@@ -160,6 +163,33 @@ def test_runs_that_cannot_be_told_apart_are_refused(
     assert main(["curve", *runs]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert words in line
+
+
+def test_a_run_of_another_board_is_judged_on_its_own_positions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The packaged sets are of the standard board, and no judge of any other game, with or without a search."""
+    board = make_geometry(4, 5, 3)
+    checkpoint = Checkpoint(
+        network=PolicyValueNetwork(NetworkConfig(rows=4, columns=5, channels=4, blocks=0)).eval(), geometry=board
+    )
+    run = tmp_path / "run"
+    make_run(run, 1)
+    save_checkpoint(run / "checkpoints" / "000001.safetensors", checkpoint)
+    picture = ["--picture", str(tmp_path / "curve.png")]
+    for simulations in ("0", "10"):
+        assert main(["curve", str(run), "--simulations", simulations, *picture]) == 2
+        assert "000001.safetensors: plays on another board" in capsys.readouterr().err
+    positions = tmp_path / "own.columns"
+    positions.write_text(
+        "\n".join(
+            format_line(p, Solver(board).analyze(p))
+            for p in (Position.from_moves(moves, board) for moves in ("3312", "1525", "4422"))
+        )
+        + "\n"
+    )
+    assert main(["curve", str(run), "--simulations", "0,4", "--positions", str(positions), *picture]) == 0
+    assert "own" in capsys.readouterr().out
 
 
 def test_a_folder_without_a_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ import tyro
 from tqdm import tqdm
 
 from alphac4.checkpoint import Checkpoint, load_checkpoint
+from alphac4.checkpoint_header import checkpoint_geometry
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.evaluate import parse_budgets
 from alphac4.compute import Compute, choose
@@ -23,6 +24,7 @@ from alphac4.evaluation.curves import CurvePoint, check_comparable, draw_run, dr
 from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
 from alphac4.files import append_line, read_lines, write_atomically
+from alphac4.game.rules import STANDARD
 from alphac4.json_files import read_signed_line, read_value
 from alphac4.outputs import check_output, own_file
 from alphac4.ranges import MOST, check_ranges
@@ -104,11 +106,16 @@ def run(options: CurveOptions) -> int:
     check_picture(options.picture)
     check_output(options.picture)
     budgets = parse_budgets(options.simulations)
-    sets: Sequence[PositionSet] = [load_positions(path) for path in options.positions] or packaged_positions()
-    sets = [part.head(options.count) if options.count is not None else part for part in sets]
     groups = parse_groups(options.runs)
     found = [run for group in groups for run in find_runs(group, options.every)]
     check_groups(found)
+    networks = [path for run in found for path in run.networks]
+    geometry = checkpoint_geometry(networks[0]) if networks else STANDARD
+    sets: Sequence[PositionSet] = [load_positions(path, geometry) for path in options.positions] or packaged_positions()
+    sets = [part.head(options.count) if options.count is not None else part for part in sets]
+    for path in networks:
+        if checkpoint_geometry(path) != sets[0].geometry:
+            raise ValueError(f"{path}: plays on another board; --positions takes files of one board, that of all runs")
     points = [point for run in found for point in run.figures]
     total = sum(len(run.networks) for run in found)
     check_comparable(points, sets if total else ())
