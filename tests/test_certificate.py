@@ -20,6 +20,7 @@ from alphac4.certificate.file import (
 from alphac4.certificate.moves import KnownMoves, proof_moves
 from alphac4.certificate.walk import ASK, Columns, Keys, follow, rule_moves, unpack_key
 from alphac4.checkpoint_header import shipped_checkpoint
+from alphac4.cli import main
 from alphac4.commands.certificate import positions_left
 from alphac4.evaluation.certification import build, moves_in_order, position_of
 from alphac4.game import Geometry, Outcome, Position, make_geometry
@@ -387,6 +388,26 @@ def test_an_interrupted_walk_asks_nothing_twice(tmp_path: Path) -> None:
     assert list(build([second], again, SMALL))[-1].last
     assert first.asked > 0
     assert first.asked + second.asked == whole.asked
+
+
+def test_a_player_limited_by_time_cannot_build_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its moves could not be found again, and of its trees only the last is there."""
+    assert main(["certificate", "build", "--player", "fast@0.01s", "--record", str(tmp_path)]) == 2
+    assert "'fast@0.01s': limit it by simulations" in capsys.readouterr().err
+
+
+def test_damage_is_told_with_the_files_name(tmp_path: Path, small: Certificate) -> None:
+    """Of a record that says whose moves it holds, and of a header whose board is none."""
+    KnownMoves(SMALL, tmp_path, {"player": "x"})
+    (about,) = tmp_path.glob("*.json")
+    about.write_text("{")
+    with pytest.raises(ValueError, match=str(about)):
+        KnownMoves(SMALL, tmp_path, {"player": "x"})
+    path = tmp_path / "small.certificate"
+    write_certificate(path, small)
+    path.write_bytes(path.read_bytes().replace(b'"rows": 4', b'"rows": true', 1))
+    with pytest.raises(CertificateError, match=str(path)):
+        read_certificate(path)
 
 
 def late_start() -> tuple[Position, int]:

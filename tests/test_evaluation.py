@@ -343,6 +343,15 @@ def test_generated_sets_go_on_where_they_were_cut(tmp_path: Path) -> None:
     assert len(load_positions(paths[0])) == 8
 
 
+@pytest.mark.parametrize("moves", ["1212121", "666165577462463234152541333211132724554777"])
+def test_finished_games_are_no_samples(tmp_path: Path, moves: str) -> None:
+    """Won, or drawn on a full board: in one line that names the file."""
+    source = tmp_path / "source"
+    source.write_text(f"{moves}\n")
+    with pytest.raises(PositionSetError, match=f"source: the game is over after {moves}"):
+        list(sampled_positions(source, np.random.default_rng(0)))
+
+
 def test_samples_are_drawn_from_move_strings_alone(tmp_path: Path) -> None:
     """Scores in the source are not read: wrong ones make no difference."""
     part = packaged_positions(12)[5]

@@ -177,6 +177,7 @@ def test_a_set_without_decisive_positions_has_no_rate(
         (["random", "--positions", "absent.columns"], "absent.columns: no such file"),
         (["random", "--count", "2", "--picture", "report.txt"], "report.txt: a picture's name must end in .png"),
         (["random", "--reference", "go"], "unknown player 'go'"),
+        (["fast,temperature=2"], "a temperature needs a limit, such as fast@100"),
     ],
 )
 def test_bad_input_is_reported_in_one_line(

@@ -276,6 +276,8 @@ def test_the_commands_play_and_make_puzzles(
         (["puzzles", "--count", "0"], "--count must be at least 1"),
         (["puzzles", "--most-distance", "1"], "--most-distance must be at least 2"),
         (["puzzles", "--output", "."], "is a folder"),
+        (["puzzles", "--least-plies", "30", "--most-plies", "20"], "at least 30 and at most 20 stones"),
+        (["puzzles", "--least-plies", "0", "--most-plies", "0"], "--most-plies must be at least 1"),
     ],
 )
 def test_bad_options_end_with_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from alphac4.certificate.walk import ASK, LOST, Columns, Keys, follow, rule_moves, stones_of, unpack_key
+from alphac4.checkpoint_header import read_geometry
 from alphac4.files import write_atomically
 from alphac4.game.position import COLUMN_NAMES, Position
-from alphac4.game.rules import Geometry, make_geometry
+from alphac4.game.rules import Geometry
 from alphac4.json_files import parse_json, read_value
 
 SHIPPED = "best.certificate"
@@ -83,7 +84,7 @@ def read_certificate(path: Path) -> Certificate:
         text = reader.decompress(packed, count + 1)
         if len(text) != count or not reader.eof or hashlib.sha256(text).hexdigest() != header.get("sha256"):
             raise ValueError("it is damaged, or was altered")
-        geometry = make_geometry(**read_value(dict[str, Any], header.get("board"), "board"))
+        geometry = read_geometry({"geometry": header.get("board")})
         codes = np.full(256, -1, np.int8)
         codes[list(COLUMN_NAMES[: geometry.columns].encode())] = np.arange(geometry.columns)
         columns = codes[np.frombuffer(text, np.uint8)]

@@ -147,7 +147,10 @@ def _check_about(path: Path, about: dict[str, Any]) -> None:
     if not path.exists():
         write_atomically(path, json.dumps(about).encode())
         return
-    found = parse_json(path.read_bytes())
+    try:
+        found = parse_json(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged: {error}") from error
     if found != about:
         raise ValueError(f"{path.parent}: holds the moves of {json.dumps(found):.300}; name another folder")
 

@@ -56,9 +56,12 @@ def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position
         raise PositionSetError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     for index in rng.permutation(len(moves)):
         try:
-            yield Position.from_moves(moves[index])
+            position = Position.from_moves(moves[index])
         except IllegalMove as error:
             raise PositionSetError(f"{path}: {error}") from error
+        if position.outcome() is not None:
+            raise PositionSetError(f"{path}: the game is over after {moves[index]}")
+        yield position
 
 
 def write_set(

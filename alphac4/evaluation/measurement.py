@@ -93,6 +93,8 @@ def prepare(specification: str, measurement: Measurement) -> Callable[[], Subjec
     """
     network = _unlimited_network(specification)
     if network is not None:
+        if network.options.temperature:  # the raw network and the searches are measured by their best moves
+            raise PlayerError(f"{specification!r}: a temperature needs a limit, such as {network.written}@100,...")
         return prepare_network(specification, network.load(), measurement, network.options.config)
     player = parse_player(
         specification,

@@ -36,7 +36,9 @@ class PuzzleConditions:
     """Moves that the winner still makes, at most; at least it makes two."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, least_plies=(0, 40), most_plies=(0, 40), most_distance=(2, 21))
+        check_ranges(self, least_plies=(0, 40), most_plies=(1, 40), most_distance=(2, 21))
+        if self.least_plies > self.most_plies:
+            raise ValueError(f"no position has at least {self.least_plies} and at most {self.most_plies} stones")
 
 
 def generate_puzzles(

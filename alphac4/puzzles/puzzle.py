@@ -97,7 +97,7 @@ def _parse_line(line: str) -> Puzzle:
     if len(words) != 4 or not all(word.isdecimal() and word.isascii() for word in words[2:]):
         raise ValueError("a puzzle is written position, column, distance, difficulty, such as 4453 4 5 2")
     moves, solution = words[0], COLUMN_NAMES.find(words[1])
-    if solution not in Position.from_moves(moves).legal_columns():
+    if len(words[1]) != 1 or solution not in Position.from_moves(moves).legal_columns():
         raise ValueError(f"{words[1]} is no move after {moves}")
     distance, difficulty = int(words[2]), int(words[3])
     if difficulty not in DIFFICULTIES:
