@@ -8,7 +8,7 @@ from kaggle_stub import Struct, play, random_agent
 
 from alphac4.arena.players import PlayerError
 from alphac4.checkpoint import Checkpoint, save_checkpoint
-from alphac4.game import Position
+from alphac4.game import Position, make_geometry
 from alphac4.integrations import kaggle
 from alphac4.integrations.kaggle import agent, make_agent
 from alphac4.mcts import search
@@ -110,6 +110,16 @@ def test_a_player_that_needs_the_moves_is_refused() -> None:
     pytest.importorskip("pyspiel")
     with pytest.raises(PlayerError, match="moves are known"):
         make_agent("openspiel:10")
+
+
+def test_a_network_of_another_game_does_not_play_kaggles(network: PolicyValueNetwork, tmp_path: Path) -> None:
+    """One without diagonals would not see those: classic search takes its place on the same board."""
+    path = tmp_path / "straight.safetensors"
+    save_checkpoint(path, Checkpoint(network=network, geometry=make_geometry(6, 7, 4, diagonals=False)))
+    player = make_agent(f"{path}@50")
+    for moves, win in (("52135763655614163", 3), ("24467413226344", 2), ("3447241375375714663", 4)):
+        assert Position.from_moves(moves).play(win).outcome() is not None
+        assert ask(player, moves) == win
 
 
 def test_impossible_boards_are_refused() -> None:

@@ -96,9 +96,10 @@ class _KaggleAgent:
         self._rng = rng
         home = _TimedPlayer(parse(geometry=geometry), geometry)
         home.warm_up()
-        self._players: dict[tuple[int, int, int], _TimedPlayer | _AnyBoardPlayer] = {
-            (geometry.rows, geometry.columns, geometry.run_length): home
-        }
+        shape = geometry.rows, geometry.columns, geometry.run_length
+        self._players: dict[tuple[int, int, int], _TimedPlayer | _AnyBoardPlayer] = {}
+        if geometry == make_geometry(*shape):  # Kaggle's runs may be diagonal
+            self._players[shape] = home
 
     def __call__(self, obs: Any, config: Any) -> int:
         """The 0-based column to play; the clock starts once the board's player is there."""
