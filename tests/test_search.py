@@ -11,9 +11,11 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts import Budget, NetworkSearch, PuctConfig, UctConfig, UctSearch
 from alphac4.mcts.improvement import considered_visits
 from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, exploration_weight, puct_score
+from alphac4.mcts.results import principal_variation
 from alphac4.mcts.rollouts import run_rollouts
 from alphac4.mcts.selection import select_action
 from alphac4.mcts.tree import (
+    NO_NODE,
     PROVEN_DRAW,
     PROVEN_WIN,
     ROOT,
@@ -182,6 +184,16 @@ def test_a_proof_one_ply_earlier_is_the_opponents_and_one_ply_longer() -> None:
     assert one_ply_earlier(PROVEN_WIN - 1) == 2 - PROVEN_WIN
     assert one_ply_earlier(2 - PROVEN_WIN) == PROVEN_WIN - 3
     assert one_ply_earlier(PROVEN_DRAW) == PROVEN_DRAW
+
+
+def test_the_best_line_begins_with_no_move_that_is_proven_lost(rng: np.random.Generator) -> None:
+    """However often that was visited before it was."""
+    trees = make_trees(1, 10, STANDARD, rng)
+    trees.proof[0, ROOT], trees.child[0, ROOT] = UNPROVEN, NO_NODE
+    trees.visits[0, ROOT] = 3
+    trees.visits[0, ROOT, 2], trees.proof[0, ROOT, 2] = 170, -100
+    trees.visits[0, ROOT, 5] = 50
+    assert principal_variation(trees, 0) == [5]
 
 
 def test_lockstep_searches_equal_searches_alone() -> None:

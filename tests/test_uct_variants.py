@@ -247,6 +247,8 @@ def test_a_proof_in_one_of_several_trees_counts() -> None:
     result = search.search([Position.from_moves("4455")], Budget(simulations=600))
     assert result.moves[0] in (2, 5)
     assert result.describe_proof(0, int(result.moves[0])) == "wins in 2 moves"
+    assert result.value[0] == 1
+    assert result.wdl[0].tolist() == [1, 0, 0]
 
 
 def test_options_come_back_from_their_names() -> None:

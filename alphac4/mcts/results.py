@@ -105,7 +105,7 @@ def principal_variation(trees: Trees, t: int, length: int = 20) -> list[int]:
     while node != NO_NODE and len(line) < length:
         proof = node_proof(trees, t, node)
         edges, visits = trees.proof[t, node], trees.visits[t, node]
-        candidates = edges == proof if proof != UNPROVEN else (edges != ILLEGAL) & (visits > 0)
+        candidates = edges == proof if proof != UNPROVEN else (edges >= PROVEN_DRAW) & (visits > 0)
         if not candidates.any():
             break
         action = int(np.argmax(np.where(candidates, visits, -1)))

@@ -48,6 +48,8 @@ class Budget:
     def __post_init__(self) -> None:
         if self.simulations is None and self.seconds is None:
             raise ValueError("a search needs a budget: simulations, seconds or both")
+        if self.simulations is not None and self.simulations != int(self.simulations):
+            raise ValueError(f"a search makes a whole number of simulations, not {self.simulations}")
         if (self.simulations is not None and self.simulations < 0) or (self.seconds is not None and self.seconds <= 0):
             raise ValueError("a search's simulations must not be negative, and its seconds must be positive")
 

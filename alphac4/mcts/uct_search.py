@@ -14,7 +14,7 @@ from alphac4.mcts.heuristics import NO_EVALUATION
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, TreeSearch
-from alphac4.mcts.tree import UNPROVEN, Trees, root_visits
+from alphac4.mcts.tree import UNPROVEN, Trees, proof_value, root_visits
 from alphac4.mcts.uct import UctConfig, final_move, run_uct
 
 NODES_A_SECOND = 3_000_000  # more than classic search makes on one core
@@ -139,6 +139,10 @@ class UctSearch(TreeSearch):
             simulations=parts.simulations.reshape(-1, self.roots).sum(axis=1),
         )
         moves = self._final_moves(merged)
+        for row in range(len(moves)):
+            if (proof := merged.root_proof(row)) != UNPROVEN:
+                value[row] = proof_value(proof)
+                wdl[row] = value[row] > 0, value[row] == 0, value[row] < 0
         variations = []
         for index, move in enumerate(moves):
             lines = parts.variations[index * self.roots : (index + 1) * self.roots]
