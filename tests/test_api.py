@@ -100,6 +100,23 @@ def test_a_tree_stays_as_it_was_drawn(file: Path) -> None:
     assert agent.search("44", simulations=0).tree is None
 
 
+@pytest.mark.parametrize("player", ["uct:50", "auto", "certificate"])
+def test_every_kind_of_players_tree_stays_as_it_was(player: str, file: Path) -> None:
+    """Also where several positions have their own time each, and of players that ask another one."""
+    agent = alphac4.load(f"{file}@auto" if player == "auto" else player)
+    found = agent.search("44", simulations=30)
+    assert found.tree is not None
+    drawn = found.tree.svg()
+    timed = agent.search(["1122", "7"], seconds=0.5)
+    assert found.tree.svg() == drawn
+    for position in timed:
+        assert position.tree is not None
+        ElementTree.fromstring(position.tree.svg())
+    assert timed[0].tree is not None
+    assert timed[1].tree is not None
+    assert timed[0].tree.svg() != timed[1].tree.svg()
+
+
 def test_any_function_on_planes_is_a_network() -> None:
     """With a value or with win, draw and loss; answers of another shape are reported in one line."""
 
@@ -148,6 +165,14 @@ def test_bad_arguments_are_one_clear_value_error(file: Path) -> None:
         (lambda: alphac4.train("fast"), "no preset 'fast'; there are quick, standard, strong"),
         (lambda: alphac4.train(settings={"speed": 1}), "unknown setting 'speed'"),
         (lambda: alphac4.evaluate("random", simulations=[]), "numbers of simulations"),
+        (lambda: alphac4.evaluate("random", simulations=[1.5]), "whole numbers"),  # type: ignore[list-item]
+        (lambda: alphac4.evaluate("random", simulations=[10**9]), "whole numbers up to 10,000,000"),
+        (lambda: alphac4.evaluate("random", count=1).errors(600), "not with 600"),
+        (lambda: alphac4.load("uct:9").search("44", simulations=2.5), "a whole number of"),  # type: ignore[call-overload]
+        (lambda: alphac4.load("uct:9").choose("4455"), "several positions are a list of them, not '4455'"),
+        (lambda: alphac4.load("random", device="gpu"), "a device is auto, cpu, cuda, not 'gpu'"),
+        (lambda: alphac4.load("random", threads=0), "threads must be at least 1, not 0"),
+        (lambda: alphac4.draw_board(5), "a position is a move string"),  # type: ignore[arg-type]
     ):
         with pytest.raises(ValueError, match=told) as error:
             call()

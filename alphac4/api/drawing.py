@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from alphac4.api.positions import Given
+from alphac4.api.positions import Given, check_kind
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.selfplay.statistics import GameRecord
@@ -32,6 +32,7 @@ def draw_board(
     Raises:
         ValueError: in one line, for an illegal move, or shares for another number of columns.
     """
+    check_kind(position)
     found = Position.from_moves(position, geometry) if isinstance(position, str) else position
     if policy is not None and len(policy) != found.geometry.columns:
         raise ValueError(f"the policy needs {found.geometry.columns} shares, one for each column, not {len(policy)}")

@@ -11,7 +11,7 @@ from alphac4.arena.match import MatchResult
 from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.openings import match_openings
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import common_geometry
+from alphac4.arena.specifications import MOST_SIMULATIONS, common_geometry
 from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
 from alphac4.evaluation.report import StrengthReport
@@ -92,9 +92,16 @@ class Evaluation(StrengthReport):
     """A strength report, shown as the tables of `alphac4 evaluate`."""
 
     def errors(self, simulations: int | None = None) -> dict[str, float]:
-        """The share of moves that err in each set and in all, at one of the budgets; by default at the last."""
-        budgets = self.subjects[0].budgets
-        found = budgets[-1] if simulations is None else next(b for b in budgets if b.simulations == simulations)
+        """The share of moves that err in each set and in all, at one of the budgets; by default at the last.
+
+        Raises:
+            ValueError: for a budget that was not measured.
+        """
+        budgets = {budget.simulations: budget for budget in self.subjects[0].budgets}
+        wanted = simulations if simulations is not None else list(budgets)[-1]
+        if wanted not in budgets:
+            raise ValueError(f"measured with {', '.join(map(str, budgets))} simulations, not with {wanted}")
+        found = budgets[wanted]
         return {name: figures.moves.error.value for name, figures in found.sets.items()}
 
     def __repr__(self) -> str:
@@ -131,6 +138,8 @@ def evaluate(
     """
     if not simulations or min(simulations) < 0 or games < 0:
         raise ValueError("evaluate needs numbers of simulations, and none of its numbers may be negative")
+    if any(number != int(number) or number > MOST_SIMULATIONS for number in simulations):
+        raise ValueError(f"simulations are whole numbers up to {MOST_SIMULATIONS:,}, not {list(simulations)}")
     measurement = Measurement(
         sets=choose_sets(str(player), [Path(path) for path in positions], count),
         budgets=sorted(set(simulations)),

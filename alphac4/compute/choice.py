@@ -12,6 +12,8 @@ from alphac4.nn.backends import INT8, available_backends
 
 logger = logging.getLogger(__name__)
 
+DEVICES = ("auto", "cpu", "cuda")
+
 
 def choose(device: str = "auto", backend: str = "auto", *, threads: int | None = None) -> Compute:
     """The fastest there is on ``device``: "cpu", "cuda", or "auto" for CUDA where there is one.
@@ -22,7 +24,12 @@ def choose(device: str = "auto", backend: str = "auto", *, threads: int | None =
 
     Raises:
         RuntimeError: in one line, for CUDA without a device.
+        ValueError: in one line, for another device, or no threads.
     """
+    if device not in DEVICES:
+        raise ValueError(f"a device is {', '.join(DEVICES)}, not {device!r}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads must be at least 1, not {threads}")
     return _choose(device, Backends(evaluators=backend, actors=backend), threads, remembers=True)
 
 
