@@ -454,6 +454,8 @@ def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
         (["--puzzle", "--moves", "44"], "--moves has no effect with --puzzle"),
         (["--puzzle", "--rows", "5"], "another board has no effect with --puzzle"),
         (["--web", "--first", "best"], "--first has no effect with --web"),
+        (["--rows", "5", "--columns", "6", "--level", "2"], "best does not play on 5 x 6 with runs of 4"),
+        (["--rows", "5", "--network", "fast"], "--level and --network have no effect: fast does not play on 5 x 7"),
     ],
 )
 def test_bad_options_end_with_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:

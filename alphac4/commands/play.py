@@ -14,6 +14,7 @@ from alphac4.arena.specifications import (
     SPECIFICATIONS,
     check_network,
     common_geometry,
+    describe,
     parse_player,
     parse_searching_player,
 )
@@ -149,7 +150,11 @@ def run(options: PlayOptions) -> int:
     board = options.board.geometry()
     named = tuple(name for name in (options.first, options.second) if name not in ("", HUMAN))
     standard = board == make_geometry()
-    geometry = common_geometry((*named, *((options.network,) if standard else ())), board)
+    network = find_network(options.network)
+    plays_here = standard or (network is not None and network.geometry == board)
+    if not plays_here and (options.level, options.network) != (PlayOptions.level, PlayOptions.network):
+        raise ValueError(f"--level and --network have no effect: {options.network} does not play on {describe(board)}")
+    geometry = common_geometry((*named, *((options.network,) if plays_here else ())), board)
     rng = np.random.default_rng(options.seed)
     level: Level | None = None
     at_once = sys.stdin is not None and sys.stdin.isatty()  # a person thinks while networks are loaded
@@ -166,18 +171,18 @@ def run(options: PlayOptions) -> int:
         nonlocal level
         if name == HUMAN:
             return None
-        if not name and standard:
+        if not name and plays_here:
             level = chosen = find_level(options.level)
             if not chosen.perfect:
                 shown = f"{named_checkpoint(options.network).name}, {chosen.name}"
                 return late(shown, lambda: level_player(chosen, options.network, geometry, rng))
             return level_player(chosen, options.network, geometry, rng)
         name = name or "uct:5000"  # no network is shipped for another board
-        network = find_network(name)
-        if network is None and name.partition(":")[0] != "certificate":  # which takes seconds to check
+        named_network = find_network(name)
+        if named_network is None and name.partition(":")[0] != "certificate":  # which takes seconds to check
             return parse_player(name, rng=rng, geometry=geometry)
-        if network is not None:
-            check_network(network, name, geometry)  # so that what is wrong is told before the board is shown
+        if named_network is not None:
+            check_network(named_network, name, geometry)  # so that what is wrong is told before the board is shown
         return late(name, lambda: parse_player(name, rng=rng, geometry=geometry, batch_size=1))
 
     second = options.second or (HUMAN if options.first != HUMAN else "")
@@ -185,7 +190,7 @@ def run(options: PlayOptions) -> int:
     session.open(options.moves)
 
     def make_analyst() -> Analyst:
-        if not standard and find_network(options.network) is not None:
+        if not plays_here and network is not None:
             return Analyst.named(f"uct:{options.simulations}", geometry=geometry)
         return Analyst.named(f"{options.network}@{options.simulations}", geometry=geometry)
 
