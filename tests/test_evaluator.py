@@ -107,6 +107,26 @@ def test_a_backend_that_cannot_start_is_passed_over(network: PolicyValueNetwork)
         measure_backends(network, {"bad": fail}, 8, 1, 0.01, 1)
 
 
+def test_a_backend_that_fails_in_one_thread_is_passed_over(network: PolicyValueNetwork) -> None:
+    """The other threads do not wait for it without end."""
+    calls = 0
+
+    class FailsLater(TorchBackend):
+        def __call__(self, planes: Array) -> tuple[Array, Array]:
+            nonlocal calls
+            calls += 1
+            if calls == 2:
+                raise MemoryError
+            return super().__call__(planes)
+
+    backends = {
+        "good": lambda network: TorchBackend(network, "cpu", torch.float32, 1),
+        "bad": lambda network: FailsLater(network, "cpu", torch.float32, 1),
+    }
+    assert list(measure_backends(network, backends, 8, 2, 0.01, 1)) == ["good"]
+    assert calls >= 2
+
+
 def test_the_automatic_choice_is_the_fastest_measured(network: PolicyValueNetwork) -> None:
     """With a rate for every backend that was tried."""
     evaluator = Evaluator(network, batch_size=8, device="cpu", threads=1)

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.quantization import random_boards
 
 logger = logging.getLogger(__name__)
+
+NONE_WORKS = "no inference backend works on this machine"
 
 TOLERANCE = 0.05  # largest deviation from fp32 in a probability; bf16 keeps 8 bits
 INT8_TOLERANCE = 0.2  # the same for 8-bit inference: on average it is off by some thousandths
@@ -147,19 +150,29 @@ def measure_backends(
             run = make(network)
             got = run(planes)
         except Exception as error:  # a backend that cannot run here must not end the program
-            logger.warning("backend %s does not work here: %s", name, str(error).splitlines()[0])
+            _tell_broken(name, error)
             continue
         if not agrees(got, expected, INT8_TOLERANCE if name == INT8 else TOLERANCE):
             logger.warning("backend %s deviates from fp32 and is not used", name)
             continue
         working[name] = run
     if not working:
-        raise RuntimeError("no inference backend works on this machine")
+        raise RuntimeError(NONE_WORKS)
     rates = dict.fromkeys(working, 0.0)
     for _ in range(rounds):
-        for name, run in working.items():
-            rates[name] = max(rates[name], measure_rate(run, planes, streams, seconds))
+        for name in list(rates):
+            try:
+                rates[name] = max(rates[name], measure_rate(working[name], planes, streams, seconds))
+            except Exception as error:  # such as too little memory for all streams
+                _tell_broken(name, error)
+                del rates[name]
+    if not rates:
+        raise RuntimeError(NONE_WORKS)
     return rates
+
+
+def _tell_broken(name: str, error: Exception) -> None:
+    logger.warning("backend %s does not work here: %s", name, str(error).splitlines()[0] if str(error) else repr(error))
 
 
 def agrees(got: Sequence[Array], expected: Sequence[Array], tolerance: float = TOLERANCE) -> bool:
@@ -175,14 +188,18 @@ def agrees(got: Sequence[Array], expected: Sequence[Array], tolerance: float = T
 
 
 def measure_rate(run: Backend, planes: npt.NDArray[np.float32], streams: int, seconds: float) -> float:
-    """Evaluations/s when ``streams`` threads call with ``planes`` each."""
+    """Evaluations/s when ``streams`` threads call with ``planes`` each; raises what a call raises."""
     done = [0] * streams
     starts = [0.0] * streams
     ends = [0.0] * streams
     barrier = threading.Barrier(streams)
 
     def call_repeatedly(stream: int) -> None:
-        run(planes)
+        try:
+            run(planes)
+        except BaseException:
+            barrier.abort()  # or else the other threads would wait for ever
+            raise
         barrier.wait()
         starts[stream] = time.perf_counter()
         while (now := time.perf_counter()) < starts[stream] + seconds:
@@ -190,9 +207,9 @@ def measure_rate(run: Backend, planes: npt.NDArray[np.float32], streams: int, se
             done[stream] += len(planes)
         ends[stream] = now
 
-    threads = [threading.Thread(target=call_repeatedly, args=(stream,)) for stream in range(streams)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(streams) as pool:
+        errors = [call.exception() for call in [pool.submit(call_repeatedly, stream) for stream in range(streams)]]
+    for error in errors:
+        if error is not None and not isinstance(error, threading.BrokenBarrierError):
+            raise error
     return sum(done) / (max(ends) - min(starts))
