@@ -102,6 +102,14 @@ def test_mirroring_reverses_the_columns() -> None:
     assert position.mirror().moves == "7665554"
 
 
+@pytest.mark.parametrize("rows", [6, 62, 63])
+def test_a_single_column_is_its_own_mirror_image(rows: int) -> None:
+    """Also where its bits, with the one on top, are all 64."""
+    position = Position.from_moves("111", make_geometry(rows, 1, 4))
+    assert position.mirror() == position
+    assert position.mirror().occupied == position.occupied != 0
+
+
 @pytest.mark.parametrize("shape", [(8, 8, 4), (0, 7, 4), (6, 7, 1), (6, 7, 8)])
 def test_impossible_boards_are_refused(shape: tuple[int, int, int]) -> None:
     """Too many bits, no rows, no run, a run that does not fit."""

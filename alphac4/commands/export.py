@@ -42,7 +42,7 @@ class ExportOptions:
     """Write a page that plays in the visitor's browser into this folder, for any web server to serve."""
     hub: Path | None = None
     """Write a folder ready for the Hugging Face hub: model card with its errors, cost and licence, and the network as
-    safetensors and ONNX (extra alphac4[onnx]). Its errors in the package's positions are measured: half a minute."""
+    safetensors and ONNX (extra alphac4[onnx]). Its errors in the package's positions are measured: about a minute."""
     evaluation: Path | None = None
     """With --hub: a report of `alphac4 evaluate --json` on this network, whose table the card gets."""
     notes: Path | None = None

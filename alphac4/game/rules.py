@@ -182,6 +182,8 @@ def count_stones(stones: np.uint64) -> int:
 @compiled
 def mirror(geometry: Geometry, stones: np.uint64) -> np.uint64:
     """The stones with the columns in reverse order."""
+    if geometry.columns == 1:  # which may be 64 bits high
+        return stones
     one_column = (U64_1 << geometry.height) - U64_1
     left, right = U64_0, np.uint64(geometry.columns - 1) * geometry.height
     mirrored = stones & (one_column << (right >> U64_1)) if geometry.columns % 2 else U64_0  # the middle stays
