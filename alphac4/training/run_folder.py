@@ -118,12 +118,12 @@ class RunFolder:
             state.changes += changes_of(self.settings_of(state), self.config, state.iteration)
             self._repair_reports(state)
             self._repair_best(state)
+            self._drop_games_ahead(state)
         if self._state_is_good:
             self._drop_old_files(state)
         self.costs = CostJournal(
             self.path / "costs.json", Costs(seconds=state.seconds, games=state.games, evaluations=state.evaluations)
         )
-        self._drop_games_ahead(state)
         self.replay.load(state.iteration)
         self.replay.total = state.samples
         return state
