@@ -197,7 +197,7 @@ export class Search {
     const line = [];
     for (let node = this.root; node; ) {
       const proof = node.proven(), { visits } = node;
-      const open = [...visits.keys()].filter((a) => (proof === UNPROVEN ? node.proof[a] !== ILLEGAL && visits[a] > 0 : node.proof[a] === proof));
+      const open = [...visits.keys()].filter((a) => (proof === UNPROVEN ? node.proof[a] >= DRAW && visits[a] > 0 : node.proof[a] === proof));
       if (!open.length) break;
       const action = open.reduce((most, a) => (visits[a] > visits[most] ? a : most));
       line.push(action);
