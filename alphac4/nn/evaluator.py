@@ -4,21 +4,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from alphac4.machine import cores
+from alphac4.machine import cores, worker_threads
 from alphac4.nn.backend_memory import measurement_key, recall, remember
 from alphac4.nn.backends import INT8, Array, Backend, available_backends, is_candidate
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.quantization import random_boards
 
 logger = logging.getLogger(__name__)
-
-NONE_WORKS = "no inference backend works on this machine"
 
 TOLERANCE = 0.05  # largest deviation from fp32 in a probability; bf16 keeps 8 bits
 INT8_TOLERANCE = 0.2  # the same for 8-bit inference: on average it is off by some thousandths
@@ -156,8 +153,6 @@ def measure_backends(
             logger.warning("backend %s deviates from fp32 and is not used", name)
             continue
         working[name] = run
-    if not working:
-        raise RuntimeError(NONE_WORKS)
     rates = dict.fromkeys(working, 0.0)
     for _ in range(rounds):
         for name in list(rates):
@@ -167,7 +162,7 @@ def measure_backends(
                 _tell_broken(name, error)
                 del rates[name]
     if not rates:
-        raise RuntimeError(NONE_WORKS)
+        raise RuntimeError("no inference backend works on this machine")
     return rates
 
 
@@ -207,7 +202,7 @@ def measure_rate(run: Backend, planes: npt.NDArray[np.float32], streams: int, se
             done[stream] += len(planes)
         ends[stream] = now
 
-    with ThreadPoolExecutor(streams) as pool:
+    with worker_threads(streams) as pool:
         errors = [call.exception() for call in [pool.submit(call_repeatedly, stream) for stream in range(streams)]]
     for error in errors:
         if error is not None and not isinstance(error, threading.BrokenBarrierError):
