@@ -80,7 +80,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     path = named_file(path)
     header, tensors = unpack_tensors(path, FORMAT, SCHEMA_VERSION)
     try:
-        geometry = read_geometry(header)
+        geometry = read_geometry(header["geometry"])
         config = read_record(NetworkConfig, header["architecture"], "architecture")
         if (config.rows, config.columns) != (geometry.rows, geometry.columns):
             raise CheckpointError(f"{path}: the network is for another board than the header says")

@@ -73,19 +73,19 @@ def checkpoint_geometry(path: Path) -> Geometry:
         header = read_header(file)
         check_format(path, header, FORMAT, SCHEMA_VERSION)
         try:
-            return read_geometry(header)
+            return read_geometry(header["geometry"])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path}: its header describes no board: {str(error).splitlines()[0]}") from error
 
 
-def read_geometry(header: dict[str, Any]) -> Geometry:
-    """The board of a header.
+def read_geometry(described: object) -> Geometry:
+    """The board that a header describes by its numbers, by name.
 
     Raises:
-        KeyError, TypeError, ValueError: if it describes none.
+        TypeError, ValueError: if it describes none.
     """
     hints = {"rows": int, "columns": int, "run_length": int, "diagonals": bool}
-    board = read_value(dict[str, Any], header["geometry"], "geometry")
+    board = read_value(dict[str, Any], described, "the board")
     return make_geometry(**{name: read_value(hints.get(name, Any), value, name) for name, value in board.items()})
 
 

@@ -84,7 +84,7 @@ def read_certificate(path: Path) -> Certificate:
         text = reader.decompress(packed, count + 1)
         if len(text) != count or not reader.eof or hashlib.sha256(text).hexdigest() != header.get("sha256"):
             raise ValueError("it is damaged, or was altered")
-        geometry = read_geometry({"geometry": header.get("board")})
+        geometry = read_geometry(header.get("board"))
         codes = np.full(256, -1, np.int8)
         codes[list(COLUMN_NAMES[: geometry.columns].encode())] = np.arange(geometry.columns)
         columns = codes[np.frombuffer(text, np.uint8)]

@@ -11,8 +11,8 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from alphac4.arena.networks import find_network, network_digest
-from alphac4.arena.specifications import common_geometry, network_budget, parse_player
+from alphac4.arena.networks import network_digest
+from alphac4.arena.specifications import common_geometry, parse_player
 from alphac4.certificate.file import (
     SHIPPED,
     Certificate,
@@ -110,11 +110,6 @@ def build_certificate(options: CertificateOptions) -> int:
     geometry = common_geometry((options.player,))
     path = options.file or options.record / "best.certificate"
     check_output(path)
-    network = find_network(options.player)
-    if network is not None and network_budget(network, options.player).seconds is not None:
-        raise ValueError(
-            f"{options.player!r}: limit it by simulations, not by time, so that its moves can be found again"
-        )
     compute = choose(options.device, options.backend, threads=1)  # for each of as many players as there are cores
     players = [
         cast(
@@ -133,6 +128,10 @@ def build_certificate(options: CertificateOptions) -> int:
     ]
     if not all(hasattr(player, "winning_moves") for player in players):
         raise ValueError(f"{options.player}: only a network's search can be asked for its proofs")
+    if players[0].budget.seconds is not None:
+        raise ValueError(
+            f"{options.player!r}: limit it by simulations, not by time, so that its moves can be found again"
+        )
     about = describe(options)
     known = KnownMoves(geometry, options.record, about, first_answers=options.judge)
     levels: dict[int, LevelReport] = {}
