@@ -267,6 +267,24 @@ def test_the_commands_play_and_make_puzzles(
     path = tmp_path / "made.txt"
     assert main(["puzzles", "--output", str(path), "--count", "3", "--least-plies", "24"]) == 0
     assert len(load_puzzles(path)) == 3
+    monkeypatch.setattr("sys.stdin", io.StringIO("skip\n" * 3))
+    capsys.readouterr()
+    assert main(["play", "--puzzle", "--puzzle-file", str(path)]) == 0
+    assert len(re.findall(r"to move and win in", capsys.readouterr().out)) == 3
+
+
+def test_puzzles_that_are_there_are_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A first round of games would leave a few of them."""
+    path = tmp_path / "puzzles.txt"
+    path.write_text(format_puzzles([PUZZLE] * 9))
+    before = path.read_bytes()
+    assert main(["puzzles", "--output", str(path), "--count", "1"]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    assert main(["play", "--puzzle", "--puzzle-file", str(path), "--difficulty", str(PUZZLE.difficulty % 5 + 1)]) == 2
+    assert "there is no puzzle of difficulty" in capsys.readouterr().err
+    assert main(["play", "--puzzle-file", str(path)]) == 2
+    assert "--puzzle-file needs --puzzle" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

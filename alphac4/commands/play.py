@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -32,12 +33,12 @@ from alphac4.play.solved_puzzles import SolvedPuzzles
 from alphac4.play.terminal import Side, TerminalGame, read_line
 from alphac4.play.web.server import MOST_PORT, serve
 from alphac4.puzzles import packaged_puzzles
-from alphac4.puzzles.puzzle import DIFFICULTIES
+from alphac4.puzzles.puzzle import DIFFICULTIES, load_puzzles
 from alphac4.ranges import MOST_SEED, check_ranges
 from alphac4.review.text import describe_review
 
 HUMAN = "human"
-WAYS = {"puzzle": ("difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}
+WAYS = {"puzzle": ("puzzle_file", "difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}
 """What else than a game in the terminal `play` can begin, and the options of each."""
 IN_TERMINAL = ("network", "seed")  # of these, those that such a game has too
 
@@ -66,6 +67,8 @@ class PlayOptions:
     """Seed of the players' random choices."""
     puzzle: bool = False
     """Solve puzzles instead: positions where one move alone wins."""
+    puzzle_file: Path | None = None
+    """With --puzzle: a file that `alphac4 puzzles` wrote, instead of the puzzles that come with the package."""
     difficulty: int = 0
     """With --puzzle: 1 to 5, by how much search it takes to find the move; 0 for all, the easiest first. Of one
     difficulty the nearest wins come first."""
@@ -106,7 +109,7 @@ class PlayOptions:
         if "level" in given and (self.second or self.first != HUMAN):
             raise ValueError("--level has no effect where both sides are named: leave --second out")
         for name in given:
-            shown = "another board" if name == "board" else f"--{name}"
+            shown = "another board" if name == "board" else f"--{name.replace('_', '-')}"
             if way is not None and name not in (way, *WAYS[way]):
                 raise ValueError(f"{shown} has no effect with --{way}: leave one of them out")
             needed = next((other for other, own in WAYS.items() if name in own), None)
@@ -217,12 +220,18 @@ def run(options: PlayOptions) -> int:
 
 
 def _run_puzzles(options: PlayOptions) -> int:
-    """Set the package's puzzles: the easier ones first, and of these the nearer wins; otherwise by chance.
+    """Set the package's puzzles, or those of a file: the easier ones first, and of these the nearer wins; otherwise by chance.
 
     Those solved at an earlier start come last. Half of them are mirrored: most of those in the file that are won
     beside the border are won at the left one.
+
+    Raises:
+        ValueError: if there is none of the difficulty.
     """
-    puzzles = [p for p in packaged_puzzles() if options.difficulty in (0, p.difficulty)]
+    known = load_puzzles(options.puzzle_file) if options.puzzle_file is not None else packaged_puzzles()
+    puzzles = [puzzle for puzzle in known if options.difficulty in (0, puzzle.difficulty)]
+    if not puzzles:
+        raise ValueError(f"{options.puzzle_file}: there is no puzzle of difficulty {options.difficulty}")
     rng = np.random.default_rng(options.seed)
     order = rng.permutation(len(puzzles))
     ordered = sorted((puzzles[index] for index in order), key=lambda puzzle: (puzzle.difficulty, puzzle.distance))

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from alphac4.commands.arguments import read_arguments
 from alphac4.files import write_atomically
-from alphac4.outputs import check_output
+from alphac4.outputs import own_file
 from alphac4.puzzles.generation import PuzzleConditions, generate_puzzles
 from alphac4.puzzles.puzzle import Puzzle, format_puzzles
 from alphac4.ranges import MOST_SEED, check_ranges
@@ -23,11 +23,12 @@ class PuzzlesOptions:
     """Make puzzles: positions where one move alone wins, and where a network is tempted by another.
 
     Networks play games that are partly left to chance; the exact solver finds the positions with a single winning move;
-    how much search it takes to find that move is the difficulty. `alphac4 play --puzzle` lets people solve them.
+    how much search it takes to find that move is the difficulty. `alphac4 play --puzzle --puzzle-file FILE` sets them.
     """
 
     output: Path = Path("puzzles.txt")
-    """The file to write. It is written anew after every round of games, so that Ctrl-C leaves what has been found."""
+    """The file to write, a new one. It is written after every round of games, so that Ctrl-C leaves what has been
+    found."""
     count: int = 500
     """How many puzzles to make."""
     most_of_a_difficulty: int = 0
@@ -47,8 +48,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(options: PuzzlesOptions) -> int:
-    """Make puzzles until there are enough."""
-    check_output(options.output)
+    """Make puzzles until there are enough.
+
+    Raises:
+        ValueError: if the output holds something already, which the first round of games would replace.
+    """
+    with own_file(options.output):
+        if options.output.is_file() and options.output.stat().st_size:
+            raise ValueError(f"{options.output}: is there already; name another file with --output, or remove it")
+        puzzles = _make(options)
+    counts = Counter(puzzle.difficulty for puzzle in puzzles)
+    shown = ", ".join(f"{counts[difficulty]} of difficulty {difficulty}" for difficulty in sorted(counts))
+    print(f"{options.output}: {len(puzzles)} puzzles, {shown}", file=sys.stderr)
+    return 0
+
+
+def _make(options: PuzzlesOptions) -> list[Puzzle]:
     puzzles: list[Puzzle] = []
     most = options.most_of_a_difficulty or options.count
     with tqdm(total=options.count, desc="puzzles", unit="puzzle", disable=None, leave=False) as bar:
@@ -61,7 +76,4 @@ def run(options: PuzzlesOptions) -> int:
             write_atomically(options.output, format_puzzles(puzzles).encode())
             if len(puzzles) >= options.count or (options.most_of_a_difficulty and len(puzzles) >= 5 * most):
                 break
-    counts = Counter(puzzle.difficulty for puzzle in puzzles)
-    shown = ", ".join(f"{counts[difficulty]} of difficulty {difficulty}" for difficulty in sorted(counts))
-    print(f"{options.output}: {len(puzzles)} puzzles, {shown}", file=sys.stderr)
-    return 0
+    return puzzles
