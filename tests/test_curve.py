@@ -102,6 +102,34 @@ def test_figures_are_drawn_again_without_their_runs(tmp_path: Path, capsys: pyte
     assert "figures of different positions" in capsys.readouterr().err
 
 
+def test_an_interrupted_curve_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the file holds is not judged again; a line that a full disk cut short is told, and judged again."""
+    make_run(tmp_path / "run", 2)
+    output, picture = tmp_path / "curve.jsonl", tmp_path / "curve.svg"
+    command = ["curve", str(tmp_path / "run"), "--output", str(output), "--picture", str(picture)]
+    command += ["--simulations", "0,2", "--backend", "torch-fp32"]
+    assert main([*command, "--count", "5"]) == 0
+    whole = output.read_text().splitlines()
+    drawn = picture.read_text()
+    output.write_text("\n".join(whole)[:-40])
+    capsys.readouterr()
+    assert main([*command, "--count", "5"]) == 0
+    assert re.findall(r"iteration (\d), .* (\d) simulations", capsys.readouterr().out) == [("2", "2")]
+    assert "line 4: not JSON" in caplog.text
+    lines = output.read_text().splitlines()
+    assert (lines[:3], lines[4:]) == (whole[:3], whole[3:])
+    assert main([*command, "--count", "5"]) == 0
+    assert output.read_text().splitlines() == lines
+    assert re.findall(r'd="(M[^"]+)"', picture.read_text()) == re.findall(r'd="(M[^"]+)"', drawn)
+    assert main(["curve", str(output), "--picture", str(picture)]) == 0
+    capsys.readouterr()
+    assert main([*command, "--count", "6"]) == 2
+    assert "figures of different positions" in capsys.readouterr().err
+    assert output.read_text().splitlines() == lines
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -20,7 +20,7 @@ from alphac4.commands.evaluate import parse_budgets
 from alphac4.compute import Compute, choose
 from alphac4.evaluation.accuracy import judge_moves
 from alphac4.evaluation.answers import ask_network
-from alphac4.evaluation.curves import CurvePoint, check_comparable, draw_run, draw_runs, read_figures
+from alphac4.evaluation.curves import CurvePoint, check_comparable, draw_run, draw_runs, known_figures, read_figures
 from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
 from alphac4.files import append_line, read_lines, write_atomically
@@ -63,7 +63,8 @@ class CurveOptions:
     picture: Path = Path("curve.png")
     """The picture to draw."""
     output: Path | None = None
-    """A file of JSON lines, to which the figures of the networks judged are added."""
+    """A file of JSON lines, to which the figures of the networks judged are added. What it holds is not judged again,
+    so that the same command goes on if interrupted."""
     backend: str = "auto"
     """Inference backend."""
 
@@ -118,22 +119,34 @@ def run(options: CurveOptions) -> int:
             raise ValueError(f"{path}: plays on another board; --positions takes files of one board, that of all runs")
     points = [point for run in found for point in run.figures]
     total = sum(len(run.networks) for run in found)
-    check_comparable(points, sets if total else ())
     compute = choose(backend=options.backend)
     with own_file(options.output), tqdm(total=total, desc="networks", disable=None) as bar:
+        known = known_figures(options.output) if options.output else []
+        check_comparable([*points, *known], sets if total else ())
         for run in found:
             for path in run.networks:
-                for point in judge(load_checkpoint(path), sets, budgets, run.progress, compute):
+                judged = figures_of(known, run, int(path.stem), budgets)
+                missing = [budget for budget in budgets if budget not in {point.simulations for point in judged}]
+                for point in judge(load_checkpoint(path), sets, missing, run.progress, compute) if missing else ():
                     named = replace(point, run=run.group, folder=str(run.folder))
-                    points.append(named)
+                    judged.append(named)
                     _tell(named, shown=str(run.folder) if len(found) > 1 else "")
                     if options.output is not None:
                         append_line(options.output, json.dumps(asdict(named)))
+                points += judged
                 bar.update()
     alone = len({point.folder for point in points}) == 1
     content = draw_run(points, options.picture) if alone else draw_runs(points, options.picture)
     write_atomically(options.picture, content)
     return 0
+
+
+def figures_of(known: Sequence[CurvePoint], run: FoundRun, iteration: int, budgets: Sequence[int]) -> list[CurvePoint]:
+    """Those of a run's network, by the run's folder, the iteration and the evaluations until then."""
+    _, evaluations = run.progress.get(iteration, (0.0, 0))
+    wanted = (str(run.folder), iteration, evaluations)
+    own = {p.simulations: p for p in known if (p.folder, p.iteration, p.evaluations) == wanted}
+    return [replace(own[budget], run=run.group) for budget in budgets if budget in own]
 
 
 def _tell(point: CurvePoint, shown: str) -> None:

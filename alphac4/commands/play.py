@@ -220,10 +220,11 @@ def run(options: PlayOptions) -> int:
 
 
 def _run_puzzles(options: PlayOptions) -> int:
-    """Set the package's puzzles, or those of a file: the easier ones first, and of these the nearer wins; otherwise by chance.
+    """Set the package's puzzles, or those of a file.
 
-    Those solved at an earlier start come last. Half of them are mirrored: most of those in the file that are won
-    beside the border are won at the left one.
+    The easier ones come first, and of these the nearer wins; otherwise chance decides. Those solved at an earlier start
+    come last. Half of them are mirrored: most of those in the file that are won beside the border are won at the left
+    one.
 
     Raises:
         ValueError: if there is none of the difficulty.

@@ -1,6 +1,7 @@
 """Pictures of how the networks of runs got better."""
 
 import io
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from alphac4.evaluation.positions import PositionSet
 from alphac4.files import read_lines
 from alphac4.json_files import parse_json, read_record
+
+_log = logging.getLogger(__name__)
 
 # Colours that colour-blind people can tell apart (Okabe and Ito 2008); line and marker differ as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -49,20 +52,36 @@ class Band:
 def read_figures(path: Path) -> list[CurvePoint]:
     """The points in a file of JSON lines that `alphac4 curve --output` has written.
 
+    A line among others that is no JSON, as a full disk leaves it, is told and left out.
+
     Raises:
-        ValueError: naming the file and the line that is none.
+        ValueError: naming the file and the line that is something else, or if there is no point.
         OSError: if it cannot be read.
     """
-    points = []
+    points, damaged = [], []
     for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            try:
-                points.append(read_record(CurvePoint, parse_json(line)))
-            except ValueError as error:
-                raise ValueError(f"{path}: line {number}: {error}") from error
+        if not line.strip():
+            continue
+        where = f"{path}: line {number}"
+        try:
+            data = parse_json(line)
+        except ValueError as error:
+            damaged.append(f"{where}: {error}")
+            continue
+        try:
+            points.append(read_record(CurvePoint, data))
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
     if not points:
-        raise ValueError(f"{path}: no figures of a run here")
+        raise ValueError(damaged[0] if damaged else f"{path}: no figures of a run here")
+    for told in damaged:
+        _log.warning("%s; it is left out", told)
     return points
+
+
+def known_figures(output: Path) -> list[CurvePoint]:
+    """What an output holds from before, which may be nothing; raises as `read_figures` does."""
+    return read_figures(output) if any(line.strip() for line in read_lines(output)) else []
 
 
 def check_comparable(points: Sequence[CurvePoint], sets: Sequence[PositionSet]) -> None:
