@@ -380,6 +380,17 @@ def test_selfplay_and_arena_commands_run(tmp_path: Path, capsys: pytest.CaptureF
     assert "uct:50 v. random" in capsys.readouterr().out
 
 
+def test_a_seed_fixes_the_games_of_an_untrained_network_too(tmp_path: Path) -> None:
+    """Another seed makes others; games end in an order of their own."""
+    found = []
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        options = ["--samples", "60", "--games", "8", "--full-simulations", "8", "--fast-simulations", "4"]
+        options += ["--seed", seed, "--output", str(tmp_path / name), "--backend", "torch-fp32"]
+        assert main(["selfplay", *options]) == 0
+        found.append(sorted((tmp_path / name / "games.txt").read_text().split()))
+    assert found[0] == found[1] != found[2]
+
+
 def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where 8 bits are by far the fastest: self-play takes them; gate, matches, judge and closing score do not.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
+import torch
 import tyro
 from tqdm import tqdm
 
@@ -72,6 +73,7 @@ def _play(options: SelfPlayOptions) -> int:
         checkpoint = load_checkpoint(options.checkpoint)
         network, geometry = checkpoint.network, checkpoint.geometry
     else:
+        torch.manual_seed(options.seed)
         network, geometry = PolicyValueNetwork(NetworkConfig()).eval(), STANDARD
     replay = Replay(options.output / "replay")
     first = max((found.next_number for found in replay.begin(0).values()), default=0)
