@@ -1,4 +1,5 @@
 import random
+import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from naive import drop, minimax
 from alphac4 import evaluation
 from alphac4.arena.players import RandomPlayer
 from alphac4.arena.solver_player import SolverPlayer
+from alphac4.cli import main
 from alphac4.evaluation.accuracy import judge_moves, judge_values, mean, proportion
 from alphac4.evaluation.answers import ask_network, ask_players
 from alphac4.evaluation.games import Slip, play_perfect, standard_starts
@@ -341,6 +343,29 @@ def test_generated_sets_go_on_where_they_were_cut(tmp_path: Path) -> None:
     write_set(paths[1], "end-easy", 8, random_positions("end", np.random.default_rng(4)), solver)
     assert paths[1].read_text() == text
     assert len(load_positions(paths[0])) == 8
+
+
+def test_a_set_that_is_there_is_read_before_it_is_added_to(tmp_path: Path) -> None:
+    """Empty lines and the empty board are no obstacle; what is no set stays as it is, and is named."""
+    path = tmp_path / "begin-hard.columns"
+    path.write_text("\n -2 -1 0 1 0 -1 -2\n\n 1 cut")
+    assert write_set(path, "begin-hard", 1, [], Solver()) == 1
+    assert path.read_text() == "\n -2 -1 0 1 0 -1 -2\n\n"
+    for content in (b"hello\nworld", b"\xff\xfe\n", b"44 1 2\n"):
+        path.write_bytes(content)
+        with pytest.raises(PositionSetError, match=re.escape(str(path))):
+            write_set(path, "begin-hard", 1, [], Solver())
+        assert path.read_bytes() == content
+
+
+def test_a_sample_with_too_few_positions_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """And what it has is written."""
+    source = tmp_path / "end-easy.columns"
+    source.write_text("".join(f"{position.moves}\n" for position in packaged_positions(3)[5].positions))
+    command = ["positions", str(tmp_path / "made"), "--sets", "end-easy", "--count", "9", "--sample", str(source)]
+    assert main(command) == 0
+    assert "3 of 9 positions; the sample has no more of this set" in caplog.text
+    assert len(load_positions(tmp_path / "made" / "end-easy.columns")) == 3
 
 
 @pytest.mark.parametrize("moves", ["1212121", "666165577462463234152541333211132724554777"])

@@ -18,6 +18,8 @@ from alphac4.outputs import own_folder
 from alphac4.ranges import MOST, MOST_SEED, check_ranges
 from alphac4.solver import Solver
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PositionsOptions:
@@ -70,6 +72,7 @@ def _write(options: PositionsOptions, sources: Mapping[str, Path]) -> None:
         rng = np.random.default_rng([options.seed, SETS.index(name)])
         candidates = sampled_positions(sources[name], rng) if sources else random_positions(name.partition("-")[0], rng)
         with tqdm(total=options.count, desc=name, unit="pos", disable=None) as bar:
-            write_set(
-                options.folder / f"{name}{SUFFIX}", name, options.count, candidates, solver, on_position=bar.update
-            )
+            path = options.folder / f"{name}{SUFFIX}"
+            found = write_set(path, name, options.count, candidates, solver, on_position=bar.update)
+        if found < options.count:
+            _log.warning("%s: %d of %d positions; the sample has no more of this set", path, found, options.count)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alphac4.evaluation.positions import PositionSetError, format_line
+from alphac4.evaluation.positions import PositionSetError, format_line, parse_positions
 from alphac4.files import append_line, write_atomically
 from alphac4.game import IllegalMove, Position
 from alphac4.game.rules import STANDARD
@@ -72,18 +72,21 @@ def write_set(
     solver: Solver,
     *,
     on_position: Callable[[], object] = lambda: None,
-) -> None:
+) -> int:
     """Fill a file with ``count`` different candidates that belong to the set ``name``, scored by ``solver``.
 
     Each line is on disk as soon as its scores are known; those found there count, so that an interrupted call can be
-    repeated and goes on.
+    repeated and goes on. Returns how many there are: fewer than ``count`` only where there are no more candidates.
+
+    Raises:
+        PositionSetError: if the file is there and holds anything else.
     """
     known = _whole_lines(path)
     for _ in known:
         on_position()
     for position in candidates:
         if len(known) >= count:
-            return
+            break
         # The stage is plain to see, while the difficulty takes a search.
         if position in known or stage_of(position) != name.partition("-")[0]:
             continue
@@ -91,12 +94,22 @@ def write_set(
             append_line(path, format_line(position, solver.analyze(position)))
             known.add(position)
             on_position()
+    return len(known)
 
 
 def _whole_lines(path: Path) -> set[Position]:
     """The positions in a file, from which a line cut short by a kill is removed."""
     if not path.exists():
         return set()
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
-    write_atomically(path, "".join(lines).encode())
-    return {Position.from_moves(line.split()[0]) for line in lines}
+    try:
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        lines = whole.decode("utf-8").splitlines()
+    except OSError as error:
+        raise PositionSetError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise PositionSetError(f"{path}: not a text file") from error
+    known = set(parse_positions(lines, str(path), path.stem).positions) if any(map(str.strip, lines)) else set()
+    if whole != content:
+        write_atomically(path, whole)
+    return known
