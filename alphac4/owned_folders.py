@@ -29,6 +29,16 @@ def place_to_build(folder: Path) -> Path:
     return _beside(folder, "new")
 
 
+def check_replaceable(folder: Path) -> None:
+    """Refuse a folder in which somebody stands who would find it gone: the current one, or one above it.
+
+    Raises:
+        ValueError: naming it.
+    """
+    if Path.cwd().is_relative_to(folder.resolve()):
+        raise ValueError(f"{folder} would be replaced while you are in it: name a folder inside of it")
+
+
 def seal(folder: Path) -> None:
     """Write down which files a finished folder holds, so that `foreign_file` can tell others from them."""
     facts = {"format": FORMAT, "files": {name: _digest(folder / name) for name in _files(folder)}}

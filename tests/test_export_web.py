@@ -4,8 +4,10 @@ import io
 import json
 import re
 import shutil
+import socket
 import subprocess
 import tarfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -194,7 +196,7 @@ def test_what_is_there_already_is_safe(
     assert main(["export", str(checkpoint), "--web", str(page), "--web-runtime", str(runtime)]) == 2
     assert "not the onnxruntime-web expected" in capsys.readouterr().err.splitlines()[-1]
     monkeypatch.setattr(static_page, "RUNTIME_URL", "http://127.0.0.1:9/onnxruntime-web-1.30.0.tgz")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("ALPHAC4_CACHE", str(tmp_path / "cache"))
     assert main(["export", str(checkpoint), "--web", str(page)]) == 2
     assert "give the file by --web-runtime" in capsys.readouterr().err.splitlines()[-1]
     assert (page / "network.onnx").read_bytes() == b"network"
@@ -229,10 +231,38 @@ def test_the_runtime_is_downloaded_once(checkpoint: Path, tmp_path: Path, monkey
     content = packed_runtime(tmp_path / "ort.tgz", monkeypatch).read_bytes()
     asked = []
     monkeypatch.setattr(static_page, "_download", lambda url: asked.append(url) or content)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("ALPHAC4_CACHE", str(tmp_path / "cache"))
     loaded = load_checkpoint(checkpoint)
     for number in range(3):
         export_page(loaded, "small", tmp_path / f"page{number}")
         if number == 1:
-            next((tmp_path / "cache" / "alphac4").iterdir()).write_bytes(b"damaged")
+            next((tmp_path / "cache").iterdir()).write_bytes(b"damaged")
     assert len(asked) == 2
+    monkeypatch.setenv("ALPHAC4_CACHE", str(tmp_path / "ort.tgz" / "below"))  # nothing can be kept there
+    export_page(loaded, "small", tmp_path / "another")
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"nonsense\r\n\r\n", "cannot be downloaded"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\nabc", "cut short after 3 of 9 bytes"),
+        (b"HTTP/1.0 404 Not Found\r\n\r\n", "Not Found"),
+    ],
+)
+def test_a_bad_download_is_told_in_one_line(answer: bytes, told: str) -> None:
+    """Whatever the server answers, with what to do about it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(RuntimeError, match=f"{told}.*--web-runtime"):
+            static_page._download(f"http://127.0.0.1:{server.getsockname()[1]}/ort.tgz")
+        thread.join()

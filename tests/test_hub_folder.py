@@ -177,6 +177,21 @@ def test_an_earlier_export_is_replaced_and_nothing_else(
     assert (tmp_path / "ready" / "README.md").read_text().endswith("My own words.")
 
 
+@pytest.mark.parametrize("kind", ["--hub", "--web"])
+def test_the_folder_that_one_stands_in_is_not_replaced(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor one above it: whatever runs there would find itself nowhere."""
+    save_small(tmp_path / "small.safetensors", 4, 5, 3)
+    (tmp_path / "here" / "below").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here" / "below")
+    for name in (".", "..", str(tmp_path / "here")):
+        licence = ["--license", "mit"] if kind == "--hub" else []
+        assert main(["export", str(tmp_path / "small.safetensors"), kind, name, *licence]) == 2
+        assert f"{name} would be replaced while you are in it" in capsys.readouterr().err
+    assert Path.cwd() == tmp_path / "here" / "below"
+
+
 def test_bad_input_is_told_before_anything_is_measured(
     exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ from alphac4.export.model_card import ONNX_FILE, CardFacts, model_card
 from alphac4.export.onnx import export_onnx
 from alphac4.files import write_atomically
 from alphac4.hub import NETWORK_FILE
-from alphac4.owned_folders import foreign_file, place_to_build, put_in_place, seal
+from alphac4.owned_folders import check_replaceable, foreign_file, place_to_build, put_in_place, seal
 
 CARD = "README.md"
 EVALUATION_FILE = "evaluation.json"
@@ -23,8 +23,9 @@ def check_folder_is_ours(folder: Path) -> None:
     """Refuse a folder that holds anything but an earlier export.
 
     Raises:
-        ValueError: naming a file that this program did not write, or that was changed since.
+        ValueError: naming a file that this program did not write, or that was changed since; or for the current folder.
     """
+    check_replaceable(folder)
     if folder.exists() and (foreign := foreign_file(folder.resolve(), None)):
         raise ValueError(f"{folder} holds {foreign}, which this program did not write as it is: choose a new folder")
 

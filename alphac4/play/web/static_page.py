@@ -1,14 +1,14 @@
 """The page as files that any web server can serve: network and search run in the visitor's browser."""
 
 import base64
+import contextlib
 import dataclasses
 import hashlib
+import http.client
 import io
 import json
-import os
 import shutil
 import tarfile
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -20,10 +20,11 @@ from alphac4.files import write_atomically
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
-from alphac4.owned_folders import foreign_file, place_to_build, put_in_place, seal
+from alphac4.owned_folders import check_replaceable, foreign_file, place_to_build, put_in_place, seal
 from alphac4.play.levels import LEVELS
 from alphac4.play.web.page_setup import page_puzzles, page_setup
 from alphac4.solver.book import packaged_book
+from alphac4.user_folders import cache_folder
 
 WEB = Path(__file__).parent
 SIMULATIONS = 800  # of an analysis in the page; a phone makes some hundred a second
@@ -85,7 +86,11 @@ def write_offline_worker(folder: Path) -> None:
 
 
 def _check_ours(shown: Path, folder: Path, building: Path | None = None) -> None:
-    """Raise a ValueError if a folder holds what this program did not write, as far as that can be known so early."""
+    """Raise a ValueError if a folder holds what this program did not write, as far as that can be known so early.
+
+    The same for the current folder.
+    """
+    check_replaceable(shown)
     if not folder.exists():
         return
     foreign = foreign_file(folder, building) if building or not (folder / "setup.json").is_file() else ""
@@ -112,16 +117,21 @@ def read_runtime(path: Path | None) -> bytes:
 
     Raises:
         ValueError: if it is not the version expected.
-        OSError: if it cannot be read or downloaded.
+        RuntimeError: if it cannot be downloaded.
+        OSError: if the file cannot be read.
     """
-    cached = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "alphac4" / Path(RUNTIME_URL).name
-    if path is None and cached.exists() and _is_expected(content := cached.read_bytes()):
-        return content
+    name = Path(RUNTIME_URL).name
+    if path is None:
+        with contextlib.suppress(OSError, RuntimeError):  # nothing there, an unreadable folder, or no home
+            content = (cache_folder() / name).read_bytes()
+            if _is_expected(content):
+                return content
     content = path.read_bytes() if path is not None else _download(RUNTIME_URL)
     if not _is_expected(content):
-        raise ValueError(f"{path or RUNTIME_URL} is not the onnxruntime-web expected ({Path(RUNTIME_URL).name})")
+        raise ValueError(f"{path or RUNTIME_URL} is not the onnxruntime-web expected ({name})")
     if path is None:
-        write_atomically(cached, content)
+        with contextlib.suppress(OSError, RuntimeError):  # without a place to keep it, it is downloaded again
+            write_atomically(cache_folder() / name, content)
     return content
 
 
@@ -148,7 +158,11 @@ def _download(url: str) -> bytes:
                 while part := response.read(1 << 20):
                     content += part
                     bar.update(len(part))
+            if len(content) < size:
+                raise OSError(f"cut short after {len(content):,} of {size:,} bytes")
             return content
-    except (urllib.error.URLError, TimeoutError) as error:
+    except (OSError, http.client.HTTPException) as error:  # URLError and TimeoutError are OSErrors
         reason = getattr(error, "reason", error)
-        raise OSError(f"{url} cannot be downloaded ({reason}); give the file by --web-runtime") from error
+        raise RuntimeError(
+            f"{url} cannot be downloaded ({str(reason).strip()}); give the file by --web-runtime"
+        ) from error
