@@ -1,7 +1,9 @@
 """How every hot function is compiled: one place for Numba's options."""
 
 import functools
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
@@ -47,7 +49,24 @@ def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def _njit(function: Callable[_P, _R], **options: object) -> Callable[_P, _R]:
     njit: Any = numba.njit  # whose type does not know all of its options
-    return njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
+    dispatcher = njit(nogil=True, error_model="numpy", **options)(function)
+    # Numba looks at the function's own file alone to see whether what is on disk is outdated. Its machine code holds
+    # that of the functions it calls as well, which may be in any other of these files.
+    kept: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if hasattr(kept, "_source_stamp"):
+        kept._source_stamp = (kept._source_stamp, _sources_digest())
+    return dispatcher  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _sources_digest() -> str:
+    """Of all files of the package that hold compiled functions."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        content = path.read_bytes()
+        if b"alphac4.compiled import" in content:
+            digest.update(content)
+    return digest.hexdigest()
 
 
 class _Announcement(event.Listener):
