@@ -26,7 +26,7 @@ class FunctionEvaluator:
         """Policy logits [B, C] and win/draw/loss probabilities [B, 3].
 
         Raises:
-            ValueError: in one line, for answers of another shape.
+            ValueError: in one line, for answers of another shape, or numbers that no search can use.
         """
         count, columns = len(planes), planes.shape[3]
         try:
@@ -40,7 +40,19 @@ class FunctionEvaluator:
                 f"{self.name} returned a policy {policy.shape} and a value {value.shape} for {count} positions; "
                 f"expected ({count}, {columns}), and ({count},) or ({count}, 3)"
             )
-        return policy, value if value.shape == (count, 3) else values_to_wdl(value.reshape(-1))
+        is_open = planes[:, :, -1, :].sum(axis=1) == 0
+        highest = np.where(is_open, policy, -np.inf).max(axis=1, initial=-np.inf)
+        if not np.isfinite(highest[is_open.any(axis=1)]).all() or np.isnan(policy).any():
+            raise ValueError(f"{self.name} returned a policy whose highest logit is no finite number")
+        if value.shape != (count, 3):
+            if not np.isfinite(value).all():
+                raise ValueError(f"{self.name} returned a value that is no finite number")
+            return policy, values_to_wdl(value.reshape(-1))
+        if not (np.all(value >= 0) and np.allclose(value.sum(axis=1), 1, atol=0.01)):
+            raise ValueError(
+                f"{self.name} returned win, draw and loss that are no probabilities: they must add up to 1"
+            )
+        return policy, value
 
 
 def values_to_wdl(values: Array) -> Array:
