@@ -98,3 +98,13 @@ def test_boards_wider_than_nine_columns_use_letters() -> None:
     position = Position.from_moves("ac1", geometry)
     assert position.moves == "ac1"
     assert position.grid()[0, 9] == 1
+
+
+def test_stones_that_no_moves_have_put_there_have_no_moves() -> None:
+    """So nobody takes the position, or one that follows from it, for another."""
+    known = Position.from_moves("4455")
+    bare = Position(known.own, known.occupied)
+    assert bare == known
+    assert bare.moves is None
+    assert bare.play(6).moves is None
+    assert Position().moves == ""

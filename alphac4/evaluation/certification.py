@@ -137,7 +137,7 @@ def moves_in_order(known: KnownMoves, geometry: Geometry, start: int = 0) -> Col
 def position_of(geometry: Geometry, key: int) -> Position:
     """The position of a canonical key; how it came about is not known."""
     own, occupied = unpack_key(geometry, np.uint64(key))
-    return Position(np.uint64(own), np.uint64(occupied), geometry, None if occupied else "")
+    return Position(np.uint64(own), np.uint64(occupied), geometry)
 
 
 def _moves(known: KnownMoves, geometry: Geometry, stones: int, keys: Keys) -> tuple[Columns, Columns]:

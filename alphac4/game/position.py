@@ -61,6 +61,10 @@ class Position:
     geometry: Geometry = STANDARD
     moves: str | None = field(default="", compare=False)
 
+    def __post_init__(self) -> None:
+        if self.moves == "" and self.occupied:  # stones that no moves have put there
+            object.__setattr__(self, "moves", None)
+
     @classmethod
     def from_moves(cls, moves: str, geometry: Geometry = STANDARD) -> Self:
         """Play a move string of 1-based columns, such as "4455", from the empty board.
@@ -107,7 +111,7 @@ class Position:
         # A landed stack is a run of ones from the bottom: adding the bottom bits must carry through all of it.
         if occupied & (occupied + int(geometry.bottom)):
             raise ValueError("impossible board: a stone has nothing below it")
-        return cls(np.uint64(stones[to_move]), np.uint64(occupied), geometry, None if occupied else "")
+        return cls(np.uint64(stones[to_move]), np.uint64(occupied), geometry)
 
     @property
     def plies(self) -> int:
