@@ -1,8 +1,10 @@
 import json
+import math
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -135,6 +137,31 @@ def test_any_function_on_planes_is_a_network() -> None:
 
 
 @pytest.mark.parametrize(
+    ("logits", "value", "told"),
+    [
+        ([math.nan] * 7, 0.0, "policy whose highest logit is no finite number"),
+        ([0, 0, math.inf, 0, 0, 0, 0], 0.0, "policy whose highest logit"),
+        ([-math.inf] * 7, 0.0, "policy whose highest logit"),
+        ([-math.inf] * 3 + [0] + [-math.inf] * 3, 0.0, "policy whose highest logit"),  # column 4 is full
+        ([0] * 7, math.nan, "value that is no finite number"),
+        ([0] * 7, [3.0, 0.0, -3.0], "no probabilities"),
+        ([0] * 7, [0.9, 0.9, 0.9], "no probabilities"),
+    ],
+)
+def test_numbers_that_no_search_can_use_are_refused(logits: list[float], value: float | list[float], told: str) -> None:
+    """In one line, instead of a game's worth of confident nonsense; what a mask hides may be -inf."""
+
+    def wrong(planes: Planes) -> tuple[list[list[float]], list[Any]]:
+        return [logits] * len(planes), [value] * len(planes)
+
+    with pytest.raises(ValueError, match=told) as error:
+        alphac4.load(wrong).search("444444", simulations=30)
+    assert "\n" not in str(error.value)
+    masked = [-math.inf] + [0.0] * 6
+    assert alphac4.load(lambda planes: ([masked] * len(planes), [0.0] * len(planes))).search("4", simulations=30).move
+
+
+@pytest.mark.parametrize(
     ("moves", "told"),
     [
         ("444444444", "illegal move"),
@@ -159,16 +186,23 @@ def test_bad_arguments_are_one_clear_value_error(file: Path) -> None:
         (lambda: alphac4.load("missing.safetensors"), "missing.safetensors: no such file"),
         (lambda: alphac4.load("random").search("44"), "random only chooses moves"),
         (lambda: alphac4.load("uct:9").search("44", simulations=0), "at least one simulation"),
-        (lambda: load(file).search("44", simulations=-1), "must not be negative, and its seconds must be positive"),
+        (lambda: load(file).search("44", simulations=-1), "makes 0 to 10,000,000 simulations, not -1"),
         (lambda: load(file).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
         (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),
         (lambda: alphac4.train("fast"), "no preset 'fast'; there are quick, standard, strong"),
         (lambda: alphac4.train(settings={"speed": 1}), "unknown setting 'speed'"),
-        (lambda: alphac4.evaluate("random", simulations=[]), "numbers of simulations"),
-        (lambda: alphac4.evaluate("random", simulations=[1.5]), "whole numbers"),  # type: ignore[list-item]
-        (lambda: alphac4.evaluate("random", simulations=[10**9]), "whole numbers up to 10,000,000"),
+        (lambda: alphac4.evaluate("random", simulations=[]), "simulations are a list of numbers"),
+        (lambda: alphac4.evaluate("random", simulations=100), "simulations are a list of numbers"),  # type: ignore[arg-type]
+        (lambda: alphac4.evaluate("random", simulations=[1.5]), "whole number of"),  # type: ignore[list-item]
+        (lambda: alphac4.evaluate("random", simulations=[10**9]), "makes 0 to 10,000,000 simulations"),
+        (lambda: alphac4.evaluate("random", positions="end-easy.columns"), "are lists, also of a single one"),
+        (lambda: alphac4.evaluate("random", games=-2), "not negative, not -2"),
         (lambda: alphac4.evaluate("random", count=1).errors(600), "not with 600"),
         (lambda: alphac4.load("uct:9").search("44", simulations=2.5), "a whole number of"),  # type: ignore[call-overload]
+        (lambda: alphac4.load("uct:9").search("44", simulations=math.inf), "a whole number of"),  # type: ignore[call-overload]
+        (lambda: alphac4.load("uct:9").search("44", simulations="5"), "a whole number of"),  # type: ignore[call-overload]
+        (lambda: alphac4.load("uct:9").search("44", seconds=math.nan), "a positive number, not nan"),
+        (lambda: alphac4.load("uct:9").search("44", seconds=math.inf), "a positive number, not inf"),
         (lambda: alphac4.load("uct:9").choose("4455"), "several positions are a list of them, not '4455'"),
         (lambda: alphac4.load("random", device="gpu"), "a device is auto, cpu, cuda, not 'gpu'"),
         (lambda: alphac4.load("random", threads=0), "threads must be at least 1, not 0"),

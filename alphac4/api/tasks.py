@@ -1,7 +1,7 @@
 """Matches, training and measurements of strength, for Python users."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,14 @@ from alphac4.arena.match import MatchResult
 from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.openings import match_openings
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import MOST_SIMULATIONS, common_geometry
+from alphac4.arena.specifications import common_geometry
 from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
 from alphac4.evaluation.report import StrengthReport
 from alphac4.evaluation.table import as_text
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.search import Budget
 from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.session import TrainedRun, find_config
 from alphac4.training.session import train as train_run
@@ -40,14 +41,14 @@ def play_match(
     Raises:
         ValueError: in one line, for a player that cannot be made, an odd number of games, or an illegal move.
     """
-    if games < 2 or games % 2:
+    if games != int(games) or games < 2 or games % 2:
         raise ValueError(f"games must be an even number, not {games}: every opening is played with both colours")
     board = geometry or _common_board(first, second)
     sides = [
-        load(player, geometry=board, seed=[seed, 2, side], batch_size=games)
+        load(player, geometry=board, seed=[seed, 2, side], batch_size=int(games))
         for side, player in enumerate((first, second))
     ]
-    return play_openings(sides[0], sides[1], match_openings(games // 2, seed, board), progress=progress)
+    return play_openings(sides[0], sides[1], match_openings(int(games) // 2, seed, board), progress=progress)
 
 
 def _common_board(*players: AnyPlayer) -> Geometry:
@@ -136,14 +137,19 @@ def evaluate(
     Raises:
         ValueError: in one line, for an unknown player, a bad number, or a file that holds no positions.
     """
-    if not simulations or min(simulations) < 0 or games < 0:
-        raise ValueError("evaluate needs numbers of simulations, and none of its numbers may be negative")
-    if any(number != int(number) or number > MOST_SIMULATIONS for number in simulations):
-        raise ValueError(f"simulations are whole numbers up to {MOST_SIMULATIONS:,}, not {list(simulations)}")
+    if isinstance(positions, str | Path) or isinstance(references, str):
+        raise ValueError("positions and references are lists, also of a single one")
+    if isinstance(simulations, str) or not isinstance(simulations, Iterable):
+        raise ValueError(f"simulations are a list of numbers, such as [0, 100], not {simulations!r}")
+    budgets = sorted({Budget(simulations=number).simulations or 0 for number in simulations})
+    if not budgets:
+        raise ValueError("simulations are a list of numbers, such as [0, 100], and not empty")
+    if games != int(games) or games < 0:
+        raise ValueError(f"games are a whole number and not negative, not {games}")
     measurement = Measurement(
         sets=choose_sets(str(player), [Path(path) for path in positions], count),
-        budgets=sorted(set(simulations)),
-        games=games,
+        budgets=budgets,
+        games=int(games),
         seed=seed,
         compute=choose(device, backend),
     )

@@ -37,7 +37,7 @@ from alphac4.machine import cores
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Budget, TreeSearch
+from alphac4.mcts.search import MOST_SIMULATIONS, Budget, TreeSearch
 from alphac4.shipped import shipped_file
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
@@ -46,7 +46,6 @@ if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do witho
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # a limit: as long as the player is unsure
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
-MOST_SIMULATIONS = 10_000_000  # of about 130 bytes each
 SPECIFICATIONS = """\
   FILE.safetensors@600   a checkpoint searching 600 simulations a move (100 if none are given)
   FILE.safetensors@1s    the same for one second a move

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from alphac4.arena.networks import find_network
-from alphac4.arena.specifications import MOST_SIMULATIONS, network_budget, parse_searching_player
+from alphac4.arena.specifications import network_budget, parse_searching_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
+from alphac4.mcts.search import MOST_SIMULATIONS
 from alphac4.play.engine import COMMANDS, DEFAULT_NODES, Engine, EngineOptions
 from alphac4.ranges import check_ranges
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.arena.specifications import MOST_SIMULATIONS, SPECIFICATIONS
+from alphac4.arena.specifications import SPECIFICATIONS
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.cluster_option import Cluster, device_with, pool_or_none
 from alphac4.compute import choose
@@ -17,6 +17,7 @@ from alphac4.evaluation.measurement import Measurement, choose_sets, measure_str
 from alphac4.evaluation.pictures import check_picture, save_picture
 from alphac4.evaluation.table import as_text
 from alphac4.files import write_atomically
+from alphac4.mcts.search import MOST_SIMULATIONS
 from alphac4.outputs import check_output
 from alphac4.ranges import MOST, MOST_SEED, check_ranges
 

@@ -11,7 +11,6 @@ import numpy as np
 from alphac4.arena.networks import find_network, named_checkpoint
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import (
-    MOST_SIMULATIONS,
     SPECIFICATIONS,
     check_network,
     common_geometry,
@@ -23,6 +22,7 @@ from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import make_geometry
+from alphac4.mcts.search import MOST_SIMULATIONS
 from alphac4.play.analysis import Analyst
 from alphac4.play.late_player import LatePlayer, compile_search
 from alphac4.play.levels import LEVELS, Level, find_level, level_player

@@ -1,17 +1,19 @@
 """Search a batch of positions to a budget of simulations or time: what both kinds of tree search share."""
 
 import copy
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import recompiled
-from alphac4.game import Geometry, Position
+from alphac4.game import Geometry, Position, column_name
 from alphac4.mcts.kept_trees import KeptTrees, Reuse
 from alphac4.mcts.proof_tree import winning_moves
 from alphac4.mcts.puct import PuctParameters
@@ -31,6 +33,9 @@ from alphac4.mcts.tree import (
 )
 from alphac4.mcts.ucb1 import UctParameters
 
+MOST_SIMULATIONS = 10_000_000  # of about 130 bytes each
+MOST_VISITS = 2**24  # of a tree: the sums of results are 32-bit numbers, which could not grow by one beyond
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -39,7 +44,11 @@ _R = TypeVar("_R")
 class Budget:
     """When a search stops: after so many simulations, or so many seconds, whichever comes first.
 
-    No simulations at all ask a network for its raw policy; a tree search needs at least one.
+    No simulations at all ask a network for its raw policy; a tree search needs at least one. A search for seconds alone
+    ends sooner where its tree is proven or has no more room; see `TreeSearch.search`.
+
+    Raises:
+        ValueError: for less than nothing, a part of a simulation, more than `MOST_SIMULATIONS`, or no number.
     """
 
     simulations: int | None = None
@@ -48,10 +57,20 @@ class Budget:
     def __post_init__(self) -> None:
         if self.simulations is None and self.seconds is None:
             raise ValueError("a search needs a budget: simulations, seconds or both")
-        if self.simulations is not None and self.simulations != int(self.simulations):
-            raise ValueError(f"a search makes a whole number of simulations, not {self.simulations}")
-        if (self.simulations is not None and self.simulations < 0) or (self.seconds is not None and self.seconds <= 0):
-            raise ValueError("a search's simulations must not be negative, and its seconds must be positive")
+        simulations, seconds = self.simulations, self.seconds
+        if simulations is not None:
+            if not is_number(simulations) or simulations != int(simulations):
+                raise ValueError(f"a search makes a whole number of simulations, not {simulations!r}")
+            if not 0 <= simulations <= MOST_SIMULATIONS:
+                raise ValueError(f"a search makes 0 to {MOST_SIMULATIONS:,} simulations, not {simulations}")
+            object.__setattr__(self, "simulations", int(simulations))  # 1e3 is one, too
+        if seconds is not None and not (is_number(seconds) and seconds > 0):
+            raise ValueError(f"a search's seconds are a positive number, not {seconds!r}")
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a finite number, and no text or the like."""
+    return isinstance(value, Real) and math.isfinite(value)
 
 
 class TreeSearch(ABC):
@@ -108,7 +127,7 @@ class TreeSearch(ABC):
         trees = self._kept.prepare(positions, capacity, self.reuse)
         count = len(positions)
         before = np.array([root_visits(trees, t) for t in range(count)], dtype=np.int64)
-        targets = before + (budget.simulations or 2**30)
+        targets = np.minimum(before + (budget.simulations or MOST_VISITS), MOST_VISITS)
         if budget.seconds is None:
             self._run(trees, count, targets, None)
         else:
@@ -140,7 +159,7 @@ class TreeSearch(ABC):
         for depth, column in enumerate(path):
             child = int(trees.child[t, node, column]) if 0 <= column < self.geometry.columns else NO_NODE
             if child == NO_NODE:
-                line = " ".join(str(c + 1) for c in path[: depth + 1])
+                line = " ".join(column_name(c) for c in path[: depth + 1])
                 raise ValueError(f"the search has not looked beyond {line}")
             node, position = child, position.play(column)
         return self._view(trees, t, node, position)
@@ -203,18 +222,19 @@ class TreeSearch(ABC):
         draw = np.where(proven == UNPROVEN, draw, proven == PROVEN_DRAW)
         with np.errstate(invalid="ignore", divide="ignore"):
             values = trees.value_sum[:count, ROOT] / visits.astype(np.float64)
+        moves = np.array([best_action(trees, t) for t in range(count)], dtype=np.int64)
         return SearchResult(
-            moves=np.array([best_action(trees, t) for t in range(count)], dtype=np.int64),
+            moves=moves,
             visits=visits,
             values=np.where(visits > 0, values, np.nan),
             priors=trees.prior[:count, ROOT].astype(np.float64),
-            scores=np.array([self._scores(trees, t, ROOT) for t in range(count)]),
+            scores=np.array([self._scores(trees, t, ROOT) for t in range(count)]).reshape(visits.shape),
             proofs=proofs,
             value=value,
             wdl=root_wdl(value, draw),
             simulations=visits.sum(axis=1) - before,
             seconds=seconds,
-            variations=[principal_variation(trees, t) for t in range(count)],
+            variations=[principal_variation(trees, t, int(moves[t])) for t in range(count)],
         )
 
 
