@@ -1,11 +1,13 @@
 import math
 import random
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from naive import Board, drop, minimax, wins
 
+from alphac4.arena.players import NetworkPlayer
 from alphac4.game import Position, make_geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts import Budget, NetworkSearch, PuctConfig, UctConfig, UctSearch
@@ -13,6 +15,7 @@ from alphac4.mcts.improvement import considered_visits
 from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, exploration_weight, puct_score
 from alphac4.mcts.results import principal_variation
 from alphac4.mcts.rollouts import run_rollouts
+from alphac4.mcts.search import TreeSearch
 from alphac4.mcts.selection import select_action
 from alphac4.mcts.tree import (
     NO_NODE,
@@ -22,6 +25,7 @@ from alphac4.mcts.tree import (
     UNPROVEN,
     advance_root,
     backup,
+    best_action,
     make_trees,
     one_ply_earlier,
     plant,
@@ -193,7 +197,30 @@ def test_the_best_line_begins_with_no_move_that_is_proven_lost(rng: np.random.Ge
     trees.visits[0, ROOT] = 3
     trees.visits[0, ROOT, 2], trees.proof[0, ROOT, 2] = 170, -100
     trees.visits[0, ROOT, 5] = 50
-    assert principal_variation(trees, 0) == [5]
+    assert principal_variation(trees, 0, best_action(trees, 0)) == [5]
+
+
+def test_the_best_line_begins_with_the_move(rng: np.random.Generator) -> None:
+    """Also where two moves have as many visits, where another rule than visits decides, and where chance does."""
+    mine: dict[str, Callable[[int], TreeSearch]] = {
+        "ties": lambda _seed: NetworkSearch(UniformEvaluator(), rng=rng),
+        **{
+            rule: lambda seed, rule=rule: UctSearch(UctConfig(final=rule), rng=np.random.default_rng(seed))
+            for rule in ("visits", "rate", "ucb")
+        },
+        "unproven": lambda seed: UctSearch(UctConfig(proofs=False), rng=np.random.default_rng(seed)),
+    }
+    positions = [Position.from_moves(moves) for moves in ("", "4", "4544", "74", "44", "123123")]
+    differ = 0
+    for make in mine.values():
+        for seed in range(4):
+            result = make(seed).search(positions, Budget(simulations=20 + 7 * seed))
+            assert [line[0] for line in result.variations] == result.moves.tolist()
+            differ += int((result.moves != result.visits.argmax(axis=1)).sum())
+    assert differ  # or nothing was asked
+    player = NetworkPlayer("p", UniformEvaluator(), Budget(simulations=30), rng, temperature=1.0)
+    result = player.search(positions)
+    assert [line[0] for line in result.variations] == result.moves.tolist()
 
 
 def test_lockstep_searches_equal_searches_alone() -> None:
@@ -389,3 +416,46 @@ def test_a_growing_tree_is_seldom_copied(rng: np.random.Generator) -> None:
             memories.append(trees)
     assert result.visits.sum() == 200 * 50
     assert len(memories) <= 10
+
+
+def test_a_tree_stops_before_its_sums_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textbook UCT adds no nodes at the end of a game, so that nothing else would stop it before its time is up."""
+    monkeypatch.setattr("alphac4.mcts.search.MOST_VISITS", 5000)
+    search = UctSearch(UctConfig(proofs=False, guards=False), rng=np.random.default_rng(0))
+    position = Position.from_moves("4211246127725627666331655732133177543")
+    result = search.search([position], Budget(seconds=60))
+    assert result.simulations[0] == 5000
+    assert result.seconds < 30
+
+
+def test_no_positions_are_searched_in_no_time(rng: np.random.Generator) -> None:
+    """And the next call finds its trees."""
+    for search in searches(rng):
+        result = search.search([], Budget(simulations=5))
+        assert (len(result.moves), result.visits.shape, result.scores.shape) == (0, (0, 7), (0, 7))
+        assert search.search([Position()], Budget(simulations=5)).simulations.tolist() == [5]
+
+
+def test_a_game_that_leaves_a_proven_line_is_searched_anew(rng: np.random.Generator) -> None:
+    """With all simulations; the tree of the proof has no room for them."""
+    search = NetworkSearch(UniformEvaluator(), rng=rng, reuse="proofs")
+    fresh = NetworkSearch(UniformEvaluator(), rng=rng)
+    won = Position.from_moves("232572656452153")
+    left = 0
+    for column in won.legal_columns():
+        assert search.search([won], Budget(simulations=4000)).root_proof(0) != UNPROVEN
+        after = won.play(column)
+        expected, found = (s.search([after], Budget(simulations=50)) for s in (fresh, search))
+        if found.root_proof(0) == UNPROVEN:
+            left += 1
+            assert found.simulations.tolist() == expected.simulations.tolist()
+            assert found.visits.tolist() == expected.visits.tolist()
+    assert left
+
+
+def test_a_narrow_board_of_63_rows_is_searched(rng: np.random.Generator) -> None:
+    """Its column fills a whole word of bits."""
+    geometry = make_geometry(63, 1, 4)
+    result = UctSearch(geometry=geometry, rng=rng).search([Position(geometry=geometry)], Budget(simulations=10))
+    assert result.moves.tolist() == [0]
+    assert result.value[0] == 0.0  # colours alternate, so nobody ever has four

@@ -241,7 +241,9 @@ class NetworkPlayer(TreePlayer):
         if self.temperature == 0:
             return result
         moves = np.array([draw(result, row) for row in range(len(positions))], np.int64)
-        return dataclasses.replace(result, moves=moves)
+        lines = zip(moves.tolist(), result.variations, strict=True)
+        variations = [line if line[:1] == [move] else [move] for move, line in lines]
+        return dataclasses.replace(result, moves=moves, variations=variations)
 
     def winning_moves(self, index: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
         """The moves that prove a win in the ``index``-th position searched last; see `TreeSearch.winning_moves`."""

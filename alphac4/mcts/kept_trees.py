@@ -47,6 +47,8 @@ class KeptTrees:
             else:
                 for name in (position.moves or "")[len(self.positions[row].moves or "") :]:
                     advance_root(self.geometry, trees, t, COLUMN_NAMES.index(name), self._look_ahead)
+                if reuse == "proofs" and node_proof(trees, t, ROOT) == UNPROVEN:  # the game has left the proven line
+                    plant(self.geometry, trees, t, position.own, position.occupied, self._look_ahead)
         self.positions = list(positions)
         return trees
 
@@ -73,7 +75,8 @@ class KeptTrees:
         count = max(count, 0 if old is None else len(old.size))
         new = make_trees(count, nodes, self.geometry, self._rng, evaluations=self._evaluations)
         if old is not None:
-            used = min(int(old.size.max()), nodes)  # memory that was never used is not taken yet, and need not be
+            # Memory that was never used is not taken yet, and need not be.
+            used = min(int(old.size.max(initial=0)), nodes)
             for name in Trees._fields:
                 source, target = getattr(old, name), getattr(new, name)
                 if source.ndim == 1 and name != "rng":

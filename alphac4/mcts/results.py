@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from alphac4.game import Position
 from alphac4.game.wording import describe_end
-from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, best_action, node_proof
+from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, node_proof
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +95,13 @@ def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) ->
     return np.clip(np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1), 0.0, 1.0)
 
 
-def principal_variation(trees: Trees, t: int, length: int = 20) -> list[int]:
-    """The moves both sides would play as far as the tree goes: the proven best, else the most visited.
+def principal_variation(trees: Trees, t: int, first: int, length: int = 20) -> list[int]:
+    """The move ``first``, and what both sides would play then: the proven best, else the most visited.
 
-    At least the move to play, also before the first visit.
+    The line goes as far as the tree does.
     """
-    line: list[int] = []
-    node = ROOT
+    line = [first]
+    node = int(trees.child[t, ROOT, first])
     while node != NO_NODE and len(line) < length:
         proof = node_proof(trees, t, node)
         edges, visits = trees.proof[t, node], trees.visits[t, node]
@@ -111,4 +111,4 @@ def principal_variation(trees: Trees, t: int, length: int = 20) -> list[int]:
         action = int(np.argmax(np.where(candidates, visits, -1)))
         line.append(action)
         node = int(trees.child[t, node, action])
-    return line or [int(best_action(trees, t))]
+    return line

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from alphac4.compiled import compiled, inlined
-from alphac4.game.rules import U64_0, U64_1, Geometry, column_cells, has_run, legal_cells, winning_cells
+from alphac4.game.rules import U64_0, Geometry, column_cells, has_run, legal_cells, winning_cells
 from alphac4.mcts import random_state
 from alphac4.mcts.heuristics import NO_EVALUATION, evaluate
 from alphac4.mcts.random_state import States
@@ -35,9 +35,7 @@ def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: Sta
         # Drop into a random column until one is open: cheaper than counting the open ones.
         cell = U64_0
         while cell == U64_0:
-            column = random_state.below(states, t, geometry.columns)
-            first = np.uint64(column) * geometry.height
-            cell = legal & (((U64_1 << geometry.height) - U64_1) << first)
+            cell = legal & column_cells(geometry, random_state.below(states, t, geometry.columns))
         own |= cell
         if has_run(geometry, own):
             return sign

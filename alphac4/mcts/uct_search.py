@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
+from alphac4.machine import check_block
 from alphac4.mcts.heuristics import NO_EVALUATION
 from alphac4.mcts.kept_trees import Reuse
-from alphac4.mcts.results import SearchResult
+from alphac4.mcts.results import SearchResult, principal_variation
 from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.tree import UNPROVEN, Trees, proof_value, root_visits
 from alphac4.mcts.uct import UctConfig, final_move, run_uct
@@ -70,21 +71,20 @@ class UctSearch(TreeSearch):
         return self._merged(super().search([p for p in positions for _ in range(self.roots)], each, nodes))
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        if deadline is None:
-            list(self._pool.map(lambda t: self._simulate(trees, t, int(targets[t])), range(count)))
-            return
-        chunk = 256
+        chunk = 256 if deadline is not None else 2**16  # Ctrl-C is heard between two of them
         left = [t for t in range(count) if root_visits(trees, t) < targets[t]]
         while left:  # a chunk each in turn, so that all get their share, and at least one
+            check_block()
             goals = [min(root_visits(trees, t) + chunk, int(targets[t])) for t in left]
             before = time.perf_counter()
             list(self._pool.map(lambda t, goal: self._simulate(trees, t, goal), left, goals))
             spent = time.perf_counter() - before  # a look at the clock every millisecond or so
-            chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk
+            if deadline is not None:
+                chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk
             left = [  # the others are proven, out of memory, or done
                 t for t, goal in zip(left, goals, strict=True) if goal <= root_visits(trees, t) < targets[t]
             ]
-            if time.perf_counter() > deadline:
+            if deadline is not None and time.perf_counter() > deadline:
                 return
 
     def _simulate(self, trees: Trees, t: int, target: int) -> None:
@@ -104,7 +104,9 @@ class UctSearch(TreeSearch):
         result = super()._result(trees, count, before, seconds)
         if self.roots > 1 or (self.config.final == "visits" and self.config.proofs):
             return result
-        return dataclasses.replace(result, moves=self._final_moves(result))
+        moves = self._final_moves(result)
+        variations = [principal_variation(trees, t, int(move)) for t, move in enumerate(moves)]
+        return dataclasses.replace(result, moves=moves, variations=variations)
 
     def _final_moves(self, result: SearchResult) -> npt.NDArray[np.int64]:
         rows = zip(result.visits, result.values, result.scores, result.proofs, strict=True)

@@ -194,8 +194,8 @@ export class Search {
   }
 
   variation() {
-    const line = [];
-    for (let node = this.root; node; ) {
+    const line = [this.best()];
+    for (let node = this.root.children[line[0]]; node; ) {
       const proof = node.proven(), { visits } = node;
       const open = [...visits.keys()].filter((a) => (proof === UNPROVEN ? node.proof[a] >= DRAW && visits[a] > 0 : node.proof[a] === proof));
       if (!open.length) break;
@@ -203,7 +203,7 @@ export class Search {
       line.push(action);
       node = node.children[action];
     }
-    return line.length ? line : [this.best()];
+    return line;
   }
 
   // The columns of a node, as the page shows them.
