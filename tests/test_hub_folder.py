@@ -171,6 +171,8 @@ def test_an_earlier_export_is_replaced_and_nothing_else(
     text = (tmp_path / "ready" / "README.md").read_text()
     assert "Not measured" in text
     assert "4 x 5 with runs of 3" in text
+    assert 'agent.search("", simulations=600)' in text
+    assert "alphac4 evaluate" not in text.partition("## Errors")[0]
     (tmp_path / "ready" / "README.md").write_text(text + "My own words.")
     assert main(arguments) == 2
     assert "holds README.md, which this program did not write as it is" in capsys.readouterr().err.splitlines()[-1]
@@ -197,10 +199,15 @@ def test_bad_input_is_told_before_anything_is_measured(
 ) -> None:
     """No licence, a report of another network, and a file that is no report: one line each, and no folder."""
     save_small(tmp_path / "other.safetensors", channels=8)
+    twin = json.loads((exported / "report.json").read_text())
+    assert len(twin["subjects"][0]["network"]) == 64
+    twin["subjects"][0]["description"] = "8 channels x 1 blocks, by torch-fp32"
+    (tmp_path / "twin.json").write_text(json.dumps(twin))
     (tmp_path / "broken.json").write_text('{"format": "alphac4 strength report 1", "subjects": [{"description": 3}]}')
     cases = [
         ([], "say under which licence"),
         (["--license", "mit", "--evaluation", str(exported / "report.json")], "not this network of 8 channels x 1"),
+        (["--license", "mit", "--evaluation", str(tmp_path / "twin.json")], "measures the network of another file"),
         (["--license", "mit", "--evaluation", str(tmp_path / "broken.json")], "broken.json: description must be str"),
         (["--license", "mit", "--evaluation", str(tmp_path / "none.json")], "none.json: cannot be read"),
     ]

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import tyro
 
+from alphac4.arena.networks import network_digest
 from alphac4.checkpoint import SHIPPED, Checkpoint, load_checkpoint
 from alphac4.commands.arguments import read_arguments
 from alphac4.export.card_figures import CardFigures, measure, read_rates
@@ -96,7 +97,8 @@ def _export_hub(options: ExportOptions, folder: Path, checkpoint: Checkpoint) ->
         raise ValueError("say under which licence you give the network: --license mit, or another that the hub knows")
     check_folder_is_ours(folder)
     notes = "" if options.notes is None else options.notes.read_text(encoding="utf-8")
-    rates = None if options.evaluation is None else read_rates(options.evaluation, checkpoint)
+    digest = network_digest(str(options.checkpoint))
+    rates = None if options.evaluation is None else read_rates(options.evaluation, checkpoint, digest)
     _log.info("%s: measuring errors and converting the network ...", folder)
     figures = measure(checkpoint)
     if rates is not None:

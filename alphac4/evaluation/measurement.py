@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 from tqdm import tqdm
 
 from alphac4.arena.network_files import NetworkFile, pool_players
-from alphac4.arena.networks import NamedNetwork, find_network
+from alphac4.arena.networks import NamedNetwork, find_network, network_digest
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import common_geometry, describe, parse_player
@@ -95,7 +95,9 @@ def prepare(specification: str, measurement: Measurement) -> Callable[[], Subjec
     if network is not None:
         if network.options.temperature:  # the raw network and the searches are measured by their best moves
             raise PlayerError(f"{specification!r}: a temperature needs a limit, such as {network.written}@100,...")
-        return prepare_network(specification, network.load(), measurement, network.options.config)
+        measure = prepare_network(specification, network.load(), measurement, network.options.config)
+        digest = network_digest(specification)
+        return lambda: replace(measure(), network=digest)
     player = parse_player(
         specification,
         rng=np.random.default_rng(measurement.seed),

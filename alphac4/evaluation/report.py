@@ -43,6 +43,7 @@ class SubjectReport:
     description: str
     budgets: list[BudgetReport]
     games: PerfectMatchReport | None = None  # against the perfect player, where any were asked for
+    network: str | None = None  # the SHA-256 of its file
 
 
 @dataclass(frozen=True, kw_only=True)

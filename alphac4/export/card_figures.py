@@ -80,11 +80,16 @@ def measure(checkpoint: Checkpoint) -> CardFigures | None:
     return CardFigures(rates=rates, errors=errors, asked=sum(map(len, sets)), source=source)
 
 
-def read_rates(path: Path, checkpoint: Checkpoint) -> list[ErrorRate]:
+def read_rates(path: Path, checkpoint: Checkpoint, digest: str | None = None) -> list[ErrorRate]:
     """The error rates in a file that `alphac4 evaluate --json` has written.
 
+    Args:
+        path: the report.
+        checkpoint: the network that it has to be about.
+        digest: the SHA-256 of the network's file; reports of former versions do not tell it.
+
     Raises:
-        ValueError: in one line, if it is no such file, or is about a network of another shape.
+        ValueError: in one line, if it is no such file, or is about another network.
     """
     try:
         report = parse_json(path.read_bytes())
@@ -98,6 +103,9 @@ def read_rates(path: Path, checkpoint: Checkpoint) -> list[ErrorRate]:
         described = read_value(str, subjects[0].get("description"), "description")
         if not described.startswith(shape):
             raise ValueError(f"measures {described or 'another player'}, not this network of {shape}")
+        measured = subjects[0].get("network")
+        if measured and digest and measured != digest:
+            raise ValueError("measures the network of another file")
         budgets = read_value(list[dict[str, Any]], subjects[0].get("budgets"), "budgets")
         return [rate for budget in budgets for rate in _read_budget(budget)]
     except OSError as error:

@@ -12,7 +12,7 @@ from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint, shi
 from alphac4.evaluation.report import ALL
 from alphac4.export.card_figures import BUDGETS, CardFigures, ErrorRate, KnownError
 from alphac4.export.onnx import INPUT, OUTPUT
-from alphac4.game import column_name
+from alphac4.game import STANDARD, column_name
 from alphac4.hub import NETWORK_FILE
 from alphac4.training.provenance import total_costs
 from alphac4.version import __version__
@@ -108,19 +108,20 @@ def _introduction(facts: CardFacts) -> str:
 
 
 def _use(facts: CardFacts) -> str:
+    standard = facts.checkpoint.geometry == STANDARD
+    evaluate = "\nalphac4 evaluate hf://OWNER/NAME --simulations 0,100" if standard else ""  # whose positions there are
     return f"""## Use
 
 ```bash
 pip install 'alphac4[hub]'
-alphac4 play --network hf://OWNER/NAME                       # with this repository's owner and name
-alphac4 evaluate hf://OWNER/NAME --simulations 0,100
+alphac4 play --network hf://OWNER/NAME                       # with this repository's owner and name{evaluate}
 ```
 
 ```python
 import alphac4
 
 agent = alphac4.load("hf://OWNER/NAME")
-print(agent.search("4455", simulations=600))
+print(agent.search("{"4455" if standard else ""}", simulations=600))
 ```
 
 | file | what |
