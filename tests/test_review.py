@@ -336,7 +336,9 @@ def test_games_come_from_files_and_the_standard_input(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=f"'{re.escape(missing)}' is no game .* there is no such file"):
             read_games(missing, None)
     assert read_games("1a", None, make_geometry(3, 10, 3)) == ["1a"]  # column 10
-    for nothing in ("-", ""):
+    path.write_bytes("\ufeff44\r\n".encode())  # as Windows' editors save it
+    assert read_games(str(path), None) == ["44"]
+    for nothing in ("-", "", " "):
         with pytest.raises(ValueError, match=r"no (game|move)"):
             read_games(nothing, None)
 

@@ -23,10 +23,10 @@ def read_games(source: str, stdin: TextIO | None, geometry: Geometry = STANDARD)
     """
     if source == STDIN:
         return _parse(stdin or (), "the standard input", geometry)
-    if os.path.isfile(source):  # noqa: PTH113 - a name too long for a file is none, not an error
-        text = Path(source).read_bytes().decode("utf-8", errors="replace")
+    if os.path.exists(source) and not os.path.isdir(source):  # noqa: PTH110, PTH112 - a name too long is none, no error
+        text = Path(source).read_bytes().decode("utf-8-sig", errors="replace")  # Windows' editors begin with a mark
         return _parse(text.splitlines(), source, geometry)
-    if not source:
+    if not source.strip():
         raise ValueError("there is no move to review; write the game as columns, such as 4455, a file's name, or -")
     moves = "".join(source.split())
     if not may_be_moves(moves, geometry):
