@@ -1,5 +1,6 @@
 """Networks on the Hugging Face hub, by names such as hf://OWNER/NAME."""
 
+import errno
 import logging
 import os
 import re
@@ -9,6 +10,8 @@ from pathlib import Path
 PREFIX = "hf://"
 FORM = r"hf://[^@,]+"  # of a name within a player's specification
 NETWORK_FILE = "model.safetensors"  # what a repository's network is called where no file is named
+
+_NO_PLACE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOTDIR)  # what a cache's disk may answer
 
 _PARTS = re.compile(r"hf:/{1,2}(?P<repository>[^/]+/[^/]+)(?:/(?P<file>.+))?")  # a `Path` has lost one of the slashes
 
@@ -87,6 +90,10 @@ def _download(name: str) -> Path:
         kept = try_to_load_from_cache(repository, file, cache_dir=cache)
         if isinstance(kept, str):
             return Path(kept)
+        if isinstance(error, OSError) and error.errno in _NO_PLACE:
+            raise HubError(
+                f"{shown}: {file} cannot be kept in the hub's cache, which HF_HUB_CACHE names: {_first_line(error)}"
+            ) from error
         raise HubError(
             f"{shown}: no connection to the hub ({_first_line(error)}), and {file} was not downloaded before"
         ) from error

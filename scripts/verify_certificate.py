@@ -16,6 +16,7 @@ stones. Its key is the sum of the two. Of a position and its mirror image only t
 """
 
 import json
+import os
 import sys
 import zlib
 from pathlib import Path
@@ -121,6 +122,9 @@ def main() -> int:
         print(__doc__)
         return 0
     shipped = Path(__file__).resolve().parent.parent / "checkpoints" / "best.certificate"
+    if len(sys.argv) > 2:
+        print("one certificate at a time", file=sys.stderr)
+        return 2
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else shipped
     try:
         first, _, packed = path.read_bytes().partition(b"\n")
@@ -144,4 +148,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (KeyboardInterrupt, BrokenPipeError):
+        os._exit(130)  # nobody reads on

@@ -47,7 +47,8 @@ def make_agent(
     """An agent that plays as ``player`` does, within the act timeout, on any board.
 
     Where the player cannot play, as a network on a board that is not its own, classic MCTS plays instead. Everything
-    is loaded and compiled before this returns, so that the game's clock does not pay for it.
+    is loaded and compiled before this returns, so that the game's clock does not pay for it. Players that search no
+    tree, such as "solver", know no clock: the solver may need seconds for an early position.
 
     Args:
         player: a specification such as "FILE.safetensors@600" or "uct:1000". A checkpoint without a number of
