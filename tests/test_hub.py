@@ -11,7 +11,7 @@ from hub_stand_in import serve_hub
 import alphac4
 from alphac4 import hub
 from alphac4.arena.networks import find_network
-from alphac4.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.game import make_geometry
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
@@ -129,3 +129,14 @@ def unused_port() -> int:
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         return int(place.getsockname()[1])
+
+
+@pytest.mark.usefixtures("requests")
+def test_a_cache_that_takes_no_files_is_not_called_a_lost_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here it lies below a file; a full disk answers likewise."""
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "file" / "below"))
+    with pytest.raises(CheckpointError, match="cannot be kept in the hub's cache, which HF_HUB_CACHE names"):
+        load_checkpoint(Path("hf://someone/connect-4.5"))

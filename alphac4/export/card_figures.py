@@ -18,7 +18,7 @@ from alphac4.game import Outcome, Position
 from alphac4.game.rules import STANDARD
 from alphac4.json_files import parse_json, read_value
 
-BUDGETS = (0, 100)  # simulations a position, where the figures are measured here: some ten seconds on two cores
+BUDGETS = (0, 100)  # simulations a position, where the figures are measured here: about a minute on two cores
 
 
 @dataclass(frozen=True, kw_only=True)
