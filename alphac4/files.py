@@ -1,5 +1,6 @@
 """Files that are either whole or not there."""
 
+import contextlib
 import errno
 import os
 import re
@@ -22,8 +23,9 @@ _NO_FOLDER_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errn
 def write_atomically(path: Path, content: bytes) -> None:
     """Write to a temporary name in the same folder, flush, rename over ``path``, flush the folder.
 
-    A symbolic link stays, and the file that it names is written. Devices, pipes and streams that are open already (such
-    as ``/dev/stdout``, also where that is a file) are written through, as there is nothing to be replaced.
+    What is replaced keeps its permissions. A symbolic link stays, and the file that it names is written. Devices, pipes
+    and streams that are open already (such as ``/dev/stdout``, also where that is a file) are written through, as there
+    is nothing to be replaced.
 
     Raises:
         OSError: if it cannot be written; the old file, if any, is untouched and nothing is left behind.
@@ -40,6 +42,8 @@ def write_atomically(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+            with contextlib.suppress(OSError):  # nothing was there, or its system knows no modes
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             temporary.replace(target)
         except BaseException:
             temporary.unlink(missing_ok=True)

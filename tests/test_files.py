@@ -33,6 +33,16 @@ def test_a_link_stays_and_what_it_names_is_written(tmp_path: Path) -> None:
         assert (tmp_path / "real" / name).read_bytes() == b"after"
 
 
+def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+    """What was nobody else's to read stays so."""
+    path = tmp_path / "mine"
+    write_atomically(path, b"before")
+    for mode in (0o600, 0o640):
+        path.chmod(mode)
+        write_atomically(path, b"after")
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
 def test_devices_and_pipes_are_written_through(tmp_path: Path) -> None:
     """A named pipe stays one and its reader gets everything; /dev/stdout is the process's own output."""
     pipe = tmp_path / "pipe"
