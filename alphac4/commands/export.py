@@ -66,6 +66,9 @@ def run(options: ExportOptions) -> int:
         raise ValueError(
             "nothing to do: say what to write: --kaggle main.py, --onnx network.onnx, --web page or --hub folder"
         )
+    for given, needs in (("evaluation", "hub"), ("notes", "hub"), ("license", "hub"), ("web_runtime", "web")):
+        if getattr(options, given) is not None and getattr(options, needs) is None:
+            raise ValueError(f"--{given.replace('_', '-')} has no effect without --{needs}")
     check_output(options.kaggle)
     check_output(options.onnx)
     for folder in options.web, options.hub:
@@ -89,6 +92,13 @@ def run(options: ExportOptions) -> int:
     return 0
 
 
+def _read_notes(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not a text file") from error
+
+
 def _export_hub(options: ExportOptions, folder: Path, checkpoint: Checkpoint) -> None:
     """Measure the network and write the folder; what is wrong with the options is told before anything is measured."""
     shipped = str(options.checkpoint) in SHIPPED
@@ -96,7 +106,7 @@ def _export_hub(options: ExportOptions, folder: Path, checkpoint: Checkpoint) ->
     if not license_id:
         raise ValueError("say under which licence you give the network: --license mit, or another that the hub knows")
     check_folder_is_ours(folder)
-    notes = "" if options.notes is None else options.notes.read_text(encoding="utf-8")
+    notes = "" if options.notes is None else _read_notes(options.notes)
     digest = network_digest(str(options.checkpoint))
     rates = None if options.evaluation is None else read_rates(options.evaluation, checkpoint, digest)
     _log.info("%s: measuring errors and converting the network ...", folder)

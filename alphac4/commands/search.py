@@ -61,6 +61,8 @@ def run(options: SearchOptions) -> int:
     check_output(options.svg)
     position = Position.from_moves(options.moves, geometry)
     player = parse_searching_player(specification, rng=np.random.default_rng(options.seed), geometry=geometry)
+    if options.svg is not None and player.budget.simulations == 0:
+        raise ValueError(f"{player.name} searches no tree that --svg could draw; give it simulations, such as best@600")
     result = player.search([position])
     print(f"{position}\n\n{'x' if position.first_to_move else 'o'} to move, {player.name}\n")
     print(describe_search(result))

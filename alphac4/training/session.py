@@ -1,5 +1,6 @@
 """A run from its settings to its closing report, for the command line and for Python."""
 
+import errno
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +57,10 @@ def find_config(
 
     Raises:
         ValueError: in one line, for an unknown preset or setting.
+        OSError: if there is a file in the folder's place.
     """
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "is a file, where a run needs a folder", str(folder))
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
     stored = stored_settings(folder)
