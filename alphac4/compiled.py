@@ -2,12 +2,15 @@
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
 from numba.core import event
+
+_COMPILED = re.compile(rb"^@(compiled|inlined|allocating)$", re.MULTILINE)
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -64,7 +67,7 @@ def _sources_digest() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         content = path.read_bytes()
-        if b"alphac4.compiled import" in content:
+        if _COMPILED.search(content):
             digest.update(content)
     return digest.hexdigest()
 
