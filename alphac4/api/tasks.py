@@ -18,7 +18,7 @@ from alphac4.evaluation.report import StrengthReport
 from alphac4.evaluation.table import as_text
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.search import Budget
+from alphac4.mcts.search import MOST_SIMULATIONS, Budget
 from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.session import TrainedRun, find_config
 from alphac4.training.session import train as train_run
@@ -142,8 +142,8 @@ def evaluate(
     if isinstance(simulations, str) or not isinstance(simulations, Iterable):
         raise ValueError(f"simulations are a list of numbers, such as [0, 100], not {simulations!r}")
     budgets = sorted({Budget(simulations=number).simulations or 0 for number in simulations})
-    if not budgets:
-        raise ValueError("simulations are a list of numbers, such as [0, 100], and not empty")
+    if not budgets or budgets[-1] > MOST_SIMULATIONS:
+        raise ValueError(f"simulations are a list of numbers up to {MOST_SIMULATIONS:,}, not {list(simulations)}")
     if games != int(games) or games < 0:
         raise ValueError(f"games are a whole number and not negative, not {games}")
     measurement = Measurement(

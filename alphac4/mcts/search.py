@@ -33,7 +33,8 @@ from alphac4.mcts.tree import (
 )
 from alphac4.mcts.ucb1 import UctParameters
 
-MOST_SIMULATIONS = 10_000_000  # of about 130 bytes each
+MOST_SIMULATIONS = 10_000_000  # that commands take, of about 130 bytes each
+MOST_BUDGET = 2**30  # more than any memory holds
 MOST_VISITS = 2**24  # of a tree: the sums of results are 32-bit numbers, which could not grow by one beyond
 
 _P = ParamSpec("_P")
@@ -45,10 +46,11 @@ class Budget:
     """When a search stops: after so many simulations, or so many seconds, whichever comes first.
 
     No simulations at all ask a network for its raw policy; a tree search needs at least one. A search for seconds alone
-    ends sooner where its tree is proven or has no more room; see `TreeSearch.search`.
+    ends sooner where its tree is proven or has no more room; see `TreeSearch.search`. No tree is visited more often
+    than `MOST_VISITS` times.
 
     Raises:
-        ValueError: for less than nothing, a part of a simulation, more than `MOST_SIMULATIONS`, or no number.
+        ValueError: for less than nothing, a part of a simulation, more than `MOST_BUDGET`, or no number.
     """
 
     simulations: int | None = None
@@ -61,8 +63,8 @@ class Budget:
         if simulations is not None:
             if not is_number(simulations) or simulations != int(simulations):
                 raise ValueError(f"a search makes a whole number of simulations, not {simulations!r}")
-            if not 0 <= simulations <= MOST_SIMULATIONS:
-                raise ValueError(f"a search makes 0 to {MOST_SIMULATIONS:,} simulations, not {simulations}")
+            if not 0 <= simulations <= MOST_BUDGET:
+                raise ValueError(f"a search makes 0 to {MOST_BUDGET:,} simulations, not {simulations}")
             object.__setattr__(self, "simulations", int(simulations))  # 1e3 is one, too
         if seconds is not None and not (is_number(seconds) and seconds > 0):
             raise ValueError(f"a search's seconds are a positive number, not {seconds!r}")
