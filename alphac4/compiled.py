@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 from numba.core import event
 
-_COMPILED = re.compile(rb"^@(compiled|inlined|allocating)$", re.MULTILINE)
+_COMPILED = re.compile(rb"\n@(?:compiled|inlined|allocating)\s")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
