@@ -20,7 +20,7 @@ from alphac4.commands.evaluate import parse_budgets
 from alphac4.compute import Compute, choose
 from alphac4.evaluation.accuracy import judge_moves
 from alphac4.evaluation.answers import ask_network
-from alphac4.evaluation.curves import CurvePoint, check_comparable, draw_run, draw_runs, known_figures, read_figures
+from alphac4.evaluation.curves import CurvePoint, check_comparable, draw_run, draw_runs, read_figures
 from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
 from alphac4.files import append_line, read_lines, write_atomically
@@ -121,7 +121,7 @@ def run(options: CurveOptions) -> int:
     total = sum(len(run.networks) for run in found)
     compute = choose(backend=options.backend)
     with own_file(options.output), tqdm(total=total, desc="networks", disable=None) as bar:
-        known = known_figures(options.output) if options.output else []
+        known = read_figures(options.output, may_be_empty=True) if options.output else []
         check_comparable([*points, *known], sets if total else ())
         for run in found:
             for path in run.networks:

@@ -49,13 +49,14 @@ class Band:
     high: list[float]
 
 
-def read_figures(path: Path) -> list[CurvePoint]:
+def read_figures(path: Path, *, may_be_empty: bool = False) -> list[CurvePoint]:
     """The points in a file of JSON lines that `alphac4 curve --output` has written.
 
     A line among others that is no JSON, as a full disk leaves it, is told and left out.
 
     Raises:
-        ValueError: naming the file and the line that is something else, or if there is no point.
+        ValueError: naming the file and the line that is something else, or if there is no point, unless it
+            ``may_be_empty``.
         OSError: if it cannot be read.
     """
     points, damaged = [], []
@@ -72,16 +73,11 @@ def read_figures(path: Path) -> list[CurvePoint]:
             points.append(read_record(CurvePoint, data))
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
-    if not points:
+    if not points and (damaged or not may_be_empty):
         raise ValueError(damaged[0] if damaged else f"{path}: no figures of a run here")
     for told in damaged:
         _log.warning("%s; it is left out", told)
     return points
-
-
-def known_figures(output: Path) -> list[CurvePoint]:
-    """What an output holds from before, which may be nothing; raises as `read_figures` does."""
-    return read_figures(output) if any(line.strip() for line in read_lines(output)) else []
 
 
 def check_comparable(points: Sequence[CurvePoint], sets: Sequence[PositionSet]) -> None:
