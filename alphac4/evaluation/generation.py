@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alphac4.evaluation.positions import PositionSetError, format_line, parse_positions
+from alphac4.evaluation.positions import PositionSetError, format_line, parse_positions, read_text
 from alphac4.files import append_line, write_atomically
 from alphac4.game import IllegalMove, Position
 from alphac4.game.rules import STANDARD
@@ -101,15 +101,9 @@ def _whole_lines(path: Path) -> set[Position]:
     """The positions in a file, from which a line cut short by a kill is removed."""
     if not path.exists():
         return set()
-    try:
-        content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        lines = whole.decode("utf-8").splitlines()
-    except OSError as error:
-        raise PositionSetError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise PositionSetError(f"{path}: not a text file") from error
-    known = set(parse_positions(lines, str(path), path.stem).positions) if any(map(str.strip, lines)) else set()
-    if whole != content:
-        write_atomically(path, whole)
+    text = read_text(path)
+    whole = text[: text.rfind("\n") + 1]
+    known = set(parse_positions(whole.splitlines(), str(path), path.stem).positions) if whole.strip() else set()
+    if whole != text:
+        write_atomically(path, whole.encode())
     return known

@@ -104,16 +104,24 @@ def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
     Raises:
         PositionSetError: if it cannot be read or a line is malformed.
     """
+    stem = path.name.removesuffix(SUFFIX)
+    return parse_positions(read_text(path).splitlines(), str(path), PUBLIC_NAMES.get(stem, stem), geometry)
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of positions.
+
+    Raises:
+        PositionSetError: if it cannot be read.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise PositionSetError(f"{path}: no such file") from error
     except UnicodeDecodeError as error:
         raise PositionSetError(f"{path}: not a text file") from error
     except OSError as error:
         raise PositionSetError(f"{path}: cannot be read: {error.strerror}") from error
-    stem = path.name.removesuffix(SUFFIX)
-    return parse_positions(text.splitlines(), str(path), PUBLIC_NAMES.get(stem, stem), geometry)
 
 
 @cache
