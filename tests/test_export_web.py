@@ -196,7 +196,8 @@ def test_what_is_there_already_is_safe(
     assert main(["export", str(checkpoint), "--web", str(page), "--web-runtime", str(runtime)]) == 2
     assert "not the onnxruntime-web expected" in capsys.readouterr().err.splitlines()[-1]
     monkeypatch.setattr(static_page, "RUNTIME_URL", "http://127.0.0.1:9/onnxruntime-web-1.30.0.tgz")
-    monkeypatch.setenv("ALPHAC4_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ALPHAC4_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert main(["export", str(checkpoint), "--web", str(page)]) == 2
     assert "give the file by --web-runtime" in capsys.readouterr().err.splitlines()[-1]
     assert (page / "network.onnx").read_bytes() == b"network"
@@ -231,12 +232,13 @@ def test_the_runtime_is_downloaded_once(checkpoint: Path, tmp_path: Path, monkey
     content = packed_runtime(tmp_path / "ort.tgz", monkeypatch).read_bytes()
     asked = []
     monkeypatch.setattr(static_page, "_download", lambda url: asked.append(url) or content)
-    monkeypatch.setenv("ALPHAC4_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ALPHAC4_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     loaded = load_checkpoint(checkpoint)
     for number in range(3):
         export_page(loaded, "small", tmp_path / f"page{number}")
         if number == 1:
-            next((tmp_path / "cache").iterdir()).write_bytes(b"damaged")
+            next((tmp_path / "cache" / "alphac4").iterdir()).write_bytes(b"damaged")
     assert len(asked) == 2
     monkeypatch.setenv("ALPHAC4_CACHE", str(tmp_path / "ort.tgz" / "below"))  # nothing can be kept there
     export_page(loaded, "small", tmp_path / "another")

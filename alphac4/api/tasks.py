@@ -18,7 +18,7 @@ from alphac4.evaluation.report import StrengthReport
 from alphac4.evaluation.table import as_text
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.search import MOST_SIMULATIONS, Budget
+from alphac4.mcts.search import MOST_SIMULATIONS, is_number
 from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.session import TrainedRun, find_config
 from alphac4.training.session import train as train_run
@@ -139,16 +139,16 @@ def evaluate(
     """
     if isinstance(positions, str | Path) or isinstance(references, str):
         raise ValueError("positions and references are lists, also of a single one")
-    if isinstance(simulations, str) or not isinstance(simulations, Iterable):
-        raise ValueError(f"simulations are a list of numbers, such as [0, 100], not {simulations!r}")
-    budgets = sorted({Budget(simulations=number).simulations or 0 for number in simulations})
-    if not budgets or budgets[-1] > MOST_SIMULATIONS:
-        raise ValueError(f"simulations are a list of numbers up to {MOST_SIMULATIONS:,}, not {list(simulations)}")
-    if games != int(games) or games < 0:
-        raise ValueError(f"games are a whole number and not negative, not {games}")
+    wanted = [] if isinstance(simulations, str) or not isinstance(simulations, Iterable) else list(simulations)
+    if not wanted or not all(map(is_number, (*wanted, games))) or min(*wanted, games) < 0:
+        raise ValueError("evaluate needs numbers of simulations, and none of its numbers may be negative")
+    if any(number != int(number) or number > MOST_SIMULATIONS for number in wanted):
+        raise ValueError(f"simulations are whole numbers up to {MOST_SIMULATIONS:,}, not {wanted}")
+    if games != int(games):
+        raise ValueError(f"games are a whole number, not {games}")
     measurement = Measurement(
         sets=choose_sets(str(player), [Path(path) for path in positions], count),
-        budgets=budgets,
+        budgets=sorted(map(int, set(wanted))),
         games=int(games),
         seed=seed,
         compute=choose(device, backend),

@@ -63,11 +63,13 @@ class Budget:
         if simulations is not None:
             if not is_number(simulations) or simulations != int(simulations):
                 raise ValueError(f"a search makes a whole number of simulations, not {simulations!r}")
-            if not 0 <= simulations <= MOST_BUDGET:
-                raise ValueError(f"a search makes 0 to {MOST_BUDGET:,} simulations, not {simulations}")
+            if simulations > MOST_BUDGET:
+                raise ValueError(f"a search makes {MOST_BUDGET:,} simulations at most, not {simulations}")
             object.__setattr__(self, "simulations", int(simulations))  # 1e3 is one, too
-        if seconds is not None and not (is_number(seconds) and seconds > 0):
+        if seconds is not None and not is_number(seconds):
             raise ValueError(f"a search's seconds are a positive number, not {seconds!r}")
+        if (simulations is not None and simulations < 0) or (seconds is not None and seconds <= 0):
+            raise ValueError("a search's simulations must not be negative, and its seconds must be positive")
 
 
 def is_number(value: object) -> bool:
