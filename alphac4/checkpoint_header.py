@@ -12,7 +12,7 @@ from alphac4.hub import HubError, hub_file, is_hub_name
 from alphac4.json_files import parse_json, read_value
 from alphac4.shipped import shipped_file
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 FORMAT = "alphac4-checkpoint"
 
 # The networks that come with the project: two by what they are for, and every file by its own name.

@@ -16,7 +16,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.game.symmetry import oriented
 from alphac4.mcts.drawing import Searched
 from alphac4.mcts.kept_trees import Reuse
-from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
+from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch, input_planes
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import NodeView, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, TreeSearch
@@ -276,7 +276,7 @@ def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geo
     started = time.perf_counter()
     own, occupied = stones(positions)
     own, occupied, mirrored = oriented(geometry, own, occupied)
-    logits, wdl = evaluator.evaluate(make_planes(geometry, own, occupied))
+    logits, wdl = evaluator.evaluate(make_planes(geometry, own, occupied, input_planes(evaluator)))
     logits = np.where(mirrored[:, None], logits[:, ::-1], logits)
     count, columns = logits.shape
     legal = np.zeros((count, columns), np.bool_)

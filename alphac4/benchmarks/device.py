@@ -134,13 +134,13 @@ def learning_speed(config: NetworkConfig, batch: int, device: torch.device, seco
     learning = LearningConfig(batch_size=batch)
     learner = DeviceLearner(config, learning, STANDARD, device, seed=0)
     schedule = Schedule.of_run(learning, 1_000_000)
-    planes = torch.zeros((batch, 2, config.rows, config.columns), device=device)
+    planes = torch.zeros((batch, config.input_planes, config.rows, config.columns), device=device)
     some = TensorBatch(
         planes=planes,
         policy=torch.full((batch, config.columns), 1 / config.columns, device=device),
         policy_weight=torch.ones(batch, device=device),
         wdl=torch.full((batch, 3), 1 / 3, device=device),
-        final=planes.clone(),
+        final=planes[:, :2].clone(),
     )
 
     def steps(count: int) -> Iterator[TensorBatch]:

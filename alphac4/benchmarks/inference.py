@@ -9,6 +9,7 @@ from alphac4.benchmarks.figures import BenchmarkSettings, Figure
 from alphac4.machine import cores
 from alphac4.nn.backends import available_backends, is_candidate
 from alphac4.nn.evaluator import measure_rate
+from alphac4.nn.quantization import boards_for
 
 
 def measure_inference(settings: BenchmarkSettings) -> Iterator[Figure]:
@@ -18,7 +19,7 @@ def measure_inference(settings: BenchmarkSettings) -> Iterator[Figure]:
     devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
     for device in devices:
         for batch in settings.batches:
-            planes = (rng.random((batch, 2, 6, 7)) < 0.3).astype(np.float32)
+            planes = boards_for(network.config, batch, rng)
             for name, make in available_backends(device, batch, cores(), cores()).items():
                 if not is_candidate(name, batch, int8=True):
                     continue

@@ -7,6 +7,7 @@ import numpy as np
 from alphac4.benchmarks.figures import BenchmarkSettings, Figure, median_rate
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig
+from alphac4.nn.quantization import boards_for
 from alphac4.selfplay.replay import Batch
 from alphac4.training.config import LearningConfig
 from alphac4.training.host_learner import HostLearner
@@ -26,7 +27,7 @@ def measure_learning(settings: BenchmarkSettings) -> Iterator[Figure]:
     network = NetworkConfig(channels=settings.channels, blocks=settings.blocks, ownership=True)
     config = LearningConfig(batch_size=BATCH, optimizer="muon")
     schedule = Schedule.of_run(config, 1_000_000)
-    batch = random_batch(BATCH)
+    batch = random_batch(BATCH, network)
 
     def figure(name: str, learner: HostLearner) -> Figure:
         rate = median_rate(lambda: BATCH * learner.learn_from([batch] * STEPS, schedule, BATCH).steps, settings)
@@ -39,11 +40,10 @@ def measure_learning(settings: BenchmarkSettings) -> Iterator[Figure]:
         yield figure("learning by PyTorch's convolutions", alike)
 
 
-def random_batch(size: int) -> Batch:
+def random_batch(size: int, network: NetworkConfig) -> Batch:
     """Random boards and targets: they take no less time than a game's."""
     rng = np.random.default_rng(1)
-    cells = rng.integers(0, 3, (size, 6, 7))
-    planes = np.stack([cells == 1, cells == 2], axis=1).astype(np.float32)
+    planes = boards_for(network, size, rng)
     policy = rng.random((size, 7)).astype(np.float32)
     wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, size)]
-    return Batch(planes, policy / policy.sum(axis=1, keepdims=True), np.ones(size, np.float32), wdl, planes)
+    return Batch(planes, policy / policy.sum(axis=1, keepdims=True), np.ones(size, np.float32), wdl, planes[:, :2])

@@ -10,6 +10,7 @@ from alphac4.benchmarks.figures import BenchmarkSettings, Figure
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.nn.evaluator import Evaluator, measure_rate
+from alphac4.nn.quantization import boards_for
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.blocks import Block, Work
 from alphac4.selfplay.config import SelfPlayConfig
@@ -21,7 +22,7 @@ def measure_selfplay(settings: BenchmarkSettings) -> Iterator[Figure]:
     slots = -(-config.games // cores())
     evaluator = Evaluator(settings.network(), batch_size=slots, streams=cores(), int8=True)
     actors = [Actor(STANDARD, config, evaluator, slots, np.random.default_rng(i)) for i in range(cores())]
-    planes = (np.random.default_rng(0).random((slots, 2, 6, 7)) < 0.3).astype(np.float32)
+    planes = boards_for(evaluator.network.config, slots, np.random.default_rng(0))
     works: list[Work] = []
     seconds: list[float] = []
     alone: list[float] = []

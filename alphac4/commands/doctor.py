@@ -116,7 +116,7 @@ def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     from alphac4.compute import choose
     from alphac4.nn.backend_memory import forget
     from alphac4.nn.evaluator import measure_rate
-    from alphac4.nn.quantization import random_boards
+    from alphac4.nn.quantization import boards_for
     from alphac4.training.config import PRESETS
 
     _, checkpoint = load_network("best")
@@ -124,7 +124,7 @@ def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     for batch, use in ((1, "play"), (128, "matches")):
         compute = choose(device)
         evaluator = compute.evaluator(checkpoint.network, batch_size=batch)
-        boards = random_boards(checkpoint.geometry.rows, checkpoint.geometry.columns, batch, np.random.default_rng(0))
+        boards = boards_for(checkpoint.network.config, batch, np.random.default_rng(0))
         rate = measure_rate(evaluator.evaluate, boards, 1, MEASURED_SECONDS)
         place = compute.learning.device.type
         figures = {"device": place, "backend": evaluator.backend, "batch": batch, "evaluations_a_second": rate}

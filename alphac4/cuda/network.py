@@ -23,7 +23,7 @@ ONE = {torch.float32: np.float32(1), torch.float16: np.uint16(0x3C00), torch.bfl
 class Exchange(NamedTuple):
     """What kernels and the network hand each other, in the same memory all along."""
 
-    planes: Any  # [B, 2, R, C] in the network's precision; 16-bit floats as their bits
+    planes: Any  # [B, P, R, C] in the network's precision; 16-bit floats as their bits
     one: Any  # the number 1 there
     logits: Any  # float32 [B, A]
     wdl: Any  # float32 [B, 3] probabilities
@@ -51,7 +51,7 @@ class DeviceNetwork:
         torch.backends.cudnn.benchmark = True  # batches never change their size
         self._module = fold_batch_norm(network)
         self._module.to(device, self.precision, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        shape = (size, 2, geometry.rows, geometry.columns)
+        shape = (size, network.config.input_planes, geometry.rows, geometry.columns)
         self._planes = torch.zeros(shape, dtype=self.precision, device=device).contiguous(
             memory_format=torch.channels_last
         )

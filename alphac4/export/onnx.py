@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from alphac4.checkpoint import Checkpoint
 from alphac4.files import write_atomically
-from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.line_planes import LinePlanes
+from alphac4.nn.network import fold_batch_norm
 from alphac4.nn.quantization import random_boards
 
 TOLERANCE = 1e-4  # largest deviation from PyTorch in a probability
@@ -24,14 +25,16 @@ OUTPUT = "policy logits [N, columns]; wdl probabilities [N, 3] of win, draw and 
 
 
 class _Answers(nn.Module):
-    """The network with probabilities in place of its win/draw/loss logits."""
+    """The network on planes of stones, with probabilities in place of its win/draw/loss logits."""
 
-    def __init__(self, network: PolicyValueNetwork) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
-        self.network = fold_batch_norm(network)
+        lines = checkpoint.network.config.planes == "lines"
+        self.seen = LinePlanes(checkpoint.geometry) if lines else nn.Identity()
+        self.network = fold_batch_norm(checkpoint.network)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        policy, value = self.network(planes)
+        policy, value = self.network(self.seen(planes))
         return policy, torch.softmax(value, dim=1)
 
 
@@ -70,7 +73,7 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
-                _Answers(checkpoint.network),
+                _Answers(checkpoint),
                 (planes,),
                 input_names=["planes"],
                 output_names=["policy", "wdl"],
@@ -102,11 +105,12 @@ def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
     except ImportError as error:
         raise RuntimeError("checking ONNX needs onnxruntime: pip install 'alphac4[onnx]'") from error
     geometry = checkpoint.geometry
-    boards = random_boards(geometry.rows, geometry.columns, CHECKED_BOARDS, np.random.default_rng(0))
+    network = checkpoint.network.eval()
+    seen = random_boards(geometry, CHECKED_BOARDS, np.random.default_rng(0), network.config.input_planes)
     session: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    policy, wdl = session.run(["policy", "wdl"], {"planes": boards})
+    policy, wdl = session.run(["policy", "wdl"], {"planes": seen[:, :2]})
     with torch.inference_mode():
-        expected_policy, expected_value = checkpoint.network.eval()(torch.from_numpy(boards))
+        expected_policy, expected_value = network(torch.from_numpy(seen))
     differences = (
         torch.softmax(torch.from_numpy(policy), 1) - torch.softmax(expected_policy, 1),
         torch.from_numpy(wdl) - torch.softmax(expected_value, 1),

@@ -1,12 +1,36 @@
-"""Positions as arrays: bitboards of a batch, and the planes that networks see."""
+"""What networks see of a position, as planes of its cells: one definition for searches and for learning.
+
+"stones" are two planes: the stones of the side to move and its opponent's, as in AlphaZero. "lines" are six more, which
+say what the rules make of the stones. In Connect Four the outcome hangs on the cells where a stone would complete a
+run, and on whether such a cell lies in an odd or an even row when the board fills up (Allis 1988, "A Knowledge-based
+Approach of Connect-Four"). That is knowledge of the rules and none of play; a small network would spend its capacity
+and its samples on finding it out.
+
+=====  =========================================================================================
+plane  is 1 where
+=====  =========================================================================================
+0, 1   there is a stone of the side to move; of its opponent
+2, 3   a stone of the side to move would complete a run, now or later; one of its opponent
+4      a stone can land now
+5      the row's parity is that of the stones on the board: where all other columns fill up in pairs, the side to move
+       gets these cells
+6, 7   an empty cell lies on a line that lacks two stones of the side to move, and has none of its opponent's; the
+       other way round
+=====  =========================================================================================
+"""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from alphac4.compiled import compiled, inlined
 from alphac4.game.position import Position
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import U64_0, U64_1, Geometry, count_stones, legal_cells, winning_cells
+
+PlanesName = Literal["lines", "stones"]
+PLANES: dict[PlanesName, int] = {"lines": 8, "stones": 2}
 
 
 def stones(positions: Sequence[Position]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
@@ -16,12 +40,99 @@ def stones(positions: Sequence[Position]) -> tuple[npt.NDArray[np.uint64], npt.N
 
 
 def make_planes(
-    geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64]
+    geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64], count: int = PLANES["stones"]
 ) -> npt.NDArray[np.float32]:
-    """Planes float32 [B, 2, rows, columns] of positions [B], bottom row first: own stones, the opponent's."""
-    bits = np.array(
-        [[column * (geometry.rows + 1) + row for column in range(geometry.columns)] for row in range(geometry.rows)],
-        np.uint64,
-    )
-    sides = np.stack([own, own ^ occupied], axis=1)[:, :, None, None]
-    return ((sides >> bits) & np.uint64(1)).astype(np.float32)
+    """The first ``count`` planes float32 [B, count, rows, columns] of positions [B], bottom row first."""
+    planes = np.empty((len(own), count, geometry.rows, geometry.columns), np.float32)
+    _write_batch(geometry, own, occupied, planes)
+    return planes
+
+
+@compiled
+def _write_batch(
+    geometry: Geometry,
+    own: npt.NDArray[np.uint64],
+    occupied: npt.NDArray[np.uint64],
+    planes: npt.NDArray[np.float32],
+) -> None:
+    for i in range(len(own)):
+        write_planes(geometry, own[i], occupied[i], planes[i], np.float32(1))
+
+
+@inlined
+def write_planes(
+    geometry: Geometry,
+    own: np.uint64,
+    occupied: np.uint64,
+    planes: npt.NDArray[np.number],
+    one: np.number,
+) -> None:
+    """Fill ``planes`` [2 or 8, rows, columns], bottom row first.
+
+    ``one`` is 1 as the planes' type has it; networks in bf16 get it as the bits of two bytes.
+    """
+    opponent = own ^ occupied
+    _write_plane(geometry, own, planes, 0, one)
+    _write_plane(geometry, opponent, planes, 1, one)
+    if planes.shape[0] > 2:
+        _write_plane(geometry, winning_cells(geometry, own, occupied), planes, 2, one)
+        _write_plane(geometry, winning_cells(geometry, opponent, occupied), planes, 3, one)
+        _write_plane(geometry, legal_cells(geometry, occupied), planes, 4, one)
+        _write_plane(geometry, rows_of_parity(geometry, count_stones(occupied)), planes, 5, one)
+        _write_plane(geometry, open_cells(geometry, own, occupied), planes, 6, one)
+        _write_plane(geometry, open_cells(geometry, opponent, occupied), planes, 7, one)
+
+
+@inlined
+def _write_plane(
+    geometry: Geometry, cells: np.uint64, planes: npt.NDArray[np.number], plane: int, one: np.number
+) -> None:
+    bit = U64_0
+    for column in range(geometry.columns):
+        for row in range(geometry.rows):
+            planes[plane, row, column] = ((cells >> bit) & U64_1) * one
+            bit += U64_1
+        bit += U64_1
+
+
+@inlined
+def rows_of_parity(geometry: Geometry, plies: int) -> np.uint64:
+    """The cells of every second row, from the lowest row (0) on if ``plies`` is even, else from the one above it."""
+    row = geometry.bottom if plies % 2 == 0 else geometry.bottom << U64_1
+    cells = U64_0
+    for _ in range(0, geometry.rows, 2):
+        cells |= row
+        row = row << U64_1 << U64_1
+    return cells & geometry.board
+
+
+@compiled
+def open_cells(geometry: Geometry, stones: np.uint64, occupied: np.uint64) -> np.uint64:
+    """Empty cells on lines that lack two stones to be a run of these, and hold none of the other side's."""
+    found = _lacking_two_along(geometry, stones, occupied, U64_1)
+    if geometry.run_length <= geometry.columns:
+        found |= _lacking_two_along(geometry, stones, occupied, geometry.height)
+    if geometry.diagonals:
+        found |= _lacking_two_along(geometry, stones, occupied, geometry.height - U64_1)
+        found |= _lacking_two_along(geometry, stones, occupied, geometry.height + U64_1)
+    return found & ~occupied
+
+
+@inlined
+def _lacking_two_along(geometry: Geometry, stones: np.uint64, occupied: np.uint64, shift: np.uint64) -> np.uint64:
+    """The cells of all such lines along one direction."""
+    empty = geometry.board & ~occupied
+    # By their lowest cell: lines of so many cells with no, one and two empty ones and otherwise these stones.
+    none, one, two = ~U64_0, U64_0, U64_0
+    distance = U64_0
+    for _ in range(geometry.run_length):
+        here, gap = stones >> distance, empty >> distance
+        two = (two & here) | (one & gap)
+        one = (one & here) | (none & gap)
+        none = none & here
+        distance += shift
+    cells = U64_0
+    for _ in range(geometry.run_length):
+        cells |= two
+        two = two << shift
+    return cells

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
 from alphac4.game import Geometry
+from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import check_block
 from alphac4.mcts.evaluation_cache import NO_ROW, EvaluationCache, find, forget, make_cache, remember
@@ -25,7 +26,16 @@ class Evaluate(Protocol):
     """What a network-guided search asks of a network."""
 
     def evaluate(self, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """``planes`` [B, 2, R, C] to policy logits [B, C] and win/draw/loss probabilities [B, 3]."""
+        """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss probabilities [B, 3].
+
+        P is 2 (the stones of the side to move, its opponent's), or the ``input_planes`` that the evaluator names; see
+        `alphac4.game.planes`.
+        """
+
+
+def input_planes(evaluator: Evaluate) -> int:
+    """How many planes an evaluator sees."""
+    return int(getattr(evaluator, "input_planes", PLANES["stones"]))
 
 
 class NetworkParameters(Protocol):
@@ -129,7 +139,7 @@ class NetworkSearch(TreeSearch):
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         geometry = self.geometry
-        planes = np.zeros((count, 2, geometry.rows, geometry.columns), np.float32)
+        planes = np.zeros((count, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
         rows = np.zeros(count, np.int32)
         logits, wdl = np.zeros((count, geometry.columns), np.float32), np.zeros((count, 3), np.float32)
         take_step = compiled_for(self.parameters, step)

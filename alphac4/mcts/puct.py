@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
-from alphac4.game.rules import U64_0, U64_1, Geometry, mirror
+from alphac4.game.planes import write_planes
+from alphac4.game.rules import Geometry, mirror
 from alphac4.game.symmetry import mirror_is_canonical
 from alphac4.mcts import random_state
 from alphac4.mcts.selection import NodeTotals, known_value, scores_actions
@@ -167,25 +168,3 @@ def write_leaf(geometry: Geometry, trees: Trees, t: int, planes: npt.NDArray[np.
     if mirror_is_canonical(geometry, own, occupied):
         own, occupied = mirror(geometry, own), mirror(geometry, occupied)
     write_planes(geometry, own, occupied, planes, one)
-
-
-@inlined
-def write_planes(
-    geometry: Geometry,
-    own: np.uint64,
-    occupied: np.uint64,
-    planes: npt.NDArray[np.number],
-    one: np.number,
-) -> None:
-    """Fill ``planes`` [2, rows, columns], bottom row first: the stones of the side to move, the opponent's.
-
-    ``one`` is 1 as the planes' type has it; networks in bf16 get it as the bits of two bytes.
-    """
-    opponent = own ^ occupied
-    bit = U64_0
-    for column in range(geometry.columns):
-        for row in range(geometry.rows):
-            planes[0, row, column] = ((own >> bit) & U64_1) * one
-            planes[1, row, column] = ((opponent >> bit) & U64_1) * one
-            bit += U64_1
-        bit += U64_1

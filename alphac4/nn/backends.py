@@ -15,7 +15,7 @@ import torch
 
 from alphac4.nn import winograd
 from alphac4.nn.network import PolicyValueNetwork, Tower, fold_batch_norm
-from alphac4.nn.quantization import LEVELS, WEIGHT_LEVELS, input_ranges, random_boards
+from alphac4.nn.quantization import LEVELS, WEIGHT_LEVELS, boards_for, input_ranges
 
 Array = npt.NDArray[np.float32]
 
@@ -28,7 +28,7 @@ class Backend(Protocol):
     """A loaded network that several threads may call at once."""
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
-        """``planes`` [B, 2, R, C] to policy logits [B, C] and win/draw/loss logits [B, 3]."""
+        """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss logits [B, 3]."""
 
 
 def has_bf16(device: torch.device) -> bool:
@@ -94,8 +94,8 @@ class OpenVinoBackend:
         self._network = fold_batch_norm(network)
         self._ranges: Mapping[str, float] | None = None
         if precision == "int8":
-            config, precision = network.config, "f32"
-            boards = random_boards(config.rows, config.columns, CALIBRATION_BOARDS, np.random.default_rng(0))
+            precision = "f32"
+            boards = boards_for(network.config, CALIBRATION_BOARDS, np.random.default_rng(0))
             self._ranges = input_ranges(self._network, boards)
         self._options = {
             "INFERENCE_PRECISION_HINT": precision,
@@ -202,7 +202,7 @@ def build_openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mappin
     def linear(x: Any, name: str) -> Any:
         return opset13.add(opset13.matmul(x, weights[f"{name}.weight"], False, True), weights[f"{name}.bias"])
 
-    planes = opset13.parameter([batch, 2, config.rows, config.columns], np.float32)
+    planes = opset13.parameter([batch, config.input_planes, config.rows, config.columns], np.float32)
     x = opset13.relu(convolve(quantized(planes, "stem"), "stem"))
     for block in range(config.blocks):
         first, second = f"tower.{block}.first", f"tower.{block}.second"

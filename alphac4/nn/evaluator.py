@@ -13,7 +13,7 @@ from alphac4.machine import cores, worker_threads
 from alphac4.nn.backend_memory import measurement_key, recall, remember
 from alphac4.nn.backends import INT8, Array, Backend, available_backends, is_candidate
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
-from alphac4.nn.quantization import random_boards
+from alphac4.nn.quantization import boards_for
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +87,7 @@ class Evaluator:
             raise ValueError(f"no backend {backend!r} here; available: {', '.join(self._available)}")
         self.backend = backend
         self.network = network
+        self.input_planes = network.config.input_planes
         self.version = 0
         self._run: Backend = self._available[backend](network)
 
@@ -97,7 +98,7 @@ class Evaluator:
         self._run = self._available[self.backend](network)
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
-        """Policy logits [B, C] and win/draw/loss probabilities [B, 3] of ``planes`` float32 [B, 2, R, C].
+        """Policy logits [B, C] and win/draw/loss probabilities [B, 3] of ``planes`` float32 [B, P, R, C].
 
         All are seen by the side to move.
         """
@@ -137,8 +138,7 @@ def measure_backends(
     Raises:
         RuntimeError: if none works.
     """
-    config = network.config
-    planes = random_boards(config.rows, config.columns, batch_size, np.random.default_rng(1))  # 0 calibrates
+    planes = boards_for(network.config, batch_size, np.random.default_rng(1))  # 0 calibrates
     with torch.inference_mode():
         expected = [y.numpy() for y in fold_batch_norm(network)(torch.from_numpy(planes))]
     working: dict[str, Backend] = {}

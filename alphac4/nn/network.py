@@ -9,13 +9,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from alphac4.game.planes import PLANES, PlanesName
+
 Tower = Callable[[Tensor], Tensor]  # features [B, channels, R, C] to the same shape
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSize:
-    """The network's size, whatever the board."""
+    """What the network sees and its size, whatever the board."""
 
+    planes: PlanesName = "stones"
+    """What it sees of a position: "stones" alone (AlphaZero), or "lines" besides: which cells complete a run, where
+    stones can land, and the like. That is knowledge of the rules, none of play."""
     channels: int = 64
     """Channels of the residual tower (AlphaZero: 256)."""
     blocks: int = 4
@@ -38,11 +43,18 @@ class NetworkConfig(NetworkSize):
     """Whether it also learns to foresee whose stone ends up in each cell (KataGo's ownership target)."""
 
     def __post_init__(self) -> None:
+        if self.planes not in PLANES:
+            raise ValueError(f"planes must be one of {', '.join(PLANES)}, not {self.planes!r}")
         for name, least, most in _BOUNDS:
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must be within {least} and {most:,}, not {getattr(self, name):,}")
         if self.convolution_weights > MOST_WEIGHTS:
             raise ValueError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MOST_WEIGHTS:,}")
+
+    @property
+    def input_planes(self) -> int:
+        """How many planes it takes."""
+        return PLANES[self.planes]
 
     @property
     def convolution_weights(self) -> int:
@@ -103,13 +115,13 @@ class ResidualBlock(nn.Module):
 
 
 class PolicyValueNetwork(nn.Module):
-    """Planes [B, 2, R, C] (own stones, opponent's; bottom row first) to policy and win/draw/loss logits."""
+    """Planes [B, P, R, C] (`alphac4.game.planes`) to policy and win/draw/loss logits."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
         cells = config.rows * config.columns
-        self.stem: nn.Module = ConvNorm(2, config.channels, 3)
+        self.stem: nn.Module = ConvNorm(config.input_planes, config.channels, 3)
         self.tower = nn.Sequential(*(ResidualBlock(config.channels) for _ in range(config.blocks)))
         # Both heads read one 1 x 1 convolution, split afterwards: one call instead of two.
         self.heads: nn.Module = ConvNorm(config.channels, 2 * config.head_channels, 1)

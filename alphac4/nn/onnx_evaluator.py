@@ -58,7 +58,7 @@ class OnnxEvaluator:
         self._session = _open(path, threads)
         self._input = _only_input(path, self._session)
         self.geometry = _geometry(path, self._session, self._input.shape)
-        boards = random_boards(self.geometry.rows, self.geometry.columns, PROBED_BOARDS, np.random.default_rng(0))
+        boards = random_boards(self.geometry, PROBED_BOARDS, np.random.default_rng(0))
         try:
             answers = self._run(boards)
         except OnnxError:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
 from alphac4.mcts.evaluation_cache import forget, make_cache
-from alphac4.mcts.network_search import Evaluate
+from alphac4.mcts.network_search import Evaluate, input_planes
 from alphac4.mcts.tree import make_trees
 from alphac4.selfplay.blocks import Block, Work, make_block, recorded_plies
 from alphac4.selfplay.config import SelfPlayConfig
@@ -68,7 +68,7 @@ class Actor:
         geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
         parameters, puct = make_parameters(self.config), self.config.puct.parameters()
         slots = len(trees.size)
-        planes = np.zeros((slots, 2, geometry.rows, geometry.columns), np.float32)
+        planes = np.zeros((slots, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
         restart_searches(geometry, trees, games, planes)
         forget(self._cache)  # the network may have changed, and a resumed run has nothing to remember either
         work, recorded, held = Work(), 0, 0

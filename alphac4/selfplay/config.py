@@ -94,6 +94,7 @@ class SelfPlayConfig:
             fast_simulations=(1, 1_000_000),
             gumbel_actions=(0, 64),
             opening_plies=(0, 64),
+            fork_plies=(0, 64),
         )
         for name in ("noise_concentration", "temperature_halflife"):
             if getattr(self, name) <= 0:
@@ -105,6 +106,5 @@ class SelfPlayConfig:
             raise ValueError("full_share must be above 0: only full searches explore at the root")
         if self.temperature < 0 or self.temperature_end < 0:
             raise ValueError("temperatures must not be negative")
-        for name in ("fork_plies", "evaluation_cache"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        if self.evaluation_cache < 0:
+            raise ValueError(f"evaluation_cache must not be negative, not {self.evaluation_cache}")

@@ -276,7 +276,7 @@ def restart_search(geometry: Geometry, trees: Trees, games: Games, t: int) -> No
 
 @compiled
 def restart_searches(geometry: Geometry, trees: Trees, games: Games, planes: npt.NDArray[np.float32]) -> None:
-    """`restart_search` in every slot; writes the roots' ``planes`` [T, 2, R, C]."""
+    """`restart_search` in every slot; writes the roots' ``planes`` [T, P, R, C]."""
     for t in range(trees.size.shape[0]):
         restart_search(geometry, trees, games, t)
         if trees.leaf[t] != NO_NODE:

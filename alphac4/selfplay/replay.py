@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.planes import make_planes
+from alphac4.game.planes import PLANES, make_planes
 from alphac4.game.rules import Geometry
 from alphac4.mcts.results import root_wdl
 from alphac4.selfplay.shards import Samples, ShardName, concatenate, load_shard, parse_shard_name, save_shard
@@ -164,7 +164,7 @@ def policy_weights(samples: Samples, fast_weight: float) -> npt.NDArray[np.float
 class Batch(NamedTuple):
     """B training positions."""
 
-    planes: npt.NDArray[np.float32]  # [B, 2, R, C]
+    planes: npt.NDArray[np.float32]  # [B, P, R, C]
     policy: npt.NDArray[np.float32]  # [B, A]
     policy_weight: npt.NDArray[np.float32]  # [B] how much the policy counts
     wdl: npt.NDArray[np.float32]  # [B, 3]
@@ -181,6 +181,7 @@ def batches(
     *,
     fast_weight: float = 0.0,
     flip_half: bool = True,
+    planes: int = PLANES["stones"],
 ) -> Iterator[Batch]:
     """``count`` batches: shuffled passes over the samples, half of the positions mirrored left to right if wanted.
 
@@ -191,12 +192,12 @@ def batches(
         while len(order) < size:
             order = np.concatenate([order, rng.permutation(len(samples))])
         chosen, order = samples.take(order[:size]), order[size:]
-        planes = make_planes(geometry, chosen.own, chosen.occupied)
+        seen = make_planes(geometry, chosen.own, chosen.occupied, planes)
         final = make_planes(geometry, chosen.final_own, chosen.final_occupied)
         policy = chosen.policy.astype(np.float32)
         flip = rng.random(size) < (0.5 if flip_half else 0.0)
-        planes[flip] = planes[flip][..., ::-1]
+        seen[flip] = seen[flip][..., ::-1]
         final[flip] = final[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]
         weights = policy_weights(chosen, fast_weight)
-        yield Batch(planes, policy, weights, value_targets(chosen, return_share), final)
+        yield Batch(seen, policy, weights, value_targets(chosen, return_share), final)

@@ -38,7 +38,12 @@ class DeviceLearner(Learner):
         super().__init__(network, config, device, seed, precision)
         self._geometry = geometry
         self._window = DeviceWindow(
-            geometry, device, config.return_share, fast_weight=config.fast_weight, canonical=config.canonical
+            geometry,
+            device,
+            config.return_share,
+            fast_weight=config.fast_weight,
+            canonical=config.canonical,
+            planes=network.input_planes,
         )
         self._rate = torch.zeros((), device=device)
         self._follow = torch.zeros((), device=device)  # how far the averaged weights follow

@@ -7,7 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from alphac4.game.planes import PLANES
 from alphac4.game.rules import Geometry
+from alphac4.nn.line_planes import LinePlanes
 from alphac4.selfplay.merging import orient
 from alphac4.selfplay.replay import policy_weights, value_targets
 from alphac4.selfplay.shards import Samples
@@ -25,6 +27,7 @@ class DeviceWindow:
         *,
         fast_weight: float = 0.0,
         canonical: bool = False,
+        planes: int = PLANES["stones"],
     ) -> None:
         self._geometry = geometry
         self._device = device
@@ -35,6 +38,7 @@ class DeviceWindow:
         rows, height = geometry.rows, geometry.rows + 1
         bits = [[column * height + row for column in range(geometry.columns)] for row in range(rows)]
         self._bits = torch.tensor(bits, dtype=torch.int64, device=device)  # [R, C]
+        self._lines = LinePlanes(geometry).to(device) if planes > PLANES["stones"] else None
 
     def batches(
         self, shards: Sequence[tuple[Path, Samples]], size: int, batch: int, count: int, seed: int
@@ -56,10 +60,10 @@ class DeviceWindow:
 
     def make_batch(self, fields: dict[str, Tensor], flip: Tensor) -> TensorBatch:
         """The batch of some samples, mirrored left to right where ``flip`` [B] says so."""
-        planes, final = (
-            self._planes(fields["own"], fields["occupied"]),
-            self._planes(fields["final_own"], fields["final_occupied"]),
-        )
+        planes = self._stones(fields["own"], fields["occupied"])
+        if self._lines is not None:
+            planes = self._lines(planes)
+        final = self._stones(fields["final_own"], fields["final_occupied"])
         policy = fields["policy"].float()
         return TensorBatch(
             planes=torch.where(flip[:, None, None, None], planes.flip(-1), planes),
@@ -99,7 +103,7 @@ class DeviceWindow:
             left -= len(samples)
         return {name: torch.cat([part[name] for part in reversed(parts)]) for name in parts[0]}
 
-    def _planes(self, own: Tensor, occupied: Tensor) -> Tensor:
+    def _stones(self, own: Tensor, occupied: Tensor) -> Tensor:
         """Planes float32 [B, 2, R, C], bottom row first: own stones, the opponent's."""
         sides = torch.stack([own, own ^ occupied], dim=1)[:, :, None, None]
         return ((sides >> self._bits) & 1).float()

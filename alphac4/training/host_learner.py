@@ -76,6 +76,7 @@ class HostLearner(Learner):
             plan.rng,
             fast_weight=config.fast_weight,
             flip_half=not config.canonical,
+            planes=self.network.config.input_planes,
         )
         return self.learn_from(made, plan.schedule, len(window), plan.on_step)
 

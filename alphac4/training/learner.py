@@ -34,10 +34,10 @@ def ownership_loss(logits: Tensor, final: Tensor, planes: Tensor) -> Tensor:
     """Cross-entropy in nats of whose stone ends up in each cell, averaged over the cells that are empty now.
 
     logits [B, 3, R, C]: own, opponent's, empty; final [B, 2, R, C]: own and opponent's stones at the game's end;
-    planes [B, 2, R, C]: those of the position.
+    planes [B, P, R, C]: those of the position, the stones first.
     """
     target = torch.cat([final, 1.0 - final.sum(dim=1, keepdim=True)], dim=1)
-    empty = 1.0 - planes.sum(dim=1)
+    empty = 1.0 - planes[:, :2].sum(dim=1)
     each = -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
     return (each * empty).sum() / empty.sum().clamp(min=1.0)
 
@@ -45,7 +45,7 @@ def ownership_loss(logits: Tensor, final: Tensor, planes: Tensor) -> Tensor:
 class TensorBatch(NamedTuple):
     """`alphac4.selfplay.replay.Batch` as tensors on the learner's device."""
 
-    planes: Tensor  # float32 [B, 2, R, C]
+    planes: Tensor  # float32 [B, P, R, C]
     policy: Tensor  # float32 [B, A]
     policy_weight: Tensor  # float32 [B]
     wdl: Tensor  # float32 [B, 3]

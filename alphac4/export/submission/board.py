@@ -13,6 +13,7 @@ class Board:
         self.cells = self.bottom * ((1 << rows) - 1)
         self.column_cells = [((1 << rows) - 1) << column * height for column in range(columns)]
         self.directions = (1, height, height - 1, height + 1)
+        self.even_rows = sum(self.bottom << row for row in range(0, rows, 2))
         self.bits = [column * height + row for row in range(rows) for column in range(columns)]  # bottom row first
 
     def read(self, cells: list[int], mark: int) -> tuple[int, int]:
@@ -45,6 +46,33 @@ class Board:
             if run:
                 return True
         return False
+
+    def planes(self, own: int, occupied: int) -> list[int]:
+        """The cells of each plane that a network may see; one that sees stones alone takes the first two."""
+        theirs = own ^ occupied
+        even = occupied.bit_count() % 2 == 0
+        return [
+            own,
+            theirs,
+            self.winning_cells(own, occupied),
+            self.winning_cells(theirs, occupied),
+            self.legal(occupied),
+            self.even_rows if even else self.cells ^ self.even_rows,
+            self.open_cells(own, occupied),
+            self.open_cells(theirs, occupied),
+        ]
+
+    def open_cells(self, stones: int, occupied: int) -> int:
+        """Empty cells on lines that lack two stones to be a run of these, and hold none of the other side's."""
+        empty, found = self.cells & ~occupied, 0
+        for shift in self.directions:
+            lines = [-1, 0, 0]  # by their lowest cell: those with no, one and two empty cells so far
+            for step in range(self.run_length):
+                here, gap = stones >> shift * step, empty >> shift * step
+                lines = [lines[0] & here, lines[1] & here | lines[0] & gap, lines[2] & here | lines[1] & gap]
+            for step in range(self.run_length):
+                found |= lines[2] << shift * step
+        return found & empty
 
     def winning_cells(self, stones: int, occupied: int) -> int:
         """Empty cells, reachable now or not, where one more of these stones completes a run."""

@@ -60,9 +60,10 @@ class Network:
 
     def forward(self, own: int, occupied: int) -> tuple[Array, Array]:
         """Policy logits [C] and win/draw/loss logits [3] for the side to move."""
-        theirs = own ^ occupied
-        stones = [[own >> bit & 1, theirs >> bit & 1] for bit in self.bits]
-        x = np.maximum(self._convolve("stem", np.array(stones, np.float32)), 0)
+        seen = len(self.weights["stem.weight"]) // 9
+        planes = self.board.planes(own, occupied)[:seen]
+        cells = [[plane >> bit & 1 for plane in planes] for bit in self.bits]
+        x = np.maximum(self._convolve("stem", np.array(cells, np.float32)), 0)
         for block in range(self.blocks):
             inner = np.maximum(self._convolve(f"tower.{block}.first", x), 0)
             x = np.maximum(x + self._convolve(f"tower.{block}.second", inner), 0)

@@ -59,7 +59,7 @@ class WebApplication:
     def __init__(self, service: SearchService, rules: AccessRules, link: str = "") -> None:
         self.service = service
         self._link = link
-        self._searches = WorkQueue(cores(), MOST_SEARCHES)
+        self._searches = WorkQueue(max(2, cores()), MOST_SEARCHES)  # a move waits for no analysis, on one core too
         self._exact_searches = WorkQueue(1, MOST_EXACT)
         self._analyses: dict[str, Stop] = {}  # the one under way in each session
         self.starlette = Starlette(
