@@ -1,0 +1,396 @@
+"""AlphaZero in one file: rules, search, self-play, learning and gate, with NumPy and PyTorch alone.
+
+    python examples/alphazero.py                                # three in a row on 4 x 5 cells
+    python examples/alphazero.py --rows 5 --columns 5 --run 4   # four in a row on 5 x 5 cells
+
+Read it from top to bottom: each part uses only what stands above it. The package does the same, compiled and in large
+batches; a test compares the two searches visit by visit.
+
+Two conventions hold everywhere. A value is seen by the side to move and lies in [-1, 1]: +1 means that it wins. Columns
+count from 0.
+
+Silver et al. 2018, "A general reinforcement learning algorithm that masters chess, shogi, and Go through self-play".
+"""
+
+import argparse
+import copy
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Array = npt.NDArray[np.float32]
+Position = tuple[int, int]  # own stones (those of the side to move) and all stones, as the bits of two integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A run. In brackets what AlphaZero took for chess."""
+
+    rows: int = 4
+    columns: int = 5
+    run: int = 3  # so many in a row win
+    iterations: int = 12
+    games: int = 100  # of self-play in an iteration
+    simulations: int = 32  # of the search before each move (800)
+    noise: float = 0.25  # share of the root's priors that is random (0.25)
+    dirichlet_alpha: float = 1.0  # how evenly that noise is spread (0.3; about 10 / the number of legal moves)
+    temperature_plies: int = 6  # moves drawn by their visits, before the most visited one is played (30)
+    channels: int = 32  # of the network's convolutions (256)
+    blocks: int = 2  # residual blocks (19)
+    window: int = 4  # iterations whose positions are learned from
+    steps: int = 150  # of gradient descent in an iteration
+    batch: int = 128  # positions in a step (4096)
+    learning_rate: float = 2e-3
+    gate: float = 0.55  # share of the points against the best network that lets a candidate in (AlphaGo Zero: 0.55)
+    rollouts: int = 50  # of the classic tree search that the result has to beat
+    seed: int = 0
+
+
+# --- The game -------------------------------------------------------------------------------------------------------
+class Game:
+    """The rules. A column takes rows + 1 bits, lowest cell first; the bit on top stays empty.
+
+    So stones shifted by a row, a column or a diagonal never wrap into the next column.
+    """
+
+    def __init__(self, rows: int, columns: int, run: int) -> None:
+        self.rows, self.columns, self.run = rows, columns, run
+        height = rows + 1
+        self.directions = (1, height, height - 1, height + 1)  # up, right, and the two diagonals
+        self.bits = np.array([[column * height + row for column in range(columns)] for row in range(rows)])
+        self.bottoms = [1 << column * height for column in range(columns)]
+        self.tops = [bottom << rows - 1 for bottom in self.bottoms]
+        self.full = sum(bottom * ((1 << rows) - 1) for bottom in self.bottoms)
+
+    def legal(self, occupied: int) -> list[int]:
+        """The columns that are not full."""
+        return [column for column, top in enumerate(self.tops) if not occupied & top]
+
+    def play(self, position: Position, column: int) -> Position:
+        """The position after a stone, seen by the other side: adding 1 to a column fills its lowest empty cell."""
+        own, occupied = position
+        return own ^ occupied, occupied | (occupied + self.bottoms[column])
+
+    def has_run(self, stones: int) -> bool:
+        """Whether these stones of one side win."""
+        for shift in self.directions:
+            run = stones
+            for _ in range(self.run - 1):
+                run &= run >> shift  # where a run of one more begins
+            if run:
+                return True
+        return False
+
+    def outcome(self, position: Position) -> float | None:
+        """The value of a finished game: -1, as the opponent's last stone won, or 0; None while the game goes on."""
+        own, occupied = position
+        if self.has_run(own ^ occupied):
+            return -1.0
+        return 0.0 if occupied == self.full else None
+
+    def planes(self, position: Position) -> Array:
+        """What the network sees, [2, rows, columns]: the stones of the side to move, and the opponent's."""
+        own, occupied = position
+        return np.array([(stones >> self.bits) & 1 for stones in (own, own ^ occupied)], np.float32)
+
+
+# --- The network ----------------------------------------------------------------------------------------------------
+class Block(nn.Module):
+    """Two convolutions around a shortcut (He et al. 2016)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        convolutions = [nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(2)]
+        norms = [nn.BatchNorm2d(channels) for _ in range(2)]
+        self.inner = nn.Sequential(convolutions[0], norms[0], nn.ReLU(), convolutions[1], norms[1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, channels, rows, columns] to the same shape."""
+        return F.relu(x + self.inner(x))
+
+
+class Network(nn.Module):
+    """Planes [B, 2, rows, columns] to a policy (logits [B, columns]) and a value [B]."""
+
+    def __init__(self, game: Game, channels: int, blocks: int) -> None:
+        super().__init__()
+        cells = game.rows * game.columns
+        self.stem = nn.Conv2d(2, channels, 3, padding=1)
+        self.tower = nn.Sequential(*(Block(channels) for _ in range(blocks)))
+        self.policy = nn.Linear(channels * cells, game.columns)
+        self.value = nn.Linear(channels * cells, 1)
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """See the class."""
+        features = self.tower(F.relu(self.stem(planes))).flatten(1)
+        return self.policy(features), torch.tanh(self.value(features)).squeeze(1)
+
+
+# --- The search -----------------------------------------------------------------------------------------------------
+C_INIT, C_BASE = 1.25, 19652.0  # how much the prior counts against the mean value (as AlphaZero)
+
+
+class Node:
+    """A position in the tree. Lists go over its legal ``moves``, and hold what the side to move here knows of each."""
+
+    def __init__(self, game: Game, position: Position) -> None:
+        self.position = position
+        self.outcome = game.outcome(position)
+        self.value = self.outcome or 0.0  # of this position, until an evaluator gives it another
+        self.moves = game.legal(position[1]) if self.outcome is None else []
+        self.prior = [1.0] * len(self.moves)  # until an evaluator gives others
+        self.visits = [0] * len(self.moves)
+        self.value_sum = [0.0] * len(self.moves)
+        self.children: list[Node | None] = [None] * len(self.moves)
+
+
+Evaluate = Callable[[Sequence[Node]], None]  # gives new nodes their priors and values
+Select = Callable[[Node], int]  # which of a node's moves to try next, as an index
+
+
+def puct(node: Node) -> int:
+    """The move with the highest ``Q + c(N) P sqrt(N + 1) / (1 + n)``: good so far, or promising and hardly tried.
+
+    N are the visits of the node, n those of the move. AlphaZero has sqrt(N); with N + 1, priors rank the first visit.
+    A move without visits is taken to be worth what its node is so far.
+    """
+    total = sum(node.visits)
+    weight = (C_INIT + math.log((1 + total + C_BASE) / C_BASE)) * math.sqrt(total + 1)
+    unvisited = (node.value + sum(node.value_sum)) / (1 + total)
+
+    def score(i: int) -> float:
+        visits = node.visits[i]
+        value = node.value_sum[i] / visits if visits else unvisited
+        return value + weight * node.prior[i] / (1 + visits)
+
+    return max(range(len(node.moves)), key=score)
+
+
+def ucb1(node: Node) -> int:
+    """The same without a network: ``Q + sqrt(2 ln N / n)`` (Kocsis and Szepesvari 2006), each move once at first."""
+    if 0 in node.visits:
+        return node.visits.index(0)
+    log_total = math.log(sum(node.visits))
+
+    def score(i: int) -> float:
+        return node.value_sum[i] / node.visits[i] + math.sqrt(2 * log_total / node.visits[i])
+
+    return max(range(len(node.moves)), key=score)
+
+
+def select_leaf(game: Game, root: Node, select: Select) -> tuple[list[tuple[Node, int]], Node]:
+    """Walk down to a position that is new or the end of a game; returns the moves on the way, and its node."""
+    path, node = [], root
+    while node.outcome is None:
+        i = select(node)
+        path.append((node, i))
+        child = node.children[i]
+        if child is None:
+            child = node.children[i] = Node(game, game.play(node.position, node.moves[i]))
+            return path, child
+        node = child
+    return path, node
+
+
+def backup(path: list[tuple[Node, int]], value: float) -> None:
+    """Carry a leaf's value up to the root. What is good for the side to move is bad for the one that moved before."""
+    for node, i in reversed(path):
+        value = -value
+        node.visits[i] += 1
+        node.value_sum[i] += value
+
+
+def search(game: Game, roots: Sequence[Node], evaluate: Evaluate, simulations: int, select: Select = puct) -> None:
+    """Grow many trees at once, so that the network evaluates their leaves in one batch; roots are evaluated already."""
+    for _ in range(simulations):
+        walks = [select_leaf(game, root, select) for root in roots]
+        evaluate([leaf for _, leaf in walks if leaf.outcome is None])
+        for path, leaf in walks:
+            backup(path, leaf.value)
+
+
+def evaluate_by(game: Game, network: Network) -> Evaluate:
+    """An evaluator that asks the network."""
+    network.eval()
+
+    @torch.inference_mode()
+    def evaluate(nodes: Sequence[Node]) -> None:
+        if not nodes:
+            return
+        logits, values = network(torch.from_numpy(np.stack([game.planes(node.position) for node in nodes])))
+        for node, scores, value in zip(nodes, logits.numpy(), values.tolist(), strict=True):
+            # Only legal moves enter the softmax: a full column would otherwise absorb some of the prior.
+            weights = np.exp(scores[node.moves] - scores[node.moves].max())
+            node.prior, node.value = (weights / weights.sum()).tolist(), value
+
+    return evaluate
+
+
+def evaluate_by_rollouts(game: Game, rng: np.random.Generator) -> Evaluate:
+    """The evaluator of classic tree search: a game of random moves to its end. It leaves the priors equal."""
+
+    def evaluate(nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            position, sign = node.position, 1.0
+            while (outcome := game.outcome(position)) is None:
+                position, sign = game.play(position, int(rng.choice(game.legal(position[1])))), -sign
+            node.value = sign * outcome
+
+    return evaluate
+
+
+# --- Self-play ------------------------------------------------------------------------------------------------------
+@dataclass
+class Sample:
+    """What one position of a game teaches."""
+
+    planes: Array  # [2, rows, columns]
+    policy: Array  # [columns], the shares of the search's visits
+    value: float = 0.0  # the game's outcome for the side that was to move
+
+
+def self_play(game: Game, evaluate: Evaluate, settings: Settings, rng: np.random.Generator) -> list[Sample]:
+    """Play games in lockstep, each move after a search; returns their positions."""
+    games: list[tuple[Position, list[Sample]]] = [((0, 0), []) for _ in range(settings.games)]
+    samples = []
+    while games:
+        roots = [Node(game, position) for position, _ in games]
+        evaluate(roots)
+        for root in roots:  # without noise, what the network thinks little of would never be tried
+            noise = rng.dirichlet([settings.dirichlet_alpha] * len(root.moves))
+            root.prior = [(1 - settings.noise) * p + settings.noise * n for p, n in zip(root.prior, noise, strict=True)]
+        search(game, roots, evaluate, settings.simulations)
+        under_way = []
+        for root, (_, history) in zip(roots, games, strict=True):
+            policy = np.zeros(game.columns, np.float32)
+            policy[root.moves] = np.array(root.visits) / sum(root.visits)
+            history.append(Sample(game.planes(root.position), policy))
+            explores = len(history) <= settings.temperature_plies
+            column = int(rng.choice(game.columns, p=policy / policy.sum()) if explores else policy.argmax())
+            position = game.play(root.position, column)
+            value = game.outcome(position)
+            if value is None:
+                under_way.append((position, history))
+                continue
+            for sample in reversed(history):
+                value = -value  # what is good for one side is bad for the other
+                sample.value = value
+            samples += history
+        games = under_way
+    return samples
+
+
+# --- Learning -------------------------------------------------------------------------------------------------------
+def learn(
+    network: Network, optimizer: torch.optim.Optimizer, samples: list[Sample], s: Settings, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Bring the network's policy to the search's and its value to the outcomes; returns both mean losses."""
+    network.train()
+    planes, policies = (np.stack([getattr(one, name) for one in samples]) for name in ("planes", "policy"))
+    values = np.array([sample.value for sample in samples], np.float32)
+    losses = np.zeros(2)
+    for _ in range(s.steps):
+        chosen = rng.integers(len(samples), size=s.batch)
+        turn = slice(None, None, int(rng.choice([1, -1])))  # a mirror image is as good a position
+        logits, value = network(torch.from_numpy(planes[chosen][..., turn].copy()))
+        target = torch.from_numpy(policies[chosen][:, turn].copy())
+        policy_loss = -(target * F.log_softmax(logits, dim=1)).sum(dim=1).mean()  # cross-entropy
+        value_loss = F.mse_loss(value, torch.from_numpy(values[chosen]))
+        optimizer.zero_grad()
+        torch.autograd.backward(policy_loss + value_loss)
+        optimizer.step()
+        losses += policy_loss.item(), value_loss.item()
+    return float(losses[0] / s.steps), float(losses[1] / s.steps)
+
+
+# --- Matches --------------------------------------------------------------------------------------------------------
+Player = Callable[[Sequence[Position]], list[int]]  # a column for each position
+
+
+def search_player(game: Game, evaluate: Evaluate, simulations: int, select: Select = puct) -> Player:
+    """Plays the most visited move."""
+
+    def choose(positions: Sequence[Position]) -> list[int]:
+        roots = [Node(game, position) for position in positions]
+        evaluate(roots)
+        search(game, roots, evaluate, simulations, select)
+        return [root.moves[int(np.argmax(root.visits))] for root in roots]
+
+    return choose
+
+
+def play_match(game: Game, ours: Player, theirs: Player) -> float:
+    """Our share of the points, a draw counting half: every opening of two moves is played with both colours."""
+    columns = range(game.columns)
+    openings = [game.play(game.play((0, 0), first), second) for first in columns for second in columns]
+    games = [(position, side) for position in openings for side in (0, 1)]  # whether the other player is to move
+    points, count = 0.0, len(games)
+    while games:
+        moves: dict[int, int] = {}
+        for side, player in enumerate((ours, theirs)):
+            turn = [index for index, (_, to_move) in enumerate(games) if to_move == side]
+            moves |= zip(turn, player([games[index][0] for index in turn]), strict=True)
+        under_way = []
+        for index, (position, side) in enumerate(games):
+            position = game.play(position, moves[index])
+            outcome = game.outcome(position)
+            if outcome is None:
+                under_way.append((position, 1 - side))
+            else:
+                points += 0.5 + (outcome if side else -outcome) / 2
+        games = under_way
+    return points / count
+
+
+# --- The loop -------------------------------------------------------------------------------------------------------
+def train(settings: Settings) -> tuple[Game, Network]:
+    """Play, learn, and let the candidate in if it beats the best network so far; again and again."""
+    rng = np.random.default_rng(settings.seed)
+    torch.manual_seed(settings.seed)
+    game = Game(settings.rows, settings.columns, settings.run)
+    best = Network(game, settings.channels, settings.blocks)
+    candidate = copy.deepcopy(best)
+    optimizer = torch.optim.AdamW(candidate.parameters(), settings.learning_rate)
+    window: deque[list[Sample]] = deque(maxlen=settings.window)
+    print("iteration  positions  policy loss  value loss  against best")
+    for iteration in range(1, settings.iterations + 1):
+        window.append(self_play(game, evaluate_by(game, best), settings, rng))
+        policy_loss, value_loss = learn(candidate, optimizer, [s for part in window for s in part], settings, rng)
+        players = [search_player(game, evaluate_by(game, one), settings.simulations) for one in (candidate, best)]
+        score = play_match(game, *players)
+        if score >= settings.gate:
+            best = copy.deepcopy(candidate)
+        told = f"{iteration:9}  {len(window[-1]):9,}  {policy_loss:11.3f}  {value_loss:10.3f}  {score:12.0%}"
+        print(told + "  promoted" * (score >= settings.gate), flush=True)
+    return game, best
+
+
+def main() -> None:
+    """Train, then play random moves and classic tree search."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    for name in ("rows", "columns", "run", "iterations", "games", "simulations", "rollouts", "seed"):
+        parser.add_argument(f"--{name}", type=int, default=getattr(Settings, name), help="%(default)s")
+    parser.add_argument("--fast", action="store_true", help="settings that take seconds and learn little")
+    options = vars(parser.parse_args())
+    if options.pop("fast"):
+        options |= {"iterations": 1, "games": 10, "simulations": 8, "rollouts": 5}
+    settings = Settings(**options)
+    torch.set_num_threads(1)  # convolutions as small as these are slower on several cores
+    game, network = train(settings)
+    rng = np.random.default_rng(settings.seed)
+    ours = search_player(game, evaluate_by(game, network), settings.simulations)
+    classic = search_player(game, evaluate_by_rollouts(game, rng), settings.rollouts, ucb1)
+    any_move: Player = lambda positions: [int(rng.choice(game.legal(occupied))) for _, occupied in positions]  # noqa: E731
+    print(f"against random moves: {play_match(game, ours, any_move):.0%} of the points")
+    print(f"against UCT with {settings.rollouts} rollouts: {play_match(game, ours, classic):.0%} of the points")
+
+
+if __name__ == "__main__":
+    main()

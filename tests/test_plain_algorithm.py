@@ -1,0 +1,100 @@
+"""The compiled search beside the plain one of examples/alphazero.py, and what that file promises."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game.planes import make_planes
+from alphac4.game.symmetry import canonical_keys
+from alphac4.mcts import PuctConfig
+from alphac4.mcts.puct import expand
+from alphac4.mcts.simulation import simulate
+from alphac4.mcts.tree import NO_ACTION, NO_NODE, ROOT, Trees, make_trees, plant
+
+EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "alphazero.py"
+SIMULATIONS = 120
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Any]:
+    """The names of the example."""
+    return runpy.run_path(str(EXAMPLE))
+
+
+class Opinion:
+    """A linear network: logits [B, C] and values [B] of planes [B, 2, R, C], rounded so that sums are exact."""
+
+    def __init__(self, geometry: Geometry, rng: np.random.Generator) -> None:
+        cells = 2 * geometry.cells
+        self.policy, self.value = rng.normal(size=(cells, geometry.columns)), rng.normal(size=cells) / 10
+
+    def of(self, planes: Any) -> tuple[Any, Any]:
+        """Logits and values."""
+        flat = planes.reshape(len(planes), -1)
+        values = np.tanh(flat @ self.value)
+        return (flat @ self.policy).astype(np.float32), np.round(values * 2**12).astype(np.float32) / 2**12
+
+
+def compiled_search(geometry: Geometry, position: Position, opinion: Opinion) -> Trees:
+    """A tree of the package's, without proofs, which the plain search does not know."""
+    parameters = PuctConfig(fpu_reduction=0.0, prior_temperature=1.0).parameters()
+    trees = make_trees(1, SIMULATIONS + 1, geometry, np.random.default_rng(0))
+    plant(geometry, trees, 0, position.own, position.occupied, False)
+    for simulation in range(SIMULATIONS + 1):
+        if trees.leaf[0] != NO_NODE:
+            logits, values = opinion.of(make_planes(geometry, trees.leaf_own, trees.leaf_occupied))
+            _, mirrored = canonical_keys(geometry, trees.leaf_own, trees.leaf_occupied)
+            wdl = np.array([(1 + values[0]) / 2, 0, (1 - values[0]) / 2], np.float32)
+            expand(geometry, trees, 0, np.ascontiguousarray(logits[0, :: -1 if mirrored[0] else 1]), wdl, 1.0)
+        if simulation < SIMULATIONS:
+            simulate(geometry, trees, 0, parameters, False, False, NO_ACTION)
+    return trees
+
+
+def quiet_position(geometry: Geometry, plies: int, rng: np.random.Generator) -> Position:
+    """A random one that no move ends: the package would not ask an evaluator about another."""
+    while True:
+        position = Position(geometry=geometry)
+        while position.plies < plies and position.outcome() is None:
+            position = position.play(int(rng.choice(position.legal_columns())))
+        after = [position.play(column) for column in position.legal_columns()] if position.outcome() is None else []
+        if after and all(one.outcome() is None for one in after):
+            return position
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 3), (6, 7, 4)])
+def test_the_compiled_search_visits_what_the_plain_one_does(
+    shape: tuple[int, int, int], plain: dict[str, Any], rng: np.random.Generator
+) -> None:
+    geometry, game, opinion = make_geometry(*shape), plain["Game"](*shape), Opinion(make_geometry(*shape), rng)
+
+    def evaluate(nodes: list[Any]) -> None:
+        for node in nodes:
+            logits, values = opinion.of(game.planes(node.position)[None])
+            weights = np.exp(logits[0][node.moves] - logits[0][node.moves].max())
+            node.prior, node.value = (weights / weights.sum()).tolist(), float(values[0])
+
+    compared = 0
+    for plies in (0, 1, 2, 3, 5, 7, 8, 9):
+        position = quiet_position(geometry, plies, rng)
+        trees = compiled_search(geometry, position, opinion)
+        root = plain["Node"](game, (int(position.own), int(position.occupied)))
+        evaluate([root])
+        plain["search"](game, [root], evaluate, SIMULATIONS)
+        pairs = [(ROOT, root)]
+        for number, node in pairs:
+            visits = trees.visits[0, number]
+            assert visits[node.moves].tolist() == node.visits
+            np.testing.assert_allclose(trees.value_sum[0, number, node.moves], node.value_sum, atol=1e-4)
+            children = zip(node.moves, node.children, strict=True)
+            pairs += [
+                (int(trees.child[0, number, move]), child)
+                for move, child in children
+                if child is not None and child.outcome is None
+            ]
+            compared += 1
+    assert compared > 300
