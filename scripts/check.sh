@@ -12,7 +12,6 @@ quick=
 if [ "${1:-}" = --quick ]; then
     shift
     quick=yes
-    tests=(-m "not slow")
     [ -e .venv/bin/pytest ] || [ -e .venv/Scripts/pytest.exe ] || ./scripts/setup.sh dev onnx web
 else
     ./scripts/setup.sh cluster cuda dev docs hub kaggle onnx openvino peers pettingzoo web
@@ -34,30 +33,26 @@ if [ -d .venv/Scripts ]; then bin=.venv/Scripts; else bin=.venv/bin; fi # Window
 types() {
     "$bin/mypy" && "$bin/lint-imports"
 }
+tests+=(-n auto --dist loadgroup --no-loadscope-reorder)
 if [ -n "$quick" ]; then
     types
-    exec "$bin/python" -m pytest "${tests[@]}" "$@"
+    exec "$bin/python" -m pytest -m "not slow" "${tests[@]}" "$@"
 fi
-marked() { # the tests with a mark; further arguments may leave none of them, which pytest tells by 5
-    local mark=$1
-    shift
-    "$bin/python" -m pytest -p no:cacheprovider -m "$mark" ${tests[@]+"${tests[@]}"} "$@" || [ $? = 5 ]
-}
-# Three streams on two cores: what is in the second takes a core for minutes, what is in the third compiles little at first,
-# so that not all compile the same, and waits for other programs.
+# What nearly all tests use is compiled once, or several processes would compile the same at the same time.
 mkdir -p build
-marked beside "$@" >build/beside.log 2>&1 &
-beside=$!
+rm -rf build/compiled
 {
-    others=0
-    types || others=$?
-    ./scripts/docs.sh || others=$?
-    marked browser "$@" && exit "$others"
-} >build/others.log 2>&1 &
-others=$!
+    "$bin/alphac4" selfplay fast --samples 1 --games 2 --backend torch-fp32 --output build/compiled
+    "$bin/alphac4" arena fast@2 uct:2 negamax:1 --games 2 --processes 1 --backend torch-fp32
+} >build/compiling.log 2>&1 &
+compiling=$!
+types
+"$bin/alphac4" solve 112233 >/dev/null
+wait "$compiling" || { cat build/compiling.log; exit 1; }
+./scripts/docs.sh >build/docs.log 2>&1 & # beside the tests: its notebooks wait now and then
+docs=$!
 status=0
-"$bin/python" -m pytest -m "not beside and not browser" ${tests[@]+"${tests[@]}"} "$@" || status=$?
-wait "$beside" || status=$?
-wait "$others" || status=$?
-cat build/beside.log build/others.log
+"$bin/python" -m pytest "${tests[@]}" "$@" || status=$?
+wait "$docs" || status=$?
+cat build/docs.log
 exit "$status"

@@ -17,6 +17,7 @@ from page_browser import (  # noqa: F401 - fixtures
 )
 
 from alphac4.cuda.device import why_not
+from alphac4.machine import cores
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
 
 
@@ -27,19 +28,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep out of the user's cache, and let Ctrl-C reach its tests: a shell's background processes ignore it."""
-    cache = tempfile.TemporaryDirectory(prefix="alphac4-cache-", ignore_cleanup_errors=True)
-    os.environ["ALPHAC4_CACHE"] = os.environ["ALPHAC4_STATE"] = cache.name
-    config.add_cleanup(cache.cleanup)
+    if not hasattr(config, "workerinput"):  # pytest-xdist's workers share the cache of the process that started them
+        cache = tempfile.TemporaryDirectory(prefix="alphac4-cache-", ignore_cleanup_errors=True)
+        os.environ["ALPHAC4_CACHE"] = os.environ["ALPHAC4_STATE"] = cache.name
+        config.add_cleanup(cache.cleanup)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: those that wait for a browser, another process or Ray leave theirs idle."""
+    return min(cores() + 1, 8)
+
+
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what opens a browser; skip what is marked gpu where there is neither a GPU nor Numba's simulator."""
+    """Keep a module's tests, and all that open a browser, in one worker; skip what needs a GPU or its simulator.
+
+    Those with most slow tests come first, so that none of them is the last.
+    """
+    groups: dict[str, list[pytest.Item]] = {}
     for item in items:
+        group = item.path.stem
         if "launched_browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
+            group = "browser"
+        item.add_marker(pytest.mark.xdist_group(group))
+        groups.setdefault(group, []).append(item)
+    slow = {name: sum(item.get_closest_marker("slow") is not None for item in group) for name, group in groups.items()}
+    items[:] = [item for name in sorted(groups, key=lambda name: -slow[name]) for item in groups[name]]
     if reason := why_not():
         for item in items:
             if item.get_closest_marker("gpu"):
@@ -80,11 +97,14 @@ def rng() -> np.random.Generator:
 
 
 @pytest.fixture
-def network() -> PolicyValueNetwork:
-    """A small network whose batch norms and heads are not at their initial values, so that folding them matters."""
+def network(request: pytest.FixtureRequest) -> PolicyValueNetwork:
+    """A small network whose batch norms and heads are not at their initial values, so that folding them matters.
+
+    It sees stones, or what a test's parameter says.
+    """
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        network = PolicyValueNetwork(NetworkConfig(channels=16, blocks=2))
+        network = PolicyValueNetwork(NetworkConfig(planes=getattr(request, "param", "stones"), channels=16, blocks=2))
         for module in network.modules():
             if isinstance(module, torch.nn.BatchNorm2d):
                 torch.nn.init.uniform_(module.weight, 0.5, 1.5)

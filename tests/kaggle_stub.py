@@ -1,14 +1,17 @@
 """Kaggle's ConnectX in miniature: an agent's file is run as Kaggle runs it.
 
-As a program it plays a submission against random moves with nothing importable but numpy and the standard library::
+As a program it plays a submission against random moves with nothing importable but numpy and the standard library,
+on a clock that goes on by a millisecond whenever it is read, and prints the winners::
 
-    python -I kaggle_stub.py main.py ROWS COLUMNS INAROW SIDE TIMEOUT
+    python -I kaggle_stub.py main.py '[[ROWS, COLUMNS, INAROW, SIDE], ...]'
 """
 
 import copy
+import itertools
 import json
 import random
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -81,14 +84,18 @@ def _wins(board: list[int], rows: int, columns: int, inarow: int, row: int, colu
     return any(reach(down, right) + reach(-down, -right) + 1 >= inarow for down, right in lines)
 
 
-def main(path: str, rows: str, columns: str, inarow: str, side: str, timeout: str) -> None:
-    """Play one game and print its record."""
+def main(path: str, games: str) -> None:
+    """Play the games and print who won each."""
     sys.meta_path.insert(0, OnlyNumpy())
+    ticks = itertools.count(0, 0.001)
+    time.perf_counter = lambda: next(ticks)
     random.seed(0)
-    agents = [random_agent, random_agent]
-    agents[int(side) - 1] = last_callable(Path(path).read_text())
-    winner, actions = play(agents, int(rows), int(columns), int(inarow), float(timeout))
-    print(json.dumps({"winner": winner, "actions": actions}))
+    agent, winners = last_callable(Path(path).read_text()), []
+    for *board, side in json.loads(games):
+        agents = [random_agent, random_agent]
+        agents[side - 1] = agent
+        winners.append(play(agents, *board, timeout=0.1)[0])
+    print(json.dumps(winners))
 
 
 if __name__ == "__main__":

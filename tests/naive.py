@@ -27,6 +27,21 @@ def wins(board: Board, side: str, rows: int, run: int, diagonals: bool = True) -
     )
 
 
+def board_of(moves: str, columns: int = 7) -> Board:
+    """The board after a move string."""
+    board: Board = ("",) * columns
+    for ply, move in enumerate(moves):
+        board = drop(board, int(move) - 1, "xo"[ply % 2])
+    return board
+
+
+def bits(board: Board, side: str, rows: int) -> int:
+    """A side's stones as an integer: a column after the other, each with an empty cell on top."""
+    return sum(
+        1 << (c * (rows + 1) + r) for c, stack in enumerate(board) for r, stone in enumerate(stack) if stone == side
+    )
+
+
 def random_board(rng: random.Random, rows: int, columns: int, plies: int) -> tuple[Board, str]:
     """A board after random moves, wins ignored, and its move string."""
     board: Board = ("",) * columns
@@ -36,6 +51,28 @@ def random_board(rng: random.Random, rows: int, columns: int, plies: int) -> tup
         board = drop(board, column, "xo"[ply % 2])
         moves += str(column + 1)
     return board, moves
+
+
+def naive_planes(board: Board, rows: int, run: int, diagonals: bool = True) -> list[list[list[float]]]:
+    """All eight planes [8, rows, columns] for the side to move, X, line by line."""
+    columns, plies = len(board), sum(map(len, board))
+    cells = {(row, column): (board[column] + "." * rows)[row] for row in range(rows) for column in range(columns)}
+    planes = [dict.fromkeys(cells, 0.0) for _ in range(8)]
+    for (row, column), stone in cells.items():
+        planes[0][row, column] = float(stone == "x")
+        planes[1][row, column] = float(stone == "o")
+        planes[4][row, column] = float(row == len(board[column]))
+        planes[5][row, column] = float(row % 2 == plies % 2)
+        for down, right in [(1, 0), (0, 1)] + [(1, 1), (1, -1)] * diagonals:
+            line = [(row + i * down, column + i * right) for i in range(run)]
+            if not all(cell in cells for cell in line):
+                continue
+            empty = [cell for cell in line if cells[cell] == "."]
+            sides = {cells[cell] for cell in line} - {"."}
+            for side, (completing, open_) in (("x", (2, 6)), ("o", (3, 7))):
+                if len(empty) in (1, 2) and sides <= {side}:
+                    planes[completing if len(empty) == 1 else open_] |= dict.fromkeys(empty, 1.0)
+    return [[[plane[row, column] for column in range(columns)] for row in range(rows)] for plane in planes]
 
 
 @cache

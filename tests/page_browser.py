@@ -4,7 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +12,48 @@ import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # as the systems name it; otherwise Playwright's own
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
+LOOKS = ((PHONE, "dark"), (DESKTOP, "light"))
 PATIENCE = 120_000  # milliseconds: a test fails because something does not happen, not because the machine is busy
 DICE = """
 let state = 1;
 Math.random = () => ((state = (48271 * state) % 2147483647) - 1) / 2147483646;
 """  # Lehmer's generator: each page picks the same puzzles in each run
+FITS = "document.documentElement.scrollWidth <= window.innerWidth"
 
 
-@pytest.fixture(scope="session")
-def address() -> Iterator[str]:
-    """A server of its own."""
-    pytest.importorskip("starlette", reason="needs pip install 'alphac4[web]'")
-    command = [sys.executable, "-m", "alphac4.cli", "play", "--web", "--network", "fast", "--port", "0"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    yield server.stdout.readline().split()[2]
-    server.kill()
-    server.wait()
+class Browser:
+    """Opens pages that remember nothing, with patience and without chance; keeps what they complain of."""
+
+    def __init__(self, launched: Any) -> None:
+        self._launched = launched
+        self.errors: list[str] = []
+
+    def new_page(self, size: dict[str, int] = DESKTOP) -> Any:
+        """An empty page."""
+        context = self._launched.new_context(viewport=size)
+        context.set_default_timeout(PATIENCE)
+        context.add_init_script(DICE)
+        page = context.new_page()
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        return page
+
+    def open(self, address: str, size: dict[str, int] = DESKTOP) -> Any:
+        """A page that waits for a person's move."""
+        page = self.new_page(size)
+        page.goto(address)
+        page.wait_for_selector(".column[aria-disabled='false']")
+        return page
 
 
 @pytest.fixture
-def browser(launched_browser: Any) -> Iterator[Any]:
-    """A browser without pages; whatever a test has opened is closed after it, and searches for nobody."""
-    yield launched_browser
+def browser(launched_browser: Any) -> Iterator[Browser]:
+    """A browser without pages; whatever a test has opened is closed after it, and must not have complained."""
+    browser = Browser(launched_browser)
+    yield browser
     for context in launched_browser.contexts:
         context.close()
+    assert not browser.errors
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +63,7 @@ def launched_browser() -> Iterator[Any]:
     For a module, not for all: its event loop keeps running in this thread, where other tests need their own.
     """
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
+    sync_api.expect.set_options(timeout=PATIENCE)
     with sync_api.sync_playwright() as playwright:
         program = next(filter(None, map(shutil.which, BROWSERS)), playwright.chromium.executable_path)
         if not Path(program).exists():
@@ -53,6 +71,17 @@ def launched_browser() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """A server of its own."""
+    pytest.importorskip("starlette", reason="needs pip install 'alphac4[web]'")
+    command = [sys.executable, "-m", "alphac4.cli", "play", "--web", "--network", "fast", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().split()[2]
+        server.kill()
 
 
 @pytest.fixture(scope="session")
@@ -78,51 +107,25 @@ def static_address(static_folder: Path) -> Iterator[str]:
     """The exported page on a plain file server."""
     site = str(static_folder.parent.parent)
     command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", site]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert server.stdout is not None
-    port = server.stdout.readline().split("port ")[1].split()[0]
-    yield f"http://127.0.0.1:{port}/below/connect-four/"
-    server.kill()
-    server.wait()
-
-
-def new_page(browser: Any, size: dict[str, int] = DESKTOP, **context: Any) -> Any:
-    """An empty page in a browser that remembers nothing, with patience and without chance."""
-    made = browser.new_context(viewport=size, **context)
-    made.set_default_timeout(PATIENCE)
-    made.add_init_script(DICE)
-    return made.new_page()
-
-
-def open_page(browser: Any, address: str, size: dict[str, int], errors: list[str], **context: Any) -> Any:
-    """The page at a size, in a browser that remembers nothing; what it complains of goes to ``errors``."""
-    page = new_page(browser, size, **context)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.goto(address)
-    page.wait_for_selector(".column[aria-disabled='false']")
-    return page
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        port = server.stdout.readline().split("port ")[1].split()[0]
+        yield f"http://127.0.0.1:{port}/below/connect-four/"
+        server.kill()
 
 
 def expect(page: Any, selector: str, pattern: str) -> None:
     """Wait until an element's text matches."""
     from playwright.sync_api import expect
 
-    expect(page.locator(selector)).to_have_text(re.compile(pattern), timeout=PATIENCE)
+    expect(page.locator(selector)).to_have_text(re.compile(pattern))
 
 
 def expect_count(page: Any, selector: str, count: int) -> None:
     """Wait until there are so many such elements."""
     from playwright.sync_api import expect
 
-    expect(page.locator(selector)).to_have_count(count, timeout=PATIENCE)
-
-
-def expect_value(page: Any, selector: str, value: str) -> None:
-    """Wait until this is chosen in a list."""
-    from playwright.sync_api import expect
-
-    expect(page.locator(selector)).to_have_value(value, timeout=PATIENCE)
+    expect(page.locator(selector)).to_have_count(count)
 
 
 def expect_moves(page: Any, moves: str) -> None:
@@ -130,15 +133,17 @@ def expect_moves(page: Any, moves: str) -> None:
     page.wait_for_url(lambda url: url.partition("#")[2] == moves)
 
 
-def expect_hidden(page: Any, selector: str) -> None:
-    """Wait until an element cannot be seen."""
-    from playwright.sync_api import expect
-
-    expect(page.locator(selector)).to_be_hidden(timeout=PATIENCE)
+def press(page: Any, keys: Iterable[str]) -> None:
+    """One key after the other."""
+    for key in keys:
+        page.keyboard.press(key)
 
 
 def audit(page: Any) -> None:
-    """Fail on whatever axe finds, minor things too."""
+    """Fail on whatever axe finds, minor things too, on a phone in the dark and on a desk by day."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs pip install axe-playwright-python")
-    results = axe.Axe().run(page)
-    assert results.violations_count == 0, results.generate_report()
+    for size, scheme in LOOKS:
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme=scheme)
+        results = axe.Axe().run(page)
+        assert results.violations_count == 0, results.generate_report()

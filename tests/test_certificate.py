@@ -1,18 +1,25 @@
+"""Certificates: building, reading and walking them, the script that checks them, and the player that plays them."""
+
 import hashlib
 import importlib.util
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import naive
 import numpy as np
 import pytest
 
+from alphac4.arena.certificate_player import CertificatePlayer
+from alphac4.arena.players import PlayerError, SearchingPlayer
+from alphac4.arena.specifications import parse_player
 from alphac4.certificate.file import (
     SHIPPED,
     Certificate,
     CertificateError,
+    Walked,
     read_certificate,
     walk_certificate,
     write_certificate,
@@ -20,8 +27,6 @@ from alphac4.certificate.file import (
 from alphac4.certificate.moves import KnownMoves, proof_moves
 from alphac4.certificate.walk import ASK, Columns, Keys, follow, rule_moves, unpack_key
 from alphac4.checkpoint_header import shipped_checkpoint
-from alphac4.cli import main
-from alphac4.commands.certificate import positions_left
 from alphac4.evaluation.certification import build, moves_in_order, position_of
 from alphac4.game import Geometry, Outcome, Position, make_geometry
 from alphac4.game.rules import STANDARD
@@ -33,13 +38,41 @@ from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.shipped import shipped_file
 from alphac4.solver import Solver
 
-pytestmark = pytest.mark.beside
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
-POSITIONS = 8_295_279  # in which the shipped certificate's player is to move
+POSITIONS = 8_295_279  # in which the shipped certificate's player is to move, by `scripts/verify_certificate.py`
+SCRIPT = Path(__file__).parent.parent / "scripts" / "verify_certificate.py"
+
+
+def canonical(board: naive.Board) -> naive.Board:
+    """The same one of a board and its mirror image for both."""
+    return min(board, board[::-1])
+
+
+def open_columns(board: naive.Board, rows: int = SMALL.rows) -> list[int]:
+    return [column for column in range(len(board)) if len(board[column]) < rows]
+
+
+def board_of(position: Position) -> naive.Board:
+    return tuple("".join(".xo"[cell] for cell in stack if cell) for stack in position.grid().T)
+
+
+def best_column(board: naive.Board, geometry: Geometry = SMALL, pick: Callable[..., Any] = max) -> int:
+    """A move of the highest value, or what ``pick`` takes; the same for mirror images."""
+
+    def worth(column: int) -> tuple[int, naive.Board]:
+        after = naive.drop(board, column, "xo"[sum(map(len, board)) % 2])
+        return -naive.minimax(after, geometry.rows, geometry.run_length)[0], canonical(after)
+
+    return int(pick(open_columns(board, geometry.rows), key=worth))
+
+
+def value(position: Position) -> int:
+    """1, 0 or -1 for the side to move."""
+    return naive.minimax(board_of(position), position.geometry.rows, position.geometry.run_length)[0]
 
 
 class BestByMinimax:
-    """A player that looks to the end of every game, by a search of its own in plain Python."""
+    """A player that looks to the end of every game, but for one position in which it plays its worst move."""
 
     name = "minimax"
     budget = Budget(simulations=1)
@@ -48,34 +81,19 @@ class BestByMinimax:
     def __init__(self, geometry: Geometry, blunder_in: Position | None = None) -> None:
         self.geometry = geometry
         self.blunder_in = blunder_in
-        self.asked = 0
-        self._known: dict[tuple[int, int], int] = {}
-
-    def value(self, position: Position) -> int:
-        """1, 0 or -1 for the side to move."""
-        outcome = position.outcome()
-        if outcome is not None:
-            return int(outcome)
-        key = int(position.own), int(position.occupied)
-        if key not in self._known:
-            self._known[key] = max(-self.value(position.play(column)) for column in position.legal_columns())
-        return self._known[key]
+        self.asked: list[Position] = []
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """The first best move; the worst one where it is to blunder."""
-        pick = {position: min if position == self.blunder_in else max for position in positions}
-        return [
-            pick[position](position.legal_columns(), key=lambda column, p=position: -self.value(p.play(column)))
-            for position in positions
-        ]
+        """See `Player`."""
+        self.asked += positions
+        return [best_column(board_of(p), self.geometry, min if p == self.blunder_in else max) for p in positions]
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:  # noqa: ARG002
         """Only the moves and values mean anything; nothing is proven."""
-        self.asked += len(positions)
         search = NetworkSearch(UniformEvaluator(), geometry=self.geometry, rng=np.random.default_rng(0))
         result = search.search(positions, Budget(simulations=1))
         result.proofs[:] = UNPROVEN
-        result.value[:] = [self.value(position) for position in positions]
+        result.value[:] = [value(position) for position in positions]
         result.moves[:] = self.choose(positions)
         return result
 
@@ -86,7 +104,6 @@ class BestByMinimax:
 
 @pytest.fixture(scope="module")
 def small() -> Certificate:
-    """A certificate for the small board."""
     known = KnownMoves(SMALL)
     levels = list(build([BestByMinimax(SMALL), BestByMinimax(SMALL)], known, SMALL))
     assert not any(level.errors for level in levels)
@@ -96,9 +113,7 @@ def small() -> Certificate:
 
 @pytest.fixture(scope="module")
 def checker() -> ModuleType:
-    """The stand-alone script as a module."""
-    path = Path(__file__).parent.parent / "scripts" / "verify_certificate.py"
-    spec = importlib.util.spec_from_file_location("verify_certificate", path)
+    spec = importlib.util.spec_from_file_location("verify_certificate", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -106,209 +121,149 @@ def checker() -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="module")
+def shipped() -> tuple[Certificate, Walked]:
+    """The certificate that comes with the project, and all positions that it leads to."""
+    certificate = read_certificate(shipped_file(SHIPPED))
+    return certificate, walk_certificate(certificate)
+
+
 @pytest.mark.slow
-def test_the_stand_alone_checker_confirms_the_shipped_certificate() -> None:
-    """In a process of its own, without any package; the first test, for it compiles nothing while others do."""
-    script = Path(__file__).parent.parent / "scripts" / "verify_certificate.py"
-    done = subprocess.run([sys.executable, "-I", "-S", str(script)], capture_output=True, text=True, check=True)
-    *_, last = done.stdout.splitlines()
-    assert last == f"{POSITIONS:,} positions, the last with 40 stones: the first player always wins."
+def test_the_shipped_certificate_holds_for_the_shipped_network(shipped: tuple[Certificate, Walked]) -> None:
+    certificate, walked = shipped
+    network = hashlib.sha256(shipped_checkpoint("best").read_bytes()).hexdigest()
+    assert certificate.about["network"] == network
+    assert certificate.geometry == STANDARD
+    assert (walked.positions, walked.named, walked.longest) == (POSITIONS, len(certificate.columns), 40)
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\xcd\xcd", b"[]\n", b'{"format": "alphac4-certificate"}\n112'])
-def test_the_stand_alone_checker_tells_what_is_no_certificate(
-    content: bytes | None,
-    checker: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.slow
+def test_the_stand_alone_checker_walks_the_shipped_certificate_as_we_do(
+    checker: ModuleType, shipped: tuple[Certificate, Walked], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the standard error stream and with an exit code of its own: 1 is for a certificate that does not hold."""
+    """The first moves of all games, and from some later positions to the end; the whole takes it minutes."""
+    levels = shipped[1].levels
+    told: list[str] = []
+
+    def tell(*words: str, **_options: object) -> None:
+        told.append(" ".join(words))
+        if told[-1].startswith("14 stones"):
+            raise StopIteration
+
+    monkeypatch.setattr(checker, "print", tell, raising=False)
+    monkeypatch.setattr("sys.argv", ["verify_certificate.py"])
+    with pytest.raises(StopIteration):
+        checker.main()
+    assert told[1:] == [f"{2 * level:2d} stones: {len(levels[level][0]):,} positions" for level in range(8)]
+
+    monkeypatch.setattr(checker, "print", lambda *_words, **_options: None)
+    for key in np.random.default_rng(0).choice(levels[11][0], 40):
+        level, keys, visited, parts = 11, np.array([key]), 0, []
+        while len(keys):
+            visited += len(keys)
+            moves = levels[level][1][np.searchsorted(levels[level][0], keys)]
+            parts.append(moves[rule_moves(STANDARD, keys) == ASK])
+            longest = 2 * level
+            keys, level = follow(STANDARD, keys, moves)[0], level + 1
+        digits = "".join(str(column + 1) for column in np.concatenate(parts)).encode()
+        assert checker.check(digits, *map(int, unpack_key(STANDARD, key))) == (visited, longest)
+
+
+def test_the_stand_alone_checker_tells_what_is_no_certificate(
+    checker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With an exit code of its own: 1 is for a certificate that does not hold."""
     path = tmp_path / "file"
-    if content is not None:
-        path.write_bytes(content)
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(path)])
-    assert checker.main() == 2
-    out, error = capsys.readouterr()
-    assert not out
-    assert error.startswith(f"{path}: ")
-    assert len(error.splitlines()) == 1
+    for content in (b"\xcd\xcd", b"[]\n", b'{"format": "alphac4-certificate"}\n112'):
+        path.write_bytes(content)
+        assert checker.main() == 2
+        assert capsys.readouterr().err.startswith(f"{path}: ")
 
 
-def test_the_stand_alone_checker_knows_where_four_are_completed(checker: ModuleType) -> None:
-    """For stones strewn at random, and every cell: by looking at each line of four cells through it.
-
-    Of an upright line only the topmost cell can be the last.
-    """
-    rng = np.random.default_rng(0)
-    lines = [
-        [(column + i * right, row + i * up) for i in range(4)]
-        for column in range(7)
-        for row in range(6)
-        for right, up in ((0, 1), (1, 0), (1, 1), (1, -1))
-        if column + 3 * right < 7 and 0 <= row + 3 * up < 6
-    ]
-    assert len(lines) == 69
-    for share in (0.2, 0.5, 0.8):
-        for _ in range(100):
-            grid = rng.random((7, 6)) < share
-            stones = sum(1 << (7 * column + row) for column, row in np.argwhere(grid).tolist())
-            for column, row in np.argwhere(~grid).tolist():
-                through = [
-                    line for line in lines if (column, row) in line and (line[0][0] < line[3][0] or row == line[3][1])
-                ]
-                expected = any(sum(bool(grid[cell]) for cell in line) == 3 for line in through)
-                assert bool(checker.completing(stones) >> (7 * column + row) & 1) == expected
-
-
-def random_positions(geometry: Geometry, count: int) -> list[Position]:
-    """Unfinished positions of random games."""
-    rng = np.random.default_rng(3)
-    found: list[Position] = []
-    while len(found) < count:
-        position = Position(geometry=geometry)
-        for _ in range(rng.integers(0, geometry.cells)):
-            position = position.play(int(rng.choice(position.legal_columns())))
-            if position.outcome() is not None:
-                break
-        else:
-            found.append(position)
-    return found
-
-
-def test_keys_can_be_read_back() -> None:
-    """To the position or its mirror image."""
-    for geometry in (STANDARD, SMALL):
-        for position in random_positions(geometry, 200):
-            key = canonical_key(geometry, position.own, position.occupied)
-            own, occupied = (int(word) for word in unpack_key(geometry, np.uint64(key)))
-            assert own + occupied == int(key)
-            mirrored = Position.from_moves(
-                "".join(str(geometry.columns + 1 - int(name)) for name in position.moves or ""), geometry
-            )
-            assert (own, occupied) in [(int(p.own), int(p.occupied)) for p in (position, mirrored)]
+def test_the_stand_alone_checker_needs_nothing_but_pythons_own_library() -> None:
+    lines = SCRIPT.read_text().splitlines()
+    imported = {line.split()[1].split(".")[0] for line in lines if line.startswith(("import ", "from "))}
+    assert imported <= set(sys.stdlib_module_names)
 
 
 def test_the_walk_visits_what_any_opponent_can_bring_about(small: Certificate) -> None:
-    """Counted by playing all games move by move; the player is asked for nothing that the rules decide."""
-    player = BestByMinimax(SMALL)
-    positions, count = {Position(geometry=SMALL)}, 0
-    visited: set[int] = set()
-    while positions:
+    """Counted by playing all games on strings; the player is asked for nothing that the rules decide."""
+
+    def completes(board: naive.Board, column: int, side: str) -> bool:
+        return naive.wins(naive.drop(board, column, side), side, SMALL.rows, SMALL.run_length)
+
+    layer: set[naive.Board] = {("",) * SMALL.columns}
+    visited = named = 0
+    while layer:
+        visited += len(layer)
         following = set()
-        for position in positions:
-            key = int(canonical_key(SMALL, position.own, position.occupied))
-            canonical = position_of(SMALL, key)
-            if key in visited:
+        for board in layer:
+            columns = open_columns(board)
+            if any(completes(board, column, "x") for column in columns):
                 continue
-            visited.add(key)
-            wins = [c for c in canonical.legal_columns() if canonical.play(c).outcome() == Outcome.LOSS]
-            if wins:
-                continue
-            losing = [c for c in canonical.legal_columns() if loses_at_once(canonical.play(c))]
-            threatened = any(
-                Position(canonical.opponent, canonical.occupied, SMALL, None).play(c).outcome() == Outcome.LOSS
-                for c in canonical.legal_columns()
-            )
-            if threatened:
-                (move,) = [c for c in canonical.legal_columns() if c not in losing] or [-1]
-                if move < 0:  # it blocks and is beaten elsewhere: minimax would not have come here
-                    raise AssertionError(str(canonical))
-            else:
-                count += 1
-                move = player.choose([canonical])[0]
-            after = canonical.play(move)
-            following |= {after.play(column) for column in after.legal_columns()}
-        positions = following
+            threats = [column for column in columns if completes(board, column, "o")]
+            named += not threats
+            (column,) = threats or [best_column(board)]
+            after = naive.drop(board, column, "x")
+            following |= {canonical(naive.drop(after, reply, "o")) for reply in open_columns(after)}
+        layer = following
     walked = walk_certificate(small)
-    assert walked.positions == len(visited)
-    assert walked.named == count == len(small.columns)
+    assert walked.positions == visited
+    assert walked.named == named == len(small.columns)
 
 
-def loses_at_once(position: Position) -> bool:
-    """Whether the side to move can complete a run."""
-    return any(position.play(column).outcome() == Outcome.LOSS for column in position.legal_columns())
-
-
-def named_keys(certificate: Certificate) -> Keys:
-    """Of the positions whose moves a certificate names."""
+def named_positions(certificate: Certificate) -> list[Position]:
     levels = walk_certificate(certificate).levels
-    return np.concatenate([keys[rule_moves(certificate.geometry, keys) == ASK] for keys, _ in levels])
+    keys = np.concatenate([keys[rule_moves(certificate.geometry, keys) == ASK] for keys, _ in levels])
+    return [position_of(certificate.geometry, int(key)) for key in keys]
 
 
-def test_every_altered_move_is_found_or_wins_as_well(small: Certificate) -> None:
-    """The verdict of the walk on each single change agrees with minimax on the position it leads to."""
-    player = BestByMinimax(SMALL)
-    named = named_keys(small)
+def test_moves_that_do_not_win_are_missing_or_superfluous_are_found(small: Certificate) -> None:
     rejected = 0
-    for index in range(min(20, len(named))):
-        position = position_of(SMALL, int(named[index]))
-        for column in range(SMALL.columns):
-            if column == small.columns[index]:
-                continue
+    for index, position in enumerate(named_positions(small)[:20]):
+        for column in set(range(SMALL.columns)) - {int(small.columns[index])}:
             columns = small.columns.copy()
             columns[index] = column
-            wins = position.is_legal(column) and player.value(position.play(column)) == -1
-            if not wins:
+            if not position.is_legal(column) or value(position.play(column)) > -1:
                 rejected += 1
                 with pytest.raises(CertificateError):
                     walk_certificate(Certificate(geometry=SMALL, columns=columns))
     assert rejected > 5
-
-
-def test_missing_and_superfluous_moves_are_found(small: Certificate) -> None:
-    """One move more or less is another walk."""
-    with pytest.raises(CertificateError, match="missing"):
-        walk_certificate(Certificate(geometry=SMALL, columns=small.columns[:-1]))
-    with pytest.raises(CertificateError, match="left over"):
-        walk_certificate(Certificate(geometry=SMALL, columns=np.append(small.columns, np.int8(0))))
+    for columns, told in ((small.columns[:-1], "missing"), (np.append(small.columns, np.int8(0)), "left over")):
+        with pytest.raises(CertificateError, match=told):
+            walk_certificate(Certificate(geometry=SMALL, columns=columns))
 
 
 def test_files_are_read_as_written_and_refused_if_altered(tmp_path: Path, small: Certificate) -> None:
-    """In one line that names the file."""
     path = tmp_path / "small.certificate"
     write_certificate(path, small)
     found = read_certificate(path)
-    assert found.geometry == SMALL
-    assert found.about == small.about
+    assert (found.geometry, found.about) == (SMALL, small.about)
     np.testing.assert_array_equal(found.columns, small.columns)
-    content, refused = path.read_bytes(), list[str]()
-    for index in range(0, len(content), 7):
-        damaged = bytearray(content)
-        damaged[index] ^= 0x15
-        path.write_bytes(bytes(damaged))
-        try:
-            again = read_certificate(path)
-        except CertificateError as error:
-            refused.append(str(error))
-        else:  # a header that says something else of the same moves
-            np.testing.assert_array_equal(again.columns, small.columns)
-    assert len(refused) > 10
-    assert all(str(path) in line and "\n" not in line for line in refused)
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(CertificateError, match=str(path)):
-        read_certificate(path)
+    content, refused = path.read_bytes(), 0
+    altered = [content[:place] + bytes([content[place] ^ 0x15]) + content[place + 1 :] for place in range(len(content))]
+    for damaged in (content[: len(content) // 2], *altered[::7]):
+        path.write_bytes(damaged)
+        try:  # a header may say something else of the same moves
+            np.testing.assert_array_equal(read_certificate(path).columns, small.columns)
+        except CertificateError:
+            refused += 1
+    assert refused > 10
 
 
-def blunder(small: Certificate) -> Position:
-    """The first position of the walk in which a move does not win."""
-    player = BestByMinimax(SMALL)
-    positions = [position_of(SMALL, int(key)) for key in named_keys(small)]
-    return next(p for p in positions if any(player.value(p.play(c)) > -1 for c in p.legal_columns()))
-
-
-def test_a_judge_tells_an_error_and_the_walk_goes_on_elsewhere(small: Certificate) -> None:
-    """It is counted once, where it is made."""
-    start = blunder(small)
-    levels = list(build([BestByMinimax(SMALL, blunder_in=start)], KnownMoves(SMALL), SMALL, judge=Solver(SMALL)))
-    errors = [error for level in levels for error in level.errors]
-    assert errors == [int(canonical_key(SMALL, start.own, start.occupied))]
-    assert not any(level.mended for level in levels)
+def blunder(small: Certificate) -> tuple[Position, int]:
+    """The first position of the walk in which a move does not win, and its key."""
+    position = next(p for p in named_positions(small) if any(value(p.play(c)) > -1 for c in p.legal_columns()))
+    return position, int(position.own) + int(position.occupied)
 
 
 def test_a_move_that_a_line_refutes_is_taken_back(small: Certificate, tmp_path: Path) -> None:
-    """Without a judge: by the rules alone, and what is remembered in the folder leads to the same certificate."""
-    start = blunder(small)
+    """By the rules alone, and what is remembered in the folder leads to the same certificate.
+
+    A judge tells the first answer to be an error, where it is made, and the walk goes on elsewhere.
+    """
+    start, key = blunder(small)
     known = KnownMoves(SMALL, tmp_path)
     levels = list(build([BestByMinimax(SMALL, blunder_in=start)], known, SMALL))
     assert not levels[-1].errors
@@ -321,15 +276,16 @@ def test_a_move_that_a_line_refutes_is_taken_back(small: Certificate, tmp_path: 
     assert list(build([again], KnownMoves(SMALL, tmp_path), SMALL))[-1].last
     first = KnownMoves(SMALL, tmp_path, first_answers=True)
     judged = list(build([again], first, SMALL, judge=Solver(SMALL)))
-    errors = [error for level in judged for error in level.errors]
-    assert errors == [int(canonical_key(SMALL, start.own, start.occupied))]
-    assert again.asked == 0
+    assert [error for level in judged for error in level.errors] == [key]
+    assert not any(level.mended for level in judged)
+    assert not again.asked
     np.testing.assert_array_equal(moves_in_order(KnownMoves(SMALL, tmp_path), SMALL), columns)
 
 
-def test_where_nothing_wins_the_first_position_is_the_error() -> None:
-    """On 4 x 4 with four in a row, perfect play draws: every move is taken back in the end."""
-    geometry = make_geometry(4, 4)
+def test_where_nothing_wins_every_move_is_taken_back_and_the_first_position_is_the_error() -> None:
+    """On 3 x 4 with four in a row, perfect play draws."""
+    geometry = make_geometry(3, 4, 4)
+    assert value(Position(geometry=geometry)) == 0
     known = KnownMoves(geometry)
     *_, last = build([BestByMinimax(geometry)], known, geometry)
     assert (last.stones, last.errors) == (0, [0])
@@ -353,147 +309,129 @@ def test_a_later_proof_counts_more_than_giving_up(tmp_path: Path) -> None:
         known.find(2, key)
 
 
-def test_damaged_answers_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever bit of their file has changed: they are asked for again, or it made no difference."""
-    player = BestByMinimax(SMALL)
+def test_an_interrupted_walk_asks_nothing_twice_but_what_was_damaged(
+    small: Certificate, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was answered is kept in the folder, which belongs to one player."""
+    first, second = BestByMinimax(SMALL), BestByMinimax(SMALL)
     known = KnownMoves(SMALL, tmp_path, {"player": "x"})
-    list(build([player], known, SMALL, most_stones=4))
+    list(build([first], known, SMALL, most_stones=4))
     known.save()
+    assert list(build([second], KnownMoves(SMALL, tmp_path, {"player": "x"}), SMALL))[-1].last
+    assert first.asked
+    assert len(first.asked + second.asked) == len(small.columns)
+
     (path,) = tmp_path.glob("*.npz")
     good = path.read_bytes()
     keys = np.array([0], np.uint64)
     damaged = 0
-    for place in range(0, len(good), 3):
-        changed = bytearray(good)
-        changed[place] ^= 1 << place % 8
-        path.write_bytes(changed)
+    for place in range(0, len(good), 3):  # whatever bit of the file has changed
+        path.write_bytes(good[:place] + bytes([good[place] ^ 1 << place % 8]) + good[place + 1 :])
         caplog.clear()
         found, _ = KnownMoves(SMALL, tmp_path, {"player": "x"}).find(0, keys)
-        damaged += "damaged and left out" in caplog.text
-        assert found[0] == (ASK if "damaged and left out" in caplog.text else known.find(0, keys)[0][0])
+        left_out = "damaged and left out" in caplog.text
+        damaged += left_out
+        assert found[0] == (ASK if left_out else known.find(0, keys)[0][0])
     assert damaged > 100
 
-
-def test_an_interrupted_walk_asks_nothing_twice(tmp_path: Path) -> None:
-    """What was answered is kept in the folder, which belongs to one player."""
-    whole = BestByMinimax(SMALL)
-    list(build([whole], KnownMoves(SMALL, tmp_path / "a", {"player": "x"}), SMALL))
-    first, second = BestByMinimax(SMALL), BestByMinimax(SMALL)
-    known = KnownMoves(SMALL, tmp_path / "b", {"player": "x"})
-    list(build([first], known, SMALL, most_stones=4))
-    known.save()
     with pytest.raises(ValueError, match="holds the moves of"):
-        KnownMoves(SMALL, tmp_path / "b", {"player": "y"})
-    again = KnownMoves(SMALL, tmp_path / "b", {"player": "x"})
-    assert list(build([second], again, SMALL))[-1].last
-    assert first.asked > 0
-    assert first.asked + second.asked == whole.asked
+        KnownMoves(SMALL, tmp_path, {"player": "y"})
 
 
-def test_a_player_limited_by_time_cannot_build_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its moves could not be found again, and of its trees only the last is there."""
-    assert main(["certificate", "build", "--player", "fast@0.01s", "--record", str(tmp_path)]) == 2
-    assert "'fast@0.01s': limit it by simulations" in capsys.readouterr().err
-
-
-def test_damage_is_told_with_the_files_name(tmp_path: Path, small: Certificate) -> None:
-    """Of a record that says whose moves it holds, and of a header whose board is none."""
-    KnownMoves(SMALL, tmp_path, {"player": "x"})
-    (about,) = tmp_path.glob("*.json")
-    about.write_text("{")
-    with pytest.raises(ValueError, match=str(about)):
-        KnownMoves(SMALL, tmp_path, {"player": "x"})
-    path = tmp_path / "small.certificate"
-    write_certificate(path, small)
-    path.write_bytes(path.read_bytes().replace(b'"rows": 4', b'"rows": true', 1))
-    with pytest.raises(CertificateError, match=str(path)):
-        read_certificate(path)
-
-
-def late_start() -> tuple[Position, int]:
-    """A won position in the second half of a game, and its canonical key."""
-    search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0))
-    rng = np.random.default_rng(5)
-    while True:
-        position = Position()
-        while position.plies < 22 and position.outcome() is None:
-            position = position.play(int(rng.choice(position.legal_columns())))
-        if position.outcome() is not None:
-            continue
-        key = int(canonical_key(STANDARD, position.own, position.occupied))
-        canonical = position_of(STANDARD, key)
-        result = search.search([canonical], Budget(simulations=4000))
-        if result.proven_wins[0] and len(search.winning_moves(0)[0]) > 20:
-            return canonical, key
-
-
-def test_a_proof_of_a_search_is_a_certificate_from_there(checker: ModuleType) -> None:
+def test_a_proof_of_a_search_is_a_certificate_from_there(checker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """The moves taken from the tree win against every reply, as the stand-alone checker finds as well."""
+    monkeypatch.setattr(checker, "print", lambda *_words, **_options: None, raising=False)
     search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0))
-    position, key = late_start()
-    search.search([position], Budget(simulations=4000))
+    position = Position.from_moves("145254644542113431257116")
+    key = int(position.own) + int(position.occupied)
+    assert key == canonical_key(STANDARD, position.own, position.occupied)
+    assert search.search([position], Budget(simulations=2000)).proven_wins[0]
     known = KnownMoves(STANDARD)
     known.add(proof_moves([search.winning_moves(0)]))
     columns = moves_in_order(known, STANDARD, key)
     assert len(columns) > 10
-    walked = walk_certificate(Certificate(geometry=STANDARD, columns=columns), key)
-    digits = "".join(str(column + 1) for column in columns).encode()
-    own, occupied = int(position.own), int(position.occupied)
-    assert checker.check(digits, own, occupied) == (walked.positions, walked.longest)
-    with pytest.raises(checker.Failure, match="missing"):
-        checker.check(digits[:-1], own, occupied)
-    with pytest.raises(checker.Failure, match="left over"):
-        checker.check(digits + b"1", own, occupied)
-    agreed = 0
-    for index in range(len(digits)):
-        changed = bytearray(digits)
-        changed[index] = 49 + (changed[index] - 48) % 7
-        altered = np.frombuffer(bytes(changed), np.uint8).astype(np.int8) - 49
+
+    def ours(columns: Columns) -> tuple[int, int]:
+        walked = walk_certificate(Certificate(geometry=STANDARD, columns=columns), key)
+        return walked.positions, walked.longest
+
+    def theirs(columns: Columns) -> Any:
+        digits = "".join(str(column + 1) for column in columns).encode()
+        return checker.check(digits, int(position.own), int(position.occupied))
+
+    assert ours(columns) == theirs(columns)
+    for other, told in ((columns[:-1], "missing"), (np.append(columns, np.int8(0)), "left over")):
+        with pytest.raises(checker.Failure, match=told):
+            theirs(other)
+    refused = 0
+    for index in range(len(columns)):
+        other = columns.copy()
+        other[index] = (other[index] + 1) % 7
         try:
-            walk_certificate(Certificate(geometry=STANDARD, columns=altered.astype(np.int8)), key)
+            found = ours(other)
         except CertificateError:
+            refused += 1
             with pytest.raises(checker.Failure):
-                checker.check(bytes(changed), own, occupied)
-            agreed += 1
+                theirs(other)
         else:
-            checker.check(bytes(changed), own, occupied)
-    assert agreed > 0
+            assert theirs(other) == found
+    assert refused > 0
 
 
-def test_what_is_left_is_estimated_by_the_shape_of_the_shipped_walk() -> None:
-    """Half as many positions at one level, half as many later."""
-    assert positions_left(28, 2_637) == 187 + 2
-    assert positions_left(28, 5_274) == 2 * (187 + 2)
-    assert positions_left(32, 2) == 0
+@pytest.fixture
+def player(small: Certificate, tmp_path: Path) -> tuple[CertificatePlayer, BestByMinimax]:
+    """The player of the small board's certificate, and the one that it asks elsewhere."""
+    other = BestByMinimax(SMALL)
+    write_certificate(tmp_path / "small.certificate", small)
+    return CertificatePlayer(tmp_path / "small.certificate", SMALL, lambda _name: other), other
 
 
-def test_the_checker_needs_nothing_but_pythons_own_library() -> None:
-    """It must be readable, and runnable, without the package."""
-    text = (Path(__file__).parent.parent / "scripts" / "verify_certificate.py").read_text()
-    imported = {line.split()[1].split(".")[0] for line in text.splitlines() if line.startswith(("import ", "from "))}
-    assert imported <= set(sys.stdlib_module_names)
+def longest_game(player: CertificatePlayer, position: Position) -> int:
+    """In how many plies the player has won at the latest, by playing every reply; every game must be won by it."""
+    then = position.play(player.choose([position])[0])
+    if then.outcome() is not None:
+        assert then.outcome() == Outcome.LOSS
+        return 1
+    return 2 + max(longest_game(player, then.play(reply)) for reply in then.legal_columns())
 
 
-def test_rules_decide_wins_blocks_and_losses() -> None:
-    """Worked by hand: three stones on the ground, open at one end or both."""
-    open_at_both = Position.from_moves("2277334")  # second to move; the first has 2, 3 and 4 on the ground
-    blocked = open_at_both.play(0)
-    keys = np.array([canonical_key(STANDARD, blocked.own, blocked.occupied)], np.uint64)
-    assert rule_moves(STANDARD, keys).tolist() == [-1]
-    double = Position.from_moves("1122667")
-    keys = np.array([canonical_key(STANDARD, Position().own, Position().occupied)], np.uint64)
-    assert rule_moves(STANDARD, keys).tolist() == [ASK]
-    assert double.outcome() is None
-    following, not_won = follow(STANDARD, keys, np.array([3], np.int8))
-    assert len(following) == 4  # seven replies, three of them mirror images of others
-    assert not not_won.any()
+def test_the_player_wins_every_game_that_it_begins_within_the_plies_that_it_says(
+    player: tuple[CertificatePlayer, BestByMinimax],
+) -> None:
+    """Whoever is to move; it says nothing of positions that its own moves do not lead to."""
+    certificate, other = player
+    position = start = Position(geometry=SMALL)
+    while position.outcome() is None:
+        assert certificate.plies_to_win(position) == longest_game(certificate, position)
+        position = position.play(certificate.choose([position])[0])
+        if position.outcome() is None:
+            replies = [position.play(reply) for reply in position.legal_columns()]
+            assert certificate.plies_to_win(position) == 1 + max(longest_game(certificate, p) for p in replies)
+            position = replies[0]
+    assert not other.asked
+    strayed = next(column for column in start.legal_columns() if column != certificate.choose([start])[0])
+    assert certificate.plies_to_win(start.play(strayed).play(strayed)) is None
+    found = certificate.search([start])
+    moves = (longest_game(certificate, start) + 1) // 2
+    assert found.describe_proof(0, int(found.moves[0])) == f"wins in {moves} moves"
 
 
-def test_the_shipped_certificate_holds() -> None:
-    """For the shipped network; the number of positions is that of the stand-alone checker below."""
-    certificate = read_certificate(shipped_file(SHIPPED))
-    network = hashlib.sha256(shipped_checkpoint("best").read_bytes()).hexdigest()
-    assert certificate.about["network"] == network
-    assert certificate.geometry == STANDARD
-    walked = walk_certificate(certificate)
-    assert (walked.positions, walked.named) == (POSITIONS, len(certificate.columns))
+def test_elsewhere_the_player_plays_as_the_other_does(player: tuple[CertificatePlayer, BestByMinimax]) -> None:
+    certificate, other = player
+    start, elsewhere = Position(geometry=SMALL), Position(geometry=SMALL).play(0)
+    (own,), (others,) = certificate.choose([start]), other.choose([elsewhere])
+    other.asked.clear()
+    assert certificate.choose([elsewhere, start, elsewhere]) == [others, own, others]
+    assert other.asked == [elsewhere, elsewhere]
+    found = certificate.search([elsewhere, start])
+    assert found.value.tolist() == [value(elsewhere), 1.0]
+    assert found.proven_wins.tolist() == [False, True]
+    assert isinstance(certificate, SearchingPlayer)
+
+
+def test_a_certificate_that_cannot_be_played_makes_no_player(small: Certificate, tmp_path: Path) -> None:
+    path = tmp_path / "bad.certificate"
+    write_certificate(path, Certificate(geometry=SMALL, columns=small.columns[:-1]))
+    for geometry, told in ((SMALL, "the move is missing"), (STANDARD, "another board")):
+        with pytest.raises(PlayerError, match=told):
+            parse_player(f"certificate:{path}", rng=np.random.default_rng(0), geometry=geometry)

@@ -1,249 +1,289 @@
-import hashlib
+"""What needs a cluster: one of Ray's, whose head and two nodes with a core each are processes of this machine."""
+
+import copy
+import itertools
+import json
 import logging
 import os
+import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from campaigns.cluster_kills import QUICK_TO_NOTICE, check_folder
 from campaigns.cluster_kills import SETTINGS as RUN
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-from alphac4.checkpoint import load_checkpoint
-from alphac4.cli import main
-from alphac4.cluster import connection
-from alphac4.selfplay.blocks import Block
-from alphac4.selfplay.shards import load_shard, parse_shard_name
-from alphac4.training.config import TrainConfig, from_dict
-from alphac4.training.loop import TrainingLoop
-from alphac4.training.reports import read_reports
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before Ray is imported
 pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
 from ray.cluster_utils import Cluster
+from test_cluster_crew import wait_for
 
-pytestmark = [pytest.mark.beside, pytest.mark.slow]
+from alphac4.checkpoint import Checkpoint, save_checkpoint
+from alphac4.cli import main
+from alphac4.compute import Backends
+from alphac4.compute.cluster import ClusterPool, local_cluster, make_pool
+from alphac4.compute.cores import Cores
+from alphac4.game.rules import STANDARD
+from alphac4.nn import PolicyValueNetwork
+from alphac4.selfplay.blocks import Block
+from alphac4.training.config import EvaluationConfig, GateConfig, TrainConfig, from_dict
+from alphac4.training.judging import Judge
+from alphac4.training.loop import TrainingLoop
+from alphac4.training.matches import Contender, Matches
+from alphac4.training.randomness import RunRandom
+from alphac4.training.reports import read_reports
+from alphac4.training.sides import Side
 
-NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
-SETTINGS = {
-    "health_check_period_ms": 500,  # a node is dead after some seconds, not after half a minute
-    "health_check_timeout_ms": 2000,
-    "health_check_failure_threshold": 4,
-    "worker_niceness": 0,
-}
-TINY = RUN | {"iterations": 3, "samples": 700}
+pytestmark = pytest.mark.slow
+
+NODE = {"object_store_memory": 80 * 2**20}
 LARGEST_BLOCK = 2 * 8 * 42  # positions
-
-
-def tiny(**changes: object) -> TrainConfig:
-    """A run of seconds."""
-    return from_dict(TINY | changes)
 
 
 @pytest.fixture(scope="module")
 def started() -> Iterator[Cluster]:
-    """A cluster of three nodes on this machine."""
-    found = Cluster(
-        initialize_head=True, head_node_args={**NODE, "include_dashboard": False, "_system_config": SETTINGS}
-    )
-    for _ in range(2):
-        found.add_node(**NODE)
-    yield found
-    found.shutdown()
+    made: list[Cluster] = []
+
+    class RecordedCluster(Cluster):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            made.append(self)
+            super().__init__(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ray.cluster_utils.Cluster", RecordedCluster)
+        patch.setattr("alphac4.cluster.local.SETTINGS", QUICK_TO_NOTICE)
+        with local_cluster([0, 1, 1]) as address:
+            assert made[0].address == address
+            yield made[0]
 
 
 @pytest.fixture
 def cluster(started: Cluster) -> Cluster:
-    """The same, with as many nodes again if the test before has killed one."""
+    """With as many nodes again if the test before has killed some."""
     while len(started.list_all_nodes()) < 3:
-        started.add_node(**NODE)
+        started.add_node(**NODE, num_cpus=1)
     started.wait_for_nodes()
     return started
 
 
-class Records:
-    """What a run is given to record, block by block, and something to do after some of them."""
-
-    def __init__(self, loop: TrainingLoop, after: dict[int, Callable[[], object]] | None = None) -> None:
-        self.games: list[str] = []  # a digest each: no two games of self-play have the same values
-        self.positions = 0
-        self.blocks = 0
-        record, after = loop.folder.record, after or {}
-
-        def recorded(block: Block, *name: int) -> None:
-            record(block, *name)
-            self.games += [
-                hashlib.sha256(block.games.moves[row].tobytes() + block.games.value[row].tobytes()).hexdigest()
-                for row in range(len(block.games.plies))
-            ]
-            self.positions += len(block.samples)
-            self.blocks += 1
-            after.get(self.blocks, lambda: None)()
-
-        loop.folder.record = recorded  # type: ignore[method-assign]
+@pytest.fixture
+def pool(cluster: Cluster) -> Iterator[ClusterPool]:
+    found = make_pool(cluster.address)
+    yield found
+    found.close()
 
 
-def check_folder(run: Path, records: Records | None = None) -> None:
-    """Each actor's shards are numbered without gaps; all positions handed over are there, and no game is twice."""
-    shards = {parse_shard_name(path): load_shard(path) for path in (run / "replay").glob("*.safetensors")}
-    for iteration, actor in {(name.iteration, name.actor) for name in shards if name}:
-        numbers = sorted(n.number for n in shards if n and (n.iteration, n.actor) == (iteration, actor))
-        assert numbers == list(range(len(numbers)))
-    if records is not None:
-        assert sum(map(len, shards.values())) == records.positions
-        assert len(set(records.games)) == len(records.games)
+@pytest.fixture
+def checkpoint(tmp_path: Path, network: PolicyValueNetwork) -> str:
+    save_checkpoint(tmp_path / "mine.safetensors", Checkpoint(network=network))
+    return str(tmp_path / "mine.safetensors")
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 150) -> None:
-    """Until it holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+def tiny(**changes: object) -> TrainConfig:
+    return from_dict(RUN | {"iterations": 3, "samples": 1500} | changes)
 
 
-def crew_of(loop: TrainingLoop) -> Any:
-    """The cluster's part of a run."""
-    return loop.actors._crew  # type: ignore[attr-defined]
-
-
-def test_a_run_trains_on_three_nodes_and_goes_on_on_one_machine(
-    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """New positions keep their ratio to learned ones, blocks are hardly stale, and Ray keeps silent."""
-    config = tmp_path / "tiny.json"
-    config.write_text(str(TINY).replace("'", '"'))
-    run = tmp_path / "run"
+    monkeypatch.setattr("alphac4.compute.cluster.WORTH_A_POOL", 0)  # the cluster is large enough for its matches
+    calls, call = set(), ClusterPool.call
+    monkeypatch.setattr(ClusterPool, "call", lambda *arguments: calls.add(arguments[2].__name__) or call(*arguments))
+    config, run = tmp_path / "tiny.json", tmp_path / "run"
+    evaluation = {"every": 2, "positions": 5, "simulations": 4}
+    config.write_text(json.dumps(RUN | {"iterations": 2, "samples": 700, "evaluation": evaluation}))
     command = ["train", "--run", str(run), "--settings", str(config)]
     assert main([*command, "--cluster", cluster.address]) == 0
-    written = capfd.readouterr()
-    assert "Trained 3 iterations" in written.out
-    assert "ray" not in (written.out + written.err).replace("raylet", "ray").replace(str(tmp_path), "").lower()
-    check_folder(run)
-    reports = read_reports(run / "reports.jsonl")
-    for number, report in enumerate(reports, start=1):
+    assert "Trained 2 iterations" in capfd.readouterr().out
+    assert calls == {"_choose", "_search"}  # of matches, and for the judge
+    check_folder(run, 2)
+    for number, report in enumerate(read_reports(run / "reports.jsonl"), start=1):
+        assert 700 * number <= report.samples_total < 700 * number + LARGEST_BLOCK
         found = report.selfplay.cluster
         assert found is not None
-        assert found.lost == 0
+        assert (found.nodes, found.actors, found.lost) == (2, 2, 0)
         assert found.staleness <= found.most_stale <= 2
-        assert 700 * number <= report.samples_total < 700 * number + LARGEST_BLOCK
-    assert reports[-1].selfplay.cluster is not None
-    assert (reports[-1].selfplay.cluster.nodes, reports[-1].selfplay.cluster.actors) == (3, 3)
-    curves = EventAccumulator(str(run / "tensorboard"))
-    curves.Reload()
-    assert [event.step for event in curves.Scalars("cluster/staleness")] == [1, 2, 3]
-    assert main([*command, "--iterations", "4"]) == 0
-    assert load_checkpoint(run / "checkpoints" / "best.safetensors").provenance["iteration"] <= 4
+    assert main([*command, "--iterations", "3"]) == 0
+    check_folder(run, 3)
 
 
-def test_a_killed_actor_and_a_killed_node_lose_nothing_and_a_new_node_is_used(
-    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_killed_actors_nodes_and_drivers_lose_nothing(
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others go on with the games of the last block received: none is recorded twice, and the log says it."""
-    with TrainingLoop.open(tmp_path, tiny(samples=1500), cluster=cluster.address) as loop:
-        crew = crew_of(loop)
-        newcomers: list[Any] = []
+    """Others go on with the games of the last block received: none is recorded twice."""
+    run, snapshot = tmp_path / "run", tmp_path / "snapshot"
+    with TrainingLoop.open(run, tiny(), cluster=cluster.address) as loop:
+        crew = loop.actors._crew  # type: ignore[attr-defined]
 
         def kill_actor() -> None:
-            wait_for(lambda: len(crew.places()) == 3)
+            wait_for(lambda: len(crew.places()) == 2)
+            shutil.copytree(run, snapshot)  # what a driver that is killed now leaves behind
             os.kill(crew.places()[0].process, signal.SIGKILL)
 
         def kill_node() -> None:
-            wait_for(lambda: crew.lost == 1 and len(crew.places()) == 3)
+            wait_for(lambda: crew.lost == 1 and len(crew.places()) == 2)
             cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
+            wait_for(lambda: crew.lost == 2)
 
-        def add_node() -> None:
-            wait_for(lambda: crew.lost >= 2)
-            newcomers.append(cluster.add_node(**NODE))
-            wait_for(lambda: newcomers[0].node_id in {place.node_id for place in crew.places()})
+        after_block = {4: kill_actor, 8: kill_node}
+        record, recorded = loop.folder.record, itertools.count(1)
 
-        records = Records(loop, {4: kill_actor, 8: kill_node, 12: add_node})
+        def record_and_kill(block: Block, *name: int) -> None:
+            record(block, *name)
+            after_block.pop(next(recorded), lambda: None)()
+
+        monkeypatch.setattr(loop.folder, "record", record_and_kill)
         with caplog.at_level(logging.WARNING):
-            history = loop.run()
-    assert records.blocks > 12
-    assert len(history) == 3
-    check_folder(tmp_path, records)
-    lost = [record.getMessage() for record in caplog.records if "actors lost on node" in record.getMessage()]
-    assert len(lost) == 2
-    assert all(line.startswith("1 of 3 actors lost") for line in lost)
-    assert sum(report.selfplay.cluster.lost for report in history if report.selfplay.cluster) >= 2
+            loop.run()
+    assert not after_block
+    check_folder(run, 3)
+    assert caplog.text.count("1 of 2 actors lost on node ") == 2
 
-
-def test_a_killed_driver_goes_on_from_its_folder(cluster: Cluster, tmp_path: Path) -> None:
-    """With kill -9 in the middle of an iteration: what was recorded stays as it was, and counts."""
-    code = (
-        "import os, signal, sys\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from pathlib import Path\n"
-        "from test_cluster import Records, TrainingLoop, tiny\n"
-        "loop = TrainingLoop.open(Path(sys.argv[1]), tiny(samples=1500), cluster=sys.argv[2])\n"
-        "Records(loop, {5: lambda: os.kill(os.getpid(), signal.SIGKILL)})\n"
-        "loop.run()\n"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path), cluster.address]
-    killed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    before = {path: path.read_bytes() for path in (tmp_path / "replay").iterdir()}
-    assert len(before) == 5
-    with TrainingLoop.open(tmp_path, tiny(samples=1500), cluster=cluster.address) as loop:
-        records = Records(loop)
-        history = loop.run()
+    before = {path: path.read_bytes() for path in (snapshot / "replay").iterdir()}
+    assert len(before) == 4
+    with TrainingLoop.open(snapshot, tiny(iterations=1), cluster=cluster.address) as loop:
+        loop.run()
     assert {path: path.read_bytes() for path in before} == before
-    records.positions += sum(len(load_shard(path)) for path in before)
-    check_folder(tmp_path, records)
-    assert loop.state.samples == records.positions
-    assert history[0].samples_total < 1500 + LARGEST_BLOCK
+    assert 1500 <= check_folder(snapshot, 1)["positions"] < 1500 + LARGEST_BLOCK
 
 
-def test_self_play_goes_on_while_the_run_does_something_else(cluster: Cluster, tmp_path: Path) -> None:
-    """Blocks wait for the next call, an iteration of them and no more; other weights are taken up meanwhile."""
-    with TrainingLoop.open(tmp_path, tiny(samples=300), cluster=cluster.address) as loop:
-        crew = crew_of(loop)
-        loop._play(1)
-        crew.update(loop.learner.candidate())
-        wait_for(lambda: crew._waiting >= 300)
-        assert all(len(seat.calls) <= 2 for seat in crew._seats)
-        wait_for(lambda: not any(seat.calls for seat in crew._seats))
-        assert crew._waiting < 300 + 3 * 2 * LARGEST_BLOCK
-        wait_for(lambda: (delivery := crew.take(1)) is not None and delivery.version == 1)
-
-
-def test_selfplay_uses_the_cluster(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As `train` does; what was played is in the folder once."""
-    words = ["--samples", "300", "--games", "8", "--full-simulations", "12", "--fast-simulations", "4"]
-    command = ["selfplay", "--output", str(tmp_path), "--backend", "torch-fp32", "--cluster", cluster.address, *words]
-    assert main(command) == 0
-    assert "positions in" in capsys.readouterr().out
-    shards = [load_shard(path) for path in (tmp_path / "replay").glob("*.safetensors")]
-    assert 300 <= sum(map(len, shards)) < 300 + LARGEST_BLOCK
-    games = (tmp_path / "games.txt").read_text().split()
-    assert len(set(games)) > 0.9 * len(games)
-
-
-def test_every_node_needs_the_same_version(
+def test_what_a_cluster_has_not_is_refused_in_one_line(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line names the node and both versions, before anything is made."""
-    monkeypatch.setattr(connection, "__version__", "99.0")
-    assert main(["train", "--run", str(tmp_path), "--cluster", cluster.address]) == 2
-    line = capsys.readouterr().err
-    assert "install the same on every node" in line
-    assert "99.0" in line
-    assert line.count("\n") == 1
+    def refusal(*words: str) -> str:
+        assert main(["train", "--run", str(tmp_path / "run"), "--cluster", cluster.address, *words]) == 2
+        line = capsys.readouterr().err
+        assert line.count("\n") == 1
+        return line
+
+    assert "no backend 'device-float16' on a cluster's cores; available: " in refusal("--backend", "device-float16")
+    assert "no node of the cluster has a GPU and a core beside it" in refusal("--device", "cuda")
+    monkeypatch.setattr("alphac4.cluster.connection.__version__", "99.0")
+    assert "install the same on every node" in refusal()
 
 
-@pytest.mark.parametrize(
-    ("address", "message"), [("nowhere", "HOST:PORT"), ("127.0.0.1:9", "no Ray cluster at 127.0.0.1:9")]
-)
-def test_an_address_without_a_cluster_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str, message: str
+def test_a_run_plays_on_the_gpus_of_a_cluster(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Something else than an address, and a port where nobody listens."""
-    assert main(["train", "--run", str(tmp_path), "--cluster", address]) == 2
-    line = capsys.readouterr().err
-    assert message in line
-    assert line.count("\n") == 1
+    """One actor on each, with the games of a GPU; the driver, which has none, learns on its cores."""
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")  # for the node's processes: this one has read it already
+    node = cluster.add_node(**NODE, num_cpus=1, num_gpus=1)
+    board = {"rows": 4, "columns": 5, "run_length": 3}
+    selfplay = {"games": 8, "device_games": 2, "full_simulations": 3, "fast_simulations": 2}
+    config = tiny(iterations=1, samples=20, device="auto", backend="auto", board=board, selfplay=selfplay)
+    try:
+        cluster.wait_for_nodes()
+        with TrainingLoop.open(tmp_path / "run", config, cluster=cluster.address) as loop:
+            (report,) = loop.run()
+            assert (len(loop.actors), loop.actors.slots) == (1, 2)
+    finally:
+        cluster.remove_node(node)
+    assert report.selfplay.evaluator == "device-float32"
+    assert report.samples_total >= 20
+
+
+def test_commands_find_the_same_on_a_cluster(
+    cluster: Cluster, checkpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The network's file travels; an arena goes on there as it would have here."""
+
+    def printed(*arguments: str) -> str:
+        assert main([*arguments, "--backend", "torch-fp32"]) in (0, 1)
+        return capsys.readouterr().out
+
+    there = ("--cluster", cluster.address)
+    walk = ("prove", f"{checkpoint}@16", "--start", "44444122", "--plies", "12", "--beyond-errors")
+    here = printed(*walk)
+    assert " errs in " in here
+    assert printed(*walk, *there) == here
+
+    record = tmp_path / "games.jsonl"
+    arena = ("arena", f"{checkpoint}@8", "negamax:2", "random", "--games", "60", "--json", "--output", str(record))
+    here, lines = printed(*arena), record.read_text().splitlines()
+    record.write_text("\n".join(lines[:3]) + "\n")
+    assert printed(*arena, *there) == here
+    assert sorted(record.read_text().splitlines()) == sorted(lines)
+    assert len(lines) > 5
+
+    evaluate = ("evaluate", checkpoint, "--simulations", "0,8", "--count", "40", "--json", "-")
+    expected, found = (dict(numbers(json.loads(printed(*evaluate, *where)))) for where in ((), there))
+    assert len(found) > 50
+    assert found == pytest.approx(expected, abs=1e-6)  # batches differ, and so do last digits
+
+    selfplay = ("selfplay", "--output", str(tmp_path), "--samples", "100", "--games", "8", "--full-simulations", "4")
+    assert "positions in" in printed(*selfplay, *there)
+
+
+def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
+    """The figures of a report in JSON by where they stand, times left out."""
+    if isinstance(report, dict | list):
+        for name, part in report.items() if isinstance(report, dict) else enumerate(report):
+            yield from numbers(part, f"{path}/{name}")
+    elif isinstance(report, int | float) and not path.endswith("/seconds"):
+        yield path, report
+
+
+def test_a_runs_matches_are_the_same_on_a_cluster(pool: ClusterPool, network: PolicyValueNetwork) -> None:
+    """The gate's games and the judge's verdict, of one network after another."""
+    compute = Cores(backends=Backends(evaluators="torch-fp32"), threads=2)
+    gate = GateConfig(pairs=4, simulations=12, classic_every=0)
+    other = copy.deepcopy(network)
+    torch.nn.init.zeros_(other.policy.weight)
+    contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
+    gates, verdicts = [], []
+    for there in (None, pool):
+        sides = [Side(compute, network, STANDARD, gate.puct) for _ in range(2)]
+        matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), lambda: None, there)
+        judge = Judge(compute, sides[1], STANDARD, EvaluationConfig(positions=10, simulations=8), there)
+        reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
+        gates.append([replace(report, seconds=0.0) for report in reports])
+        verdicts.append(dict(numbers([asdict(judge.judge(other, 1)), asdict(judge.judge(network, 1))])))
+    assert gates[0] == gates[1]
+    assert verdicts[1] == pytest.approx(verdicts[0], abs=1e-6)
+
+
+def test_work_is_done_though_processes_and_nodes_die(
+    cluster: Cluster,
+    pool: ClusterPool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):  # what a function raises, as it is
+        pool.call(0, int, "no number")
+
+    def killed_once(number: int) -> int:
+        if number == 3 and not (tmp_path / "begun").exists():
+            (tmp_path / "begun").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number**2
+
+    before = [pool.call(index, os.getpid) for index in range(2)]
+    assert len(set(before)) == 2
+    with caplog.at_level(logging.WARNING):
+        answers: list[Future[int]] = [pool.submit(killed_once, number) for number in range(6)]
+        assert [answer.result(timeout=300) for answer in answers] == [number**2 for number in range(6)]
+    assert caplog.text.count("its work is done again") == 1
+    after = {pool.call(index, os.getpid) for index in range(2)}
+    assert len(after) == 2
+    assert len(after - set(before)) == 1
+
+    caplog.clear()
+    goes = pool._places[0].node
+    here = sum(place.node == goes for place in pool._places)
+    with caplog.at_level(logging.WARNING):  # although no other core is free: the pool has them all
+        cluster.remove_node(next(node for node in cluster.worker_nodes if node.node_id == goes))
+        assert [pool.call(index, int, "7") for index in range(2)] == [7, 7]
+    assert caplog.text.count("its work is done again") == here
+
+    monkeypatch.setattr("alphac4.cluster.pool.MOST_DEATHS", 2)
+    lost = "2 processes of the cluster were lost at the same work, the last by "
+    with pytest.raises(RuntimeError, match=lost) as caught:
+        pool.call(0, os._exit, 1)
+    assert "\n" not in str(caught.value)
+    assert pool.submit(int, "5").result(timeout=300) == 5

@@ -1,12 +1,84 @@
+"""Compiled code: rules of selection that come from outside the package, and machine code on disk."""
+
+import math
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
 
 import alphac4
+from alphac4.game import Position
+from alphac4.mcts import Budget, NetworkSearch, NodeTotals, PuctConfig, scores_actions
+from alphac4.mcts.network_search import step
+from alphac4.mcts.results import SearchResult
+from alphac4.mcts.search import compiled_for
+from alphac4.mcts.tree import Trees
 
-PACKAGE = Path(alphac4.__file__).parent
+POSITIONS = [Position.from_moves(moves) for moves in ("", "44", "4455", "112233")]
+
+
+class Opinionated:
+    """Other logits for every column, and an even value."""
+
+    def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """See `alphac4.mcts.network_search.Evaluate`."""
+        count = len(planes)
+        return np.tile(np.arange(7, dtype=np.float32) / 3, (count, 1)), np.full((count, 3), 1 / 3, np.float32)
+
+
+class OwnRule(NamedTuple):
+    """Two rules in one, as every type of parameters is compiled for half a minute."""
+
+    prior_temperature: float
+    c_init: float = 0.0  # of PUCT; without it, what falls furthest behind its prior is tried, whatever the values
+
+
+@scores_actions(OwnRule)
+def own_score(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: OwnRule) -> float:
+    """The package's PUCT, written down once more, or the visits that the prior allots less those that there are."""
+    visits, prior = trees.visits[t, node, action], trees.prior[t, node, action]
+    if parameters.c_init == 0.0:
+        allotted = np.full(1, prior * (totals.visits + 1))  # a rule may make arrays
+        return allotted[0] - visits  # type: ignore[no-any-return]
+    value = totals.value_sum / (1.0 + totals.visits) - (0.25 if node > 0 else 0.0) * math.sqrt(totals.visited_prior)
+    if visits > 0:
+        value = trees.value_sum[t, node, action] / visits
+    if trees.proof[t, node, action] == 0:
+        value = 0.0
+    weight = parameters.c_init + math.log((1.0 + totals.visits + 19652.0) / 19652.0)
+    return value + weight * math.sqrt(totals.visits + 1.0) * prior / (1.0 + visits)
+
+
+@pytest.mark.slow
+def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
+    def search(rule: OwnRule | PuctConfig, positions: list[Position], simulations: int) -> SearchResult:
+        return NetworkSearch(Opinionated(), rule).search(positions, Budget(simulations=simulations))
+
+    kept_on_disk = len(step.signatures)
+    result = search(OwnRule(prior_temperature=1.0), POSITIONS[:1], 300)
+    np.testing.assert_allclose(result.visits[0], 300 * result.priors[0], atol=1.0)
+    np.testing.assert_allclose(result.scores[0], 301 * result.priors[0] - result.visits[0], rtol=1e-4, atol=1e-4)
+
+    result = search(OwnRule(prior_temperature=1.4, c_init=2.0), POSITIONS, 200)
+    expected = search(PuctConfig(c_init=2.0), POSITIONS, 200)
+    np.testing.assert_array_equal(result.visits, expected.visits)
+    np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-6)
+
+    # Its machine code is not kept on disk, where an edit of the rule would not be seen, and spoils nothing there.
+    own, ours = (compiled_for(rule, step) for rule in (OwnRule(1.0), PuctConfig().parameters()))
+    assert len(own.signatures) == 1
+    assert own.stats.cache_path is None
+    assert ours is step
+    assert len(step.signatures) <= kept_on_disk + 1
+    assert ours.stats.cache_path
+
+
 ASK = """
 import numpy as np
 from alphac4.game.rules import STANDARD
@@ -17,14 +89,16 @@ print(canonical_key(STANDARD, np.uint64(1), np.uint64(1)))
 """
 
 
+@pytest.mark.slow
 def test_machine_code_on_disk_is_made_anew_where_a_function_it_calls_has_changed(tmp_path: Path) -> None:
     """Also one in another file, of which Numba by itself would not know."""
-    shutil.copytree(PACKAGE, tmp_path / "alphac4", ignore=shutil.ignore_patterns("__pycache__"))
+    package = Path(alphac4.__file__).parent
+    shutil.copytree(package, tmp_path / "alphac4", ignore=shutil.ignore_patterns("__pycache__"))
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment["PYTHONPATH"] = str(tmp_path)
 
     def ask() -> list[str]:
         command = [sys.executable, "-B", "-c", ASK]
-        environment["PYTHONPATH"] = str(tmp_path)
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.split()
 

@@ -1,13 +1,28 @@
 import re
+import runpy
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import alphac4
+from alphac4.checkpoint import load_checkpoint
+from alphac4.cli import main
+from alphac4.compute import choose
 
 ROOT = Path(__file__).resolve().parents[1]
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+DOCS = ROOT / "docs"
+EXAMPLES = {
+    "alphazero": "against UCT with 5 rollouts: ",
+    "ten_lines": "the exact score of the position is 18",
+    "own_player": "cautious against random: 4 won",
+    "own_evaluator": "lines, 100 simulations, against random: 2 won",
+    "own_puct": "fast@10,AlphaGoZero against the usual rule: ",
+    "own_policy_target": "Trained 1 iterations in",
+}
 
 
 def pages() -> list[Path]:
@@ -19,30 +34,90 @@ def pages() -> list[Path]:
 
 
 def test_every_relative_link_of_the_plain_files_leads_to_a_file() -> None:
-    """As a reader on GitHub follows it; the site's builder checks its own."""
+    # As a reader on GitHub follows it; the site's builder checks its own.
     dead = []
     for page in pages():
         text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-        for target in LINK.findall(text):
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
             path = target.partition("#")[0]
             if path and "://" not in path and not (page.parent / path).exists():
                 dead.append(f"{page.relative_to(ROOT)}: {target}")
     assert not dead
 
 
-def test_the_interface_page_names_every_public_name() -> None:
-    """Once, and nothing that is not public."""
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+def test_the_interface_page_names_every_public_name_once() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^\.\. auto\w+:: (\w+)", page, re.MULTILINE)) == sorted(alphac4.__all__)
 
 
 def test_every_page_of_the_documentation_is_in_the_contents() -> None:
-    """Or nobody would find it, and the site would not be built."""
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    listed = set(
-        re.findall(r"^(?:\S.*<)?([\w./-]+)>?$", "".join(re.findall(r"```{toctree}(.*?)```", index, re.DOTALL)), re.M)
-    )
-    wanted = {
-        page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in pages() if ROOT / "docs" in page.parents
-    }
-    assert wanted - {"index"} <= listed
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    trees = "".join(re.findall(r"```{toctree}(.*?)```", index, re.DOTALL))
+    listed = re.findall(r"^(?:\S.*<)?([\w./-]+)>?$", trees, re.MULTILINE)
+    wanted = {page.relative_to(DOCS).with_suffix("").as_posix() for page in pages() if DOCS in page.parents}
+    assert wanted <= {"index", *listed}
+
+
+def test_picture_table_and_contract_show_the_same_layers_and_every_package_is_one() -> None:
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (named,) = (contract["layers"] for contract in linter["contracts"] if contract["type"] == "layers")
+    layers = [layer.removeprefix("alphac4.") for layer in reversed(named)]  # from the ground up
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## Layers")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == layers
+    drawn = (DOCS / "layers.svg").read_text(encoding="utf-8")
+    assert re.findall(r"<text x[^>]*>(\w+)</text>", drawn)[::-1] == layers  # drawn from the top down, and from the left
+    # A package that the contract does not list could import whatever it likes.
+    assert {path.parent.name for path in (ROOT / "alphac4").glob("*/__init__.py")} <= set(layers)
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(EXAMPLES)
+
+
+@pytest.fixture
+def run_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run an example from another folder, with settings that take seconds; what it leaves there is an error."""
+
+    def run(name: str) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", "--fast"])
+        runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+        assert EXAMPLES[name] in capsys.readouterr().out
+        assert not list(tmp_path.iterdir())
+
+    monkeypatch.setattr("alphac4.api.agent.choose", lambda *_, threads: choose("cpu", "torch-fp32", threads=threads))
+    return run
+
+
+@pytest.mark.parametrize(
+    "name", ["ten_lines", "own_player", "own_evaluator", "alphazero", pytest.param("own_puct", marks=pytest.mark.slow)]
+)
+def test_examples_do_what_they_say(name: str, run_example: Any) -> None:
+    run_example(name)
+
+
+@pytest.mark.slow
+def test_training_does_what_the_example_says_and_finds_a_run_done(
+    run_example: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = alphac4.train
+
+    def train_twice(preset: str, *, run: str, settings: dict[str, Any], policy_target: Any) -> Any:
+        trained = train(preset, run=run, settings=settings, policy_target=policy_target)
+        assert (trained.iterations, len(trained.history), len(trained.closing)) == (1, 1, 1)
+        assert load_checkpoint(trained.best).network.config.channels == 8
+        again = train(run=run, policy_target=policy_target)
+        assert (again.games, again.config) == (trained.games, trained.config)
+        return trained
+
+    monkeypatch.setattr(alphac4, "train", train_twice)
+    run_example("own_policy_target")
+
+
+def test_the_own_player_plays_on_the_command_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(["arena", "examples.own_player:Cautious", "random", "--games", "4", "--processes", "1"]) == 0
+    assert "examples.own_player:Cautious v. random: 4 won" in capsys.readouterr().out

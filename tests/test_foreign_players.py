@@ -1,18 +1,84 @@
+import shlex
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from alphac4.arena.players import PlayerError, as_searching
+from alphac4.arena import engine_player
+from alphac4.arena.engine_player import EnginePlayer
+from alphac4.arena.match import play_match
+from alphac4.arena.players import PlayerError, RandomPlayer, as_searching
 from alphac4.arena.specifications import parse_player
 from alphac4.game import STANDARD, Position, make_geometry
-from alphac4.mcts import Budget
 
-MODULE = '''
+# Plays column 1 on an empty board, 2 after a stone, and so on, but has its moods after some first moves.
+PROGRAM = """
+import sys
+import time
+for line in sys.stdin:
+    word = line.split()[0]
+    if word == "c4i":
+        print("id name test", "c4iok", sep="\\n", flush=True)
+    elif word == "isready":
+        print("readyok", flush=True)
+    elif word == "position":
+        moves = line.split()[3:]
+        if moves == ["7"]:
+            sys.exit(3)
+        if moves == ["6"]:
+            print("error no such position", flush=True)
+    elif word == "go":
+        if moves == ["5"]:
+            time.sleep(60)
+        while moves == ["3"]:
+            print("info nodes 1", flush=True)
+        if moves != ["6"]:
+            print("info nodes 1", "bestmove x" if moves == ["4"] else f"bestmove {1 + len(moves) % 7}",
+                  sep="\\n", flush=True)
+    elif word == "quit":
+        break
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> str:
+    path = tmp_path / "engine.py"
+    path.write_text(PROGRAM)
+    return shlex.join([sys.executable, str(path)])
+
+
+def test_a_program_that_speaks_the_protocol_is_a_player(command: str, rng: np.random.Generator) -> None:
+    player = parse_player(f"engine:{command}", rng=rng)
+    assert player.name == f"engine:{command}"
+    assert player.choose([Position(), Position.from_moves("12"), Position.from_moves("123456")]) == [0, 2, 6]
+    assert play_match(player, RandomPlayer(rng), [Position.from_moves("12")], progress=False).played == 2
+
+
+@pytest.mark.parametrize(
+    ("moves", "seconds", "told"),
+    [
+        ("7", 60, "ended with exit code 3"),
+        ("6", 60, "answered 'go' with 'error no such position'"),
+        ("5", 0.2, "did not answer 'go' for 0.2 s"),
+        ("3", 0.2, "did not answer 'go' for 0.2 s"),
+        ("4", 60, "answered 'bestmove x', which names no column"),
+    ],
+)
+def test_what_goes_wrong_with_a_program_is_reported_in_one_line(
+    command: str, moves: str, seconds: float, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if moves in "35":  # it will not leave by itself
+        monkeypatch.setattr(engine_player, "CLOSE_SECONDS", 0.1)
+    player = EnginePlayer(command, move_seconds=seconds)
+    with pytest.raises(PlayerError, match=told) as error:
+        player.choose([Position.from_moves(moves)])
+    assert "\n" not in str(error.value)
+    player.close()
+
+
+MODULE = """
 class Leftmost:
-    """Plays the leftmost column, or another one."""
-
     def __init__(self, geometry, rng, shift=0, style="plain"):
         self.name = f"leftmost {shift} {style} {geometry.columns}"
         self.shift = shift
@@ -22,25 +88,15 @@ class Leftmost:
         return [position.legal_columns()[self.shift] for position in positions]
 
 
-def limited(budget):
-    player = Leftmost.__new__(Leftmost)
-    player.name, player.shift = str(budget), 0
-    return player
-
-
 def anything(**given):
     player = Leftmost.__new__(Leftmost)
-    player.name, player.shift = ",".join(sorted(given)), 0
+    player.name = ",".join(sorted(given))
     return player
 
 
 def broken():
     raise KeyError("no idea\\nat all")
-
-
-def nobody():
-    return 7
-'''
+"""
 
 
 @pytest.fixture
@@ -55,41 +111,35 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "own_players.left"
 
 
-def test_a_class_of_ones_own_is_a_player(module: str, rng: np.random.Generator) -> None:
-    """It gets the arguments that it has parameters for: offered ones, and those written as Python or as text."""
-    player = parse_player(f"{module}:Leftmost,shift=2,style=wild", rng=rng, geometry=make_geometry(5, 6))
+def test_a_class_or_function_of_ones_own_is_a_player(module: str, rng: np.random.Generator) -> None:
+    # It gets the arguments that it has parameters for: offered ones, and those written as Python or as text.
+    small = make_geometry(5, 6)
+    player = parse_player(f"{module}:Leftmost,shift=2,style=wild", rng=rng, geometry=small)
     assert player.name == "leftmost 2 wild 6"
-    assert player.choose([Position(geometry=make_geometry(5, 6))]) == [2]
+    assert player.choose([Position(geometry=small)]) == [2]
     assert as_searching(player) is None
-
-
-def test_a_function_may_take_a_budget_or_everything(module: str, rng: np.random.Generator) -> None:
-    """The budget only where one is written."""
-    assert parse_player(f"{module}:limited@0.5s", rng=rng).name == str(Budget(seconds=0.5))
-    assert parse_player(f"{module}:anything", rng=rng).name == "geometry,rng,threads"
-    assert parse_player(f"{module}:anything@9,depth=3", rng=rng).name == "budget,depth,geometry,rng,threads"
+    for written, name in (("", "geometry,rng,threads"), ("@0.5s,depth=3", "budget,depth,geometry,rng,threads")):
+        assert parse_player(f"{module}:anything{written}", rng=rng).name == name
 
 
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        ("{}:Missing", "has no Missing"),
-        ("{}s:Leftmost", "cannot be imported: ModuleNotFoundError"),
-        ("{}:broken", "broken failed: KeyError: 'no idea"),
-        ("{}:nobody", "makes a int; a player has a name"),
-        ("{}:Leftmost@600", "takes no budget"),
-        ("{}:Leftmost@x", "'x' is no budget"),
-        ("{}:Leftmost,speed=3", "takes geometry, rng, shift, style, not speed"),
-        ("{}:Leftmost,3", "name=value, not '3'"),
-        ("{}:__name__", "cannot be called"),
-        ("random:Leftmost", "unknown player"),
+        ("engine:/no/such/program", "cannot be started"),
+        ("MODULE:Missing", "has no Missing"),
+        ("MODULEs:Leftmost", "cannot be imported: ModuleNotFoundError"),
+        ("MODULE:broken", "broken failed: KeyError: 'no idea"),
+        ("MODULE:Leftmost@600", "takes no budget"),
+        ("MODULE:Leftmost,speed=3", "takes geometry, rng, shift, style, not speed"),
+        # A file that is given to it does not make it a network.
+        ("engine:/nowhere --player net.safetensors@600", "cannot be started"),
+        ("no_such_module:Own,path=net.safetensors", "no_such_module cannot be imported"),
     ],
 )
 def test_what_is_no_player_is_reported_in_one_line(
     module: str, written: str, told: str, rng: np.random.Generator
 ) -> None:
-    """With the specification, and without a traceback of somebody else's code."""
-    specification = written.format(module)
+    specification = written.replace("MODULE", module)
     with pytest.raises(PlayerError, match=told) as error:
         parse_player(specification, rng=rng, geometry=STANDARD)
     assert specification in str(error.value)

@@ -24,7 +24,6 @@ def script() -> ModuleType:
 def test_what_is_finished_is_not_run_again_and_the_rest_goes_on(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A step ends, one fails, and one would not fit; the page says which."""
     steps = [
         script.Step(name="short", title="A short one", command="platform"),
         script.Step(name="failing", title="One that fails", command="platform_that_is_not_there"),
@@ -46,27 +45,7 @@ def test_what_is_finished_is_not_run_again_and_the_rest_goes_on(
     assert second["failing"]["seconds"] > first["failing"]["seconds"]
 
 
-def test_a_step_without_end_is_cut_short_and_its_time_adds_up(script: ModuleType, tmp_path: Path) -> None:
-    """It is interrupted as by Ctrl-C."""
-    step = script.Step(name="endless", title="An endless one", command="http.server 0 --bind 127.0.0.1")
-    (tmp_path / "steps").mkdir()
-    for seconds in (1, 2):
-        result = script.run_step(step, tmp_path, 1)
-        assert not result["finished"]
-        assert result["seconds"] >= seconds
-        script.write_result(tmp_path, step, result)
-
-
-def test_figures_are_shown_as_a_table(script: ModuleType) -> None:
-    """Whatever was printed before them, and where one is missing; anything else stays as it is."""
-    figures = {"self-play": {"value": 1234567.0, "unit": "simulations/s"}, "none": {"value": float("nan"), "unit": ""}}
-    lines = script.described("a warning\n" + json.dumps(figures, indent=2))
-    assert lines[2:] == ["| self-play | 1.235e+06 | simulations/s |", "| none |  |  |"]
-    assert script.described("plain\rtext {") == ["```", "plain", "text {", "```"]
-
-
 def test_the_plan_takes_commands_that_exist(script: ModuleType, tmp_path: Path) -> None:
-    """Small and large alike, each with a name of its own."""
     from alphac4.cli import COMMANDS
 
     for tiny in (False, True):

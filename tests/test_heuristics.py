@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 import pytest
+from test_rules import random_positions
 
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD, make_geometry
@@ -17,6 +18,7 @@ from alphac4.mcts.heuristics import (
 )
 
 BOARDS = [STANDARD, make_geometry(5, 5, 3), make_geometry(4, 4, 3), make_geometry(5, 6, 4, False)]
+Cells = set[tuple[int, int]]
 
 
 def naive_lines(geometry: Geometry) -> list[list[tuple[int, int]]]:
@@ -30,28 +32,11 @@ def naive_lines(geometry: Geometry) -> list[list[tuple[int, int]]]:
     return lines
 
 
-def random_position(geometry: Geometry, rng: np.random.Generator) -> Position:
-    """After some random moves, unfinished."""
-    while True:
-        position = Position.from_moves("", geometry)
-        for _ in range(int(rng.integers(1, geometry.cells))):
-            if position.outcome() is not None:
-                break
-            position = position.play(int(rng.choice(position.legal_columns())))
-        if position.outcome() is None:
-            return position
-
-
-def cells_of(position: Position) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+def cells_of(position: Position) -> tuple[Cells, Cells]:
     """Own and the opponent's cells (row, column)."""
-    grid = position.grid()
-    own = 1 if position.first_to_move else 2
-    found: tuple[set[tuple[int, int]], set[tuple[int, int]]] = (set(), set())
-    for row in range(position.geometry.rows):
-        for column in range(position.geometry.columns):
-            if grid[row][column]:
-                found[0 if grid[row][column] == own else 1].add((row, column))
-    return found
+    sides = (1, 2) if position.first_to_move else (2, 1)
+    own, other = ({(int(r), int(c)) for r, c in np.argwhere(position.grid() == side)} for side in sides)
+    return own, other
 
 
 def stones(position: Position) -> tuple[np.uint64, np.uint64]:
@@ -59,64 +44,40 @@ def stones(position: Position) -> tuple[np.uint64, np.uint64]:
     return np.uint64(position.own), np.uint64(position.own ^ position.occupied)
 
 
-@pytest.mark.parametrize("geometry", BOARDS, ids=str)
-def test_lines_and_chains_agree_with_counting_cell_by_cell(geometry: Geometry, rng: np.random.Generator) -> None:
-    """On random positions of four boards."""
+@pytest.mark.parametrize("geometry", BOARDS)
+def test_evaluations_agree_with_counting_cell_by_cell(geometry: Geometry, rng: np.random.Generator) -> None:
     lines = naive_lines(geometry)
-    for _ in range(30):
-        position = random_position(geometry, rng)
+    directions = {tuple(np.subtract(line[1], line[0])) for line in lines}
+    worth = {geometry.run_length - 1: 10.0, geometry.run_length - 2: 5.0, geometry.run_length - 3: 2.0, 0: 0.0}
+
+    def points(side: Cells, against: Cells) -> float:
+        return sum(worth.get(len(side & set(line)), 0.0) for line in lines if not against & set(line))
+
+    for position in random_positions(30, rng, geometry):
         own, other = cells_of(position)
         through = [sum(len(side & set(line)) for line in lines) for side in (own, other)]
         expected = (through[0] - through[1]) / max(sum(through), 1)
         assert lines_value(geometry, *stones(position)) == pytest.approx(expected)
 
-        def points(side: set[tuple[int, int]], against: set[tuple[int, int]]) -> float:
-            worth = {geometry.run_length - 1: 10.0, geometry.run_length - 2: 5.0, geometry.run_length - 3: 2.0}
-            worth.pop(0, None)
-            return sum(worth.get(len(side & set(line)), 0.0) for line in lines if not against & set(line))
-
         ours, theirs = points(own, other), points(other, own)
         assert chain_points(geometry, *stones(position)) == ours
         assert chains_value(geometry, *stones(position)) == pytest.approx(math.tanh((ours - theirs) / CHAINS_SCALE))
 
-
-@pytest.mark.parametrize("geometry", BOARDS, ids=str)
-def test_the_longest_run_agrees_with_walking(geometry: Geometry, rng: np.random.Generator) -> None:
-    """The length times how many there are, over all directions in which a winning line fits."""
-    directions = {tuple(np.subtract(line[1], line[0])) for line in naive_lines(geometry)}
-    for _ in range(30):
-        position = random_position(geometry, rng)
-        own, _ = cells_of(position)
-        best, count = 0, 0
-        for length in range(1, geometry.run_length):
-            found = sum(
+        runs = [  # of each length, over all directions in which a winning line fits
+            sum(
                 all((row + i * down, column + i * right) in own for i in range(length))
                 for row, column in own
                 for down, right in directions
             )
-            if found:
-                best, count = length, found
-        assert longest_run(geometry, stones(position)[0]) == best * count
+            for length in range(1, geometry.run_length)
+        ]
+        longest = max((length for length, count in enumerate(runs, 1) if count), default=0)
+        assert longest_run(geometry, stones(position)[0]) == (longest * runs[longest - 1] if longest else 0)
 
 
-def test_a_corner_has_three_lines_and_the_centre_thirteen() -> None:
-    """The well-known table: a stone in the corner against one in the centre column's third row (hand-counted)."""
-    corner, centre = np.uint64(1), np.uint64(1) << np.uint64(3 * 7 + 2)
+def test_known_positions_have_the_values_counted_by_hand() -> None:
+    corner, centre = np.uint64(1), np.uint64(1) << np.uint64(3 * 7 + 2)  # on 3 and on 13 lines
     assert lines_value(STANDARD, centre, corner) == pytest.approx((13 - 3) / (13 + 3))
-
-
-def test_evaluations_flip_with_the_side(rng: np.random.Generator) -> None:
-    """What is good for one is bad for the other."""
-    for _ in range(20):
-        own, other = stones(random_position(STANDARD, rng))
-        for value in (lines_value, longest_value, chains_value):
-            assert value(STANDARD, own, other) == pytest.approx(-value(STANDARD, other, own))
-            assert -1 <= value(STANDARD, own, other) <= 1
-
-
-def test_three_in_a_row_is_worth_three_times_its_count() -> None:
-    """X holds 1, 2, 3 of the bottom row: one run of three."""
-    position = Position.from_moves("112233")
-    own, other = stones(position)
-    assert longest_run(STANDARD, own) == 3
-    assert longest_value(STANDARD, own, other) == pytest.approx(math.tanh((3 - 3) / LONGEST_SCALE))
+    own, other = stones(Position.from_moves("11223"))  # O, who holds two on the second row; X three on the first
+    assert (longest_run(STANDARD, own), longest_run(STANDARD, other)) == (2, 3)
+    assert longest_value(STANDARD, own, other) == pytest.approx(math.tanh((2 - 3) / LONGEST_SCALE))

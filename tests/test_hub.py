@@ -1,142 +1,271 @@
-import logging
+"""Networks on the Hugging Face hub: named in commands, and exported as a folder to upload."""
+
+import contextlib
+import dataclasses
+import hashlib
+import http.server
+import json
+import shutil
 import socket
 import sys
+import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from hub_stand_in import serve_hub
 
 import alphac4
 from alphac4 import hub
 from alphac4.arena.networks import find_network
-from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from alphac4.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.cli import main
-from alphac4.game import make_geometry
+from alphac4.compute import choose
+from alphac4.evaluation import positions
+from alphac4.evaluation.positions import packaged_positions
+from alphac4.export import card_figures
+from alphac4.game import Geometry, make_geometry
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.training.config import from_dict
+from alphac4.training.config import BoardConfig, from_dict
 from alphac4.training.provenance import load_start
 
-pytest.importorskip("huggingface_hub", reason="needs pip install 'alphac4[hub]'")
+huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs pip install 'alphac4[hub]'")
+
 BOARD = make_geometry(4, 5, 3)
+PROVENANCE = {"run": "mine", "iteration": 3, "seconds": 754, "games": 1234, "evaluations": 567890, "config": {}}
+NAME = "hf://someone/connect-4.5"
+
+
+def save_small(path: Path, geometry: Geometry = BOARD, channels: int = 4) -> None:
+    """A network that has learned nothing."""
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        config = NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=channels, blocks=1)
+        network = PolicyValueNetwork(config).eval()
+    save_checkpoint(path, Checkpoint(network=network, geometry=geometry, provenance=PROVENANCE))
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """Answers HEAD and GET of /OWNER/NAME/resolve/REVISION/FILE as the hub does when a model's file is downloaded."""
+
+    def answer(self) -> None:
+        """Of the one repository that there is."""
+        server: Any = self.server
+        server.requests.append(f"{self.command} {self.path}")
+        repository, _, file = self.path.lstrip("/").partition("/resolve/")
+        known = f"hf://{repository}" == NAME
+        data = server.files.get(file.partition("/")[2]) if known else None
+        self.send_response(404 if data is None else 200)
+        if known:
+            self.send_header("X-Repo-Commit", "0123456789abcdef0123456789abcdef01234567")
+        if data is None:
+            self.send_header("X-Error-Code", "EntryNotFound" if known else "RepoNotFound")
+        else:
+            self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()}"')
+        self.send_header("Content-Length", str(len(data or b"")))
+        self.end_headers()
+        if data is not None and self.command == "GET":
+            self.wfile.write(data)
+
+    do_HEAD = do_GET = answer  # noqa: N815 - the base class's names
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Keep silent."""
 
 
 @pytest.fixture(scope="module")
 def network_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The checkpoint of a small network for a small board."""
     path = tmp_path_factory.mktemp("network") / "net.safetensors"
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        network = PolicyValueNetwork(NetworkConfig(rows=4, columns=5, channels=4, blocks=1)).eval()
-    save_checkpoint(path, Checkpoint(network=network, geometry=BOARD))
+    save_small(path)
     return path.read_bytes()
 
 
 @pytest.fixture
 def requests(network_bytes: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """A hub with one repository, a cache that is empty, and what the hub is asked."""
-    files = {
-        "model.safetensors": network_bytes,
+    server: Any = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    server.requests = []
+    server.files = {
+        hub.NETWORK_FILE: network_bytes,
         "other/small.safetensors": network_bytes,
         "bad.safetensors": b"nothing",
     }
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     hub._download.cache_clear()
-    with serve_hub({"someone/connect-4.5": files}) as (address, asked):
-        monkeypatch.setenv("HF_ENDPOINT", address)
-        yield asked
+    yield server.requests
     hub._download.cache_clear()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@contextlib.contextmanager
+def no_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The hub's address is a port that is taken, and at which nobody answers."""
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{place.getsockname()[1]}")
+        yield
 
 
 def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
-    requests: list[str],
-    network_bytes: bytes,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    requests: list[str], network_bytes: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is the file that was uploaded, downloaded once; commands take it with simulations, as a path, from Python."""
-    caplog.set_level(logging.INFO)
-    found = find_network("hf://someone/connect-4.5@7,c-init=2")
+    found = find_network(f"{NAME}@7,c-init=2")
     assert found is not None
     assert (found.name, found.limit, found.options.config.c_init) == ("someone/connect-4.5", "7", 2)
     assert found.path.read_bytes() == network_bytes
-    assert found.geometry == BOARD
-    inner = find_network("hf://someone/connect-4.5/other/small.safetensors@7")
+    inner = find_network(f"{NAME}/other/small.safetensors@7")
     assert inner is not None
     assert inner.name == "someone/connect-4.5/other/small"
-    assert load_checkpoint(Path("hf://someone/connect-4.5")).geometry == BOARD  # as commands with a path give it
-    assert main(["export", "hf://someone/connect-4.5", "--kaggle", str(tmp_path / "main.py")]) == 0
-    assert "HTTP" not in caplog.text  # the library would tell of every request
-    assert main(["search", "12", "--player", "hf://someone/connect-4.5@9"]) == 0
-    assert "someone/connect-4.5@9" in capsys.readouterr().out
-    assert alphac4.load("hf://someone/connect-4.5@8").search("12").simulations == 8
-    network = {"channels": 4, "blocks": 2}  # it may grow
-    board = {"rows": 4, "columns": 5, "run_length": 3}
-    run = from_dict({"start_from": "hf://someone/connect-4.5", "board": board, "network": network})
-    assert (start := load_start(run)) is not None
-    assert start.facts["checkpoint"] == "hf://someone/connect-4.5"
-    assert start.network.config.blocks == 1
+    assert load_checkpoint(Path(NAME)).geometry == BOARD  # as commands with a path give it
+    assert main(["export", NAME, "--kaggle", str(tmp_path / "main.py")]) == 0
+    assert alphac4.load(f"{NAME}@8").search("12").simulations == 8
+    board, network = {"rows": 4, "columns": 5, "run_length": 3}, {"channels": 4, "blocks": 2}  # it may grow
+    start = load_start(from_dict({"start_from": NAME, "board": board, "network": network}))
+    assert start is not None
+    assert start.facts["checkpoint"] == NAME
     assert len([line for line in requests if line.startswith("GET") and "/model." in line]) == 1
-
-
-@pytest.mark.usefixtures("requests")
-def test_what_was_downloaded_is_used_without_a_connection(
-    network_bytes: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the hub cannot be reached at all."""
-    hub.hub_file("hf://someone/connect-4.5")
     hub._download.cache_clear()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused_port()}")
-    assert hub.hub_file("hf://someone/connect-4.5").read_bytes() == network_bytes
+    with no_connection(monkeypatch):
+        assert hub.hub_file(NAME).read_bytes() == network_bytes
 
 
 @pytest.mark.usefixtures("requests")
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("hf://nobody/nothing", "hf://nobody/nothing: no such repository on the hub"),
-        ("hf://someone/connect-4.5/no.safetensors", "has no file 'no.safetensors'"),
-        ("hf://someone/connect-4.5/bad.safetensors", "truncated, or no safetensors file"),
-        ("hf://someone", "is no network on the hub; write hf://OWNER/NAME"),
-        ("hf://some one/n--ame", "no name that the hub has"),
-    ],
-)
-def test_what_the_hub_lacks_is_told_in_one_line(name: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, for players and for files alike."""
-    for arguments in (["search", "12", "--player", f"{name}@5"], ["export", name, "--onnx", "net.onnx"]):
-        assert main(arguments) == 2
+def test_what_the_hub_lacks_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(name: str) -> str:
+        assert main(["search", "12", "--player", f"{name}@5"]) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
-        assert words in line
+        return line
 
-
-@pytest.mark.usefixtures("requests")
-def test_no_connection_and_no_library_are_told_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With what would help."""
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{unused_port()}")
-    assert main(["evaluate", "hf://someone/connect-4.5"]) == 2
-    assert "no connection to the hub" in capsys.readouterr().err.splitlines()[-1]
+    for name, words in (
+        ("hf://nobody/nothing", "hf://nobody/nothing: no such repository on the hub"),
+        (f"{NAME}/no.safetensors", "has no file 'no.safetensors'"),
+        (f"{NAME}/bad.safetensors", "truncated, or no safetensors file"),
+        ("hf://someone", "is no network on the hub; write hf://OWNER/NAME"),
+    ):
+        assert words in refused(name)
+    with no_connection(monkeypatch):
+        assert "no connection to the hub" in refused(f"{NAME}/elsewhere.safetensors")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert main(["evaluate", "hf://someone/connect-4.5"]) == 2
-    assert "pip install 'alphac4[hub]'" in capsys.readouterr().err.splitlines()[-1]
+    assert "pip install 'alphac4[hub]'" in refused(NAME)
 
 
-def unused_port() -> int:
-    """A port at which nobody answers."""
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return int(place.getsockname()[1])
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small network, with the report of an evaluation beside it."""
+    pytest.importorskip("onnxscript", reason="needs pip install 'alphac4[onnx]'")
+    folder = tmp_path_factory.mktemp("exported")
+    network, notes, report = folder / "net.safetensors", folder / "notes.md", folder / "report.json"
+    save_small(network, make_geometry())
+    notes.write_text("It plays **too fast** after 4444.")
+    evaluate = ["evaluate", str(network), "--simulations", "0,4", "--count", "20", "--no-twin"]
+    assert main([*evaluate, "--backend", "torch-fp32", "--json", str(report)]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(card_figures, "packaged_positions", partial(packaged_positions, 3))
+        patch.setattr(card_figures, "choose", partial(choose, backend="torch-fp32"))
+        options = ["--license", "mit", "--notes", str(notes), "--evaluation", str(report)]
+        assert main(["export", str(network), "--hub", str(folder / "ready"), *options]) == 0
+    return folder
 
 
-@pytest.mark.usefixtures("requests")
-def test_a_cache_that_takes_no_files_is_not_called_a_lost_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_exported_folder_holds_the_network_twice_and_says_what_it_is(exported: Path) -> None:
+    ready = exported / "ready"
+    original, loaded = load_checkpoint(exported / "net.safetensors"), load_checkpoint(ready / hub.NETWORK_FILE)
+    for name, tensor in original.network.state_dict().items():
+        assert torch.equal(loaded.network.state_dict()[name], tensor)
+    assert loaded.provenance == PROVENANCE
+    pytest.importorskip("onnx").checker.check_model(ready / "model.onnx")
+    assert json.loads((ready / "config.json").read_text())["board"] == dataclasses.asdict(BoardConfig())
+
+
+def test_the_card_has_the_evaluations_figures_and_what_the_checkpoint_records(exported: Path) -> None:
+    ready = exported / "ready"
+    card = huggingface_hub.ModelCard.load(ready / "README.md")
+    assert (card.data.license, card.data.library_name, card.data.model_name) == ("mit", "alphac4", "net")
+    report = json.loads((exported / "report.json").read_text())
+    expected = {
+        (f"connect-four-{name}", f"move-error-rate-{budget['simulations']}"): figures["moves"]["error"]["value"]
+        for budget in report["subjects"][0]["budgets"]
+        for name, figures in budget["sets"].items()
+    }
+    found = {(result.dataset_type, result.metric_type): result.metric_value for result in card.data.eval_results}
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert json.loads((ready / "evaluation.json").read_text()) == report
+    text = (ready / "README.md").read_text()
+    assert "3 iterations, 12.6 minutes, 1,234 games, 567,890 network evaluations" in text
+    assert "It plays **too fast** after 4444." in text
+
+
+def test_the_known_errors_of_the_card_are_errors(exported: Path) -> None:
+    """By the scores in the package's files, for each move that the card lists; there is at least one."""
+    sets = Path(positions.__file__).parent / "sets"
+    lines = [line.split(" ") for path in sets.glob("*.columns") for line in path.read_text().splitlines()]
+    scores = {moves: rest for moves, *rest in lines}
+    text = (exported / "ready" / "README.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `") and "which" in line]
+    assert rows
+    does = {"wins": 1, "draws": 0, "loses": -1}
+    for moves, plays, which, better in rows:
+        by_column = enumerate(scores[moves.strip("`")], start=1)
+        signs = {column: np.sign(int(score)) for column, score in by_column if score != "."}
+        columns, _, outcome = better.partition(", which ")
+        assert signs[int(plays)] == does[which]
+        assert does[which] < does[outcome] == max(signs.values())
+        assert set(map(int, columns.split(", "))) == {c for c, sign in signs.items() if sign == does[outcome]}
+
+
+def test_an_earlier_export_is_replaced_but_no_card_that_its_owner_has_changed(
+    exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Here it lies below a file; a full disk answers likewise."""
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "file" / "below"))
-    with pytest.raises(CheckpointError, match="cannot be kept in the hub's cache, which HF_HUB_CACHE names"):
-        load_checkpoint(Path("hf://someone/connect-4.5"))
+    save_small(tmp_path / "small.safetensors")
+    arguments = ["export", str(tmp_path / "small.safetensors"), "--license", "mit", "--hub", str(tmp_path / "ready")]
+    shutil.copytree(exported / "ready", tmp_path / "ready")
+    assert main(arguments) == 0
+    card = tmp_path / "ready" / "README.md"
+    text = card.read_text()
+    assert "4 x 5 with runs of 3" in text
+    card.write_text(text + "My own words.")
+    assert main(arguments) == 2
+    assert "holds README.md, which this program did not write as it is" in capsys.readouterr().err.splitlines()[-1]
+    assert card.read_text().endswith("My own words.")
+
+
+@pytest.mark.parametrize("kind", [["--license", "mit", "--hub"], ["--web"]])
+def test_the_folder_that_one_stands_in_is_not_replaced_nor_one_above_it(
+    kind: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_small(tmp_path / "small.safetensors")
+    (tmp_path / "here" / "below").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here" / "below")
+    for name in (".", "..", str(tmp_path / "here")):
+        assert main(["export", str(tmp_path / "small.safetensors"), *kind, name]) == 2
+        assert f"{name} would be replaced while you are in it" in capsys.readouterr().err
+    assert Path.cwd() == tmp_path / "here" / "below"
+
+
+def test_bad_input_is_told_in_one_line_before_anything_is_measured(
+    exported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A report that measures another network of the same size is found out as well."""
+    save_small(tmp_path / "other.safetensors", make_geometry(), channels=8)
+    text = (exported / "report.json").read_text()
+    (tmp_path / "twin.json").write_text(text.replace("4 channels x 1 blocks", "8 channels x 1 blocks"))
+    for report, words in (
+        (None, "say under which licence"),
+        (exported / "report.json", "not this network of 8 channels x 1"),
+        (tmp_path / "twin.json", "measures the network of another file"),
+    ):
+        options = [] if report is None else ["--license", "mit", "--evaluation", str(report)]
+        assert main(["export", str(tmp_path / "other.safetensors"), "--hub", str(tmp_path / "out"), *options]) == 2
+        assert words in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()

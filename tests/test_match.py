@@ -13,68 +13,39 @@ from alphac4.mcts import Budget
 OPENINGS = [Position.from_moves(moves) for moves in ("44", "123", "7", "4435")]
 
 
-class Leftmost:
-    """Plays the first legal column, and notes how many positions it was asked about at once."""
+class _Scripted:
+    """Plays the legal column of an index, or answers with columns given in advance; notes the sizes of batches."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name = "scripted"
+
+    def __init__(self, index: int = 0, answer: list[int] | None = None) -> None:
+        self.index, self.answer = index, answer
         self.batches: list[int] = []
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
         self.batches.append(len(positions))
-        return [position.legal_columns()[0] for position in positions]
-
-
-class Rightmost(Leftmost):
-    """Plays the last legal column."""
-
-    def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
-        return [position.legal_columns()[-1] for position in positions]
-
-
-class Scripted(Leftmost):
-    """Answers with columns given in advance, legal or not, whatever it is asked."""
-
-    def __init__(self, name: str, *columns: int) -> None:
-        super().__init__(name)
-        self.columns = columns
-
-    def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
-        super().choose(positions)
-        return list(self.columns)
+        return self.answer or [position.legal_columns()[self.index] for position in positions]
 
 
 def winner(moves: str) -> str:
     """Who has won a finished game, "x" (the first player), "o" or nobody, by a naive scan of the grid."""
-    board: naive.Board = ("",) * 7
-    for ply, name in enumerate(moves):
-        assert not any(naive.wins(board, side, 6, 4) for side in "xo"), "the game was over before"
-        board = naive.drop(board, int(name) - 1, "xo"[ply % 2])
-    return next((side for side in "xo" if naive.wins(board, side, 6, 4)), "")
+    before, after = naive.board_of(moves[:-1]), naive.board_of(moves)
+    assert not any(naive.wins(before, side, 6, 4) for side in "xo"), "the game was over before"
+    return next((side for side in "xo" if naive.wins(after, side, 6, 4)), "")
 
 
 def test_every_opening_is_played_once_with_each_colour() -> None:
-    """Two players of one mind play the same game twice, so each pair is even."""
-    result = play_match(Leftmost("a"), Leftmost("b"), OPENINGS, progress=False)
-    assert result.pair_scores == (1.0,) * 4
+    player = _Scripted()
+    result = play_match(player, _Scripted(), OPENINGS, progress=False)
+    assert result.pair_scores == (1.0,) * 4  # of one mind, they play the same game twice
     assert result.games[::2] == result.games[1::2]
     assert all(game.startswith(o.moves or "") for game, o in zip(result.games[::2], OPENINGS, strict=True))
     assert result.score == 0.5
-
-
-def test_the_first_side_moves_first_in_even_games() -> None:
-    """After the opening, whichever colour that is."""
-    result = play_match(Leftmost("a"), Rightmost("b"), OPENINGS, progress=False)
-    plies = [opening.plies for opening in OPENINGS]
-    assert [game[n : n + 2] for game, n in zip(result.games[::2], plies, strict=True)] == ["17"] * 4
-    assert [game[n : n + 2] for game, n in zip(result.games[1::2], plies, strict=True)] == ["71"] * 4
+    assert player.batches[:2] == [4, 8]  # from its second move on each side is asked about all games still open
+    assert len(player.batches) <= 21
 
 
 def test_the_score_is_what_a_replay_of_the_games_gives(rng: np.random.Generator) -> None:
-    """Random games, replayed on a naive grid, with the colours worked out from the opening's length."""
     openings = balanced_openings(40, rng)
     result = play_match(RandomPlayer(rng), RandomPlayer(rng), openings, progress=False)
     points = []
@@ -86,35 +57,20 @@ def test_the_score_is_what_a_replay_of_the_games_gives(rng: np.random.Generator)
     assert result.score == pytest.approx(sum(points) / 80)
 
 
-def test_all_games_advance_in_one_batch_a_ply() -> None:
-    """From its second move on each side is asked about all games still open."""
-    player = Leftmost("a")
-    play_match(player, Leftmost("b"), OPENINGS, progress=False)
-    assert player.batches[0] == len(OPENINGS)
-    assert player.batches[1] == 2 * len(OPENINGS)
-    assert len(player.batches) <= 21
-
-
-def test_an_illegal_move_names_the_player() -> None:
-    """Instead of counting as a loss."""
-    with pytest.raises(IllegalMove, match=r"illegal move column 4 after '444444': .*full.*player cheat"):
-        play_match(Scripted("cheat", 3), Leftmost("b"), [Position.from_moves("444444")], progress=False)
-
-
-def test_a_player_must_answer_for_every_position() -> None:
-    """No more and no fewer moves than positions."""
-    with pytest.raises(ValueError, match="player lazy chose 1 moves for 4 positions"):
-        play_match(Scripted("lazy", 0), Leftmost("b"), OPENINGS, progress=False)
-
-
-def test_finished_openings_are_refused() -> None:
-    """Nobody could move."""
-    with pytest.raises(ValueError, match="'1122334' is finished"):
-        play_match(Leftmost("a"), Leftmost("b"), [Position.from_moves("1122334")], progress=False)
+@pytest.mark.parametrize(
+    ("answer", "opening", "told"),
+    [
+        ([3], "444444", r"illegal move column 4 after '444444': .*full.*player scripted"),
+        ([0, 0], "44", "player scripted chose 2 moves for 1 positions"),
+        ([0], "1122334", "'1122334' is finished"),
+    ],
+)
+def test_impossible_answers_and_openings_are_refused(answer: list[int], opening: str, told: str) -> None:
+    with pytest.raises((IllegalMove, ValueError), match=told):
+        play_match(_Scripted(answer=answer), _Scripted(), [Position.from_moves(opening)], progress=False)
 
 
 def test_a_check_may_end_a_match_at_any_ply() -> None:
-    """What it raises comes through."""
     countdown = iter(range(3))
 
     def check() -> None:
@@ -122,37 +78,26 @@ def test_a_check_may_end_a_match_at_any_ply() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        play_match(Leftmost("a"), Leftmost("b"), OPENINGS, check=check, progress=False)
+        play_match(_Scripted(), _Scripted(), OPENINGS, check=check, progress=False)
 
 
 def test_results_add_up() -> None:
-    """Games keep their order, so pairs stay pairs."""
-    first = play_match(Leftmost("a"), Rightmost("b"), OPENINGS[:1], progress=False)
-    second = play_match(Leftmost("a"), Rightmost("b"), OPENINGS[1:], progress=False)
-    assert first + second == play_match(Leftmost("a"), Rightmost("b"), OPENINGS, progress=False)
+    first, second, whole = (
+        play_match(_Scripted(), _Scripted(-1), part, progress=False) for part in (OPENINGS[:1], OPENINGS[1:], OPENINGS)
+    )
+    assert first + second == whole  # games keep their order, so pairs stay pairs
     assert MatchResult() + first == first
     assert MatchResult().score == 0.0
 
 
-def test_classic_mcts_beats_random_play(rng: np.random.Generator) -> None:
-    """At 100 rollouts a move nearly always, with either colour."""
-    openings = balanced_openings(15, rng)
-    result = play_match(UctPlayer(Budget(simulations=100), rng), RandomPlayer(rng), openings, progress=False)
-    assert result.score > 0.9
-    assert result.interval.low > 0.7
-
-
 def test_openings_are_distinct_up_to_mirroring_and_fixed_by_the_seed() -> None:
-    """Short ones, none of them twice."""
     once, twice = (balanced_openings(64, np.random.default_rng(1)) for _ in range(2))
     assert [opening.moves for opening in once] == [opening.moves for opening in twice]
-    boards = {min(str(opening), str(opening.mirror())) for opening in once}
-    assert len(boards) == 64
+    assert len({min(str(opening), str(opening.mirror())) for opening in once}) == 64
     assert {opening.plies for opening in once} == {2, 3, 4, 5}
 
 
 def test_no_opening_is_lost_or_won_within_two_plies() -> None:
-    """No side can complete a run at once, and the mover has an answer after which the other cannot either."""
     for opening in balanced_openings(100, np.random.default_rng(2), plies=(5, 8)):
         after = [opening.play(column) for column in opening.legal_columns()]
         assert all(position.outcome() is None for position in after)
@@ -161,17 +106,17 @@ def test_no_opening_is_lost_or_won_within_two_plies() -> None:
         )
 
 
-def test_both_sides_have_a_game_from_an_opening(rng: np.random.Generator) -> None:
-    """Between equals neither colour takes nearly all the points."""
-    openings = balanced_openings(40, rng)
-    player = UctPlayer(Budget(simulations=200), rng)
-    result = play_match(player, player, openings, progress=False)
+def test_classic_mcts_beats_random_play_and_openings_give_both_colours_a_game(rng: np.random.Generator) -> None:
+    player = UctPlayer(Budget(simulations=100), rng)
+    result = play_match(player, RandomPlayer(rng), balanced_openings(15, rng), progress=False)
+    assert result.score > 0.9
+    assert result.interval.low > 0.7
+    result = play_match(player, player, balanced_openings(40, rng), progress=False)
     first = [game for game in result.games if winner(game) == "x"]
     assert 0.25 < len(first) / len(result.games) < 0.8
 
 
 def test_a_board_with_few_openings_repeats_them(rng: np.random.Generator) -> None:
-    """Rather than none; on the smallest board even the empty one."""
     assert len(balanced_openings(50, rng, make_geometry(3, 3, 3), (1, 2))) == 50
     tiny = balanced_openings(3, rng, make_geometry(2, 1, 2), (2, 2))
     assert [opening.moves for opening in tiny] == ["", "", ""]

@@ -1,13 +1,10 @@
-import os
-import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-MODULE = """
+pytest_plugins = "pytester"
+
+TESTS = """
 import pytest
 
 @pytest.mark.skipif(True, reason="needs a cluster")
@@ -25,34 +22,17 @@ def test_passes(): pass
 """
 
 
-def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """The tests of ``folder`` under this project's conftest and settings."""
-    for name in ("conftest.py", "page_browser.py"):  # and what it imports
-        shutil.copy(Path(__file__).with_name(name), folder)
-    settings = Path(__file__).parents[1] / "pyproject.toml"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", str(settings), "--rootdir", str(folder)]
-    environment = os.environ | {"COLUMNS": "200"}  # or the summary's lines would be cut
-    return subprocess.run(
-        [*command, *options, str(folder)],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-@pytest.mark.slow
-def test_a_skip_fails_in_continuous_integration(tmp_path: Path) -> None:
+def test_a_skip_fails_in_continuous_integration(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a mark, while it runs, or of a whole module; not for want of a GPU, and not without the option."""
-    (tmp_path / "test_tests.py").write_text(MODULE)
-    (tmp_path / "test_nothing.py").write_text('import pytest\npytest.importorskip("no_such_package")')
-    lenient, strict = run_pytest(tmp_path), run_pytest(tmp_path, "--no-skips", "--continue-on-collection-errors")
-    assert lenient.returncode == 0, lenient.stdout
-    assert "1 passed, 4 skipped, 1 xfailed" in lenient.stdout
-    assert strict.returncode != 0
-    assert "1 failed, 1 passed, 1 skipped, 1 xfailed, 2 errors" in strict.stdout
-    for name in ("_by_a_mark", "_while_it_runs"):
-        assert re.search(rf"(ERROR|FAILED) test_tests.py::test_skipped{name} - --no-skips: Skipped: ", strict.stdout)
-    assert "ERROR test_nothing.py - --no-skips: Skipped: could not import 'no_such_package'" in strict.stdout
+    for name in ("conftest.py", "page_browser.py"):  # this project's, and what it imports
+        (pytester.path / name).write_text(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    pytester.makepyfile(test_tests=TESTS, test_nothing='import pytest\npytest.importorskip("no_such_package")')
+    for variable, value in {"COLUMNS": "200", "ALPHAC4_CACHE": "", "ALPHAC4_STATE": ""}.items():
+        monkeypatch.setenv(variable, value)  # which conftest.py sets, and pytest's lines are not to be cut
+    settings = Path(__file__).parents[1] / "pyproject.toml"
+    common = ["-p", "no:cacheprovider", "-c", str(settings), f"--rootdir={pytester.path}"]
+    lenient = pytester.runpytest_inprocess(*common)
+    strict = pytester.runpytest_inprocess(*common, "--no-skips", "--continue-on-collection-errors")
+    lenient.assert_outcomes(passed=1, skipped=4, xfailed=1)
+    strict.assert_outcomes(failed=1, passed=1, skipped=1, xfailed=1, errors=2)
+    assert "ERROR test_nothing.py - --no-skips: Skipped: could not import 'no_such_package'" in strict.stdout.str()

@@ -1,4 +1,3 @@
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -8,7 +7,6 @@ from naive import Board, drop, minimax, wins
 
 from alphac4.arena.auto_player import AutoPlayer, TimeManagement
 from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
-from alphac4.arena.solver_player import SolverPlayer
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.commands import prove
@@ -27,7 +25,6 @@ SMALL = make_geometry(ROWS, COLUMNS, RUN)
 def walk(
     player: Player, path: Path | None, first: bool, plies: int = ROWS * COLUMNS, *, beyond: bool = False
 ) -> list[PlyReport]:
-    """All games on a small board."""
     record, start = MoveRecord(path, {"player": player.name}, SMALL), Position(geometry=SMALL)
     games = walk_games([player], Solver(SMALL), record, start=start, first=first, plies=plies, beyond_errors=beyond)
     return list(games)
@@ -99,50 +96,31 @@ def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond
     assert (counts["proven"] > 0) == (kind == "network")
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_perfect_play_is_found_perfect(first: bool) -> None:
-    """To the end of every game, as either side."""
-    reports = walk(SolverPlayer(np.random.default_rng(0), SMALL), None, first)
-    assert not any(report.errors for report in reports)
-    assert reports[-1].counts.get("goes on", 0) == 0
-
-
-class Interrupted(Exception):  # noqa: N818 - what a test raises
-    """Ctrl-C."""
-
-
-class Mortal(RandomPlayer):
-    """Raises after a number of questions."""
-
-    left = 2
-
-    def choose(self, positions: list[Position]) -> list[int]:  # type: ignore[override]
-        """A few times, then no more."""
-        self.left -= 1
-        if self.left < 0:
-            raise Interrupted
-        return super().choose(positions)
-
-
 def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
-    """What was recorded is not asked again, also after a line was cut short; another player's record is refused."""
+    """What was recorded is not asked again, also after a line was cut short."""
+
+    class Interrupted(RandomPlayer):
+        left = 2
+
+        def choose(self, positions: list[Position]) -> list[int]:  # type: ignore[override]
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return super().choose(positions)
+
     path = tmp_path / "moves.txt"
-    with pytest.raises(Interrupted):
-        walk(Mortal(np.random.default_rng(0)), path, True)
+    with pytest.raises(KeyboardInterrupt):
+        walk(Interrupted(np.random.default_rng(0)), path, True)
     before = path.read_text()
     path.write_text(before[:-4])
     reports = walk(RandomPlayer(np.random.default_rng(1)), path, True)
-    after = path.read_text()
-    assert after.startswith(before[:-4])
+    assert path.read_text().startswith(before[:-4])
     assert len(reports) > 2
     assert naive_walk(path, True, 16) == {report.ply: report.counts for report in reports}
-    with pytest.raises(ValueError, match="another walk"):
-        MoveRecord(path, {"player": "other"})
 
 
-def test_the_command_tells_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Late in a game, so that it is quick: exit code and words; bad input is one line, and nothing is lost."""
-    start = ["--start", "444444222222666666"]
+def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start = ["--start", "444444222222666666"]  # late in a game, so that it is quick
     assert main(["prove", "solver", *start, "--plies", "22"]) == 0
     assert "solver, moving first, never errs in the " in capsys.readouterr().out
     path = tmp_path / "moves.txt"
@@ -154,16 +132,6 @@ def test_the_command_tells_what_it_found(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["prove", "negamax:1", *start, "--record", str(path)]) == 2
     assert "another walk" in capsys.readouterr().err
     assert path.read_text() == before
-    assert main(["prove", "random", "--start", "4444", "--plies", "2"]) == 2
-    assert "has 4 stones already" in capsys.readouterr().err
-    assert main(["prove", "random", "--start", "1212121"]) == 2
-    assert "the game is over" in capsys.readouterr().err
-
-
-def test_nothing_is_proven_where_nothing_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    """The second player has no move in the empty position."""
-    assert main(["prove", "random", "--side", "second", "--plies", "0"]) == 2
-    assert "random, moving second, has its first move after that" in capsys.readouterr().err
 
 
 def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
@@ -181,26 +149,15 @@ def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
 def test_a_record_names_the_backend_that_was_taken(
     network: PolicyValueNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same command goes on with it, whatever is fastest then; a record of an earlier version may say "auto"."""
     taken, path = [], tmp_path / "moves.txt"
 
     def choose(_device: str, backend: str, threads: int) -> Compute:
         taken.append(backend)
-        return Cores(
-            device="cpu", backends=Backends(evaluators="torch-fp32" if backend == "auto" else backend), threads=threads
-        )
+        return Cores(device="cpu", backends=Backends(evaluators="torch-fp32"), threads=threads)
 
     monkeypatch.setattr(prove, "choose", choose)
     save_checkpoint(tmp_path / "small.safetensors", Checkpoint(network=network))
     command = ["prove", f"{tmp_path / 'small.safetensors'}@2", "--start", "444444222222666666", "--record", str(path)]
-    assert main([*command, "--plies", "18"]) in (0, 1)
-    header = json.loads(path.read_text().splitlines()[0])
-    assert header["backend"] == "torch-fp32"
-    assert main([*command, "--plies", "20"]) in (0, 1)
+    for plies in ("18", "20"):
+        assert main([*command, "--plies", plies]) in (0, 1)
     assert taken == ["auto", "torch-fp32"]
-    lines = path.read_text().splitlines()
-    earlier = {key: value for key, value in header.items() if key != "checksum"} | {"backend": "auto"}
-    path.write_text("\n".join([json.dumps(earlier), *lines[1:], ""]))
-    assert main([*command, "--plies", "20"]) in (0, 1)
-    assert path.read_text().splitlines() == [json.dumps(earlier), *lines[1:]]
-    assert taken[-1] == "auto"

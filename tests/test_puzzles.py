@@ -18,44 +18,44 @@ from alphac4.puzzles.generation import PuzzleConditions, generate_puzzles
 from alphac4.puzzles.puzzle import PuzzleError, format_puzzles, load_puzzles, parse_puzzles
 from alphac4.solver import moves_to_end
 from alphac4.solver.solver import shared_solver
-from alphac4.solver.verdict import exact
+
+PUZZLES = packaged_puzzles()
+PUZZLE = PUZZLES[0]
+RIGHT = str(PUZZLE.solution + 1)
+WRONG = [str(column + 1) for column in PUZZLE.position.legal_columns() if column != PUZZLE.solution]
+
+
+def winning_moves(puzzle: Puzzle) -> list[int]:
+    return [c for c, outcome in enumerate(shared_solver().analyze_outcome(puzzle.position)) if outcome == 1]
 
 
 def test_every_packaged_puzzle_has_exactly_one_winning_move() -> None:
-    """By the solver, which also confirms how far the win is."""
-    solver = shared_solver()
-    for puzzle in packaged_puzzles():
-        position = puzzle.position
-        outcomes = solver.analyze_outcome(position)
-        assert [c for c, outcome in enumerate(outcomes) if outcome == 1] == [puzzle.solution], puzzle
-        distance = moves_to_end(position.geometry, position.plies, solver.solve(position))
-        assert distance == puzzle.distance >= 2, puzzle
+    for puzzle in PUZZLES:
+        assert winning_moves(puzzle) == [puzzle.solution], puzzle
+        score = shared_solver().solve(puzzle.position)
+        assert moves_to_end(puzzle.position.geometry, puzzle.position.plies, score) == puzzle.distance >= 2, puzzle
 
 
-def test_no_two_packaged_puzzles_are_alike() -> None:
-    """Mirror images included: compared board by board, not by the key that the generator uses."""
-    boards = set()
-    for puzzle in packaged_puzzles():
-        grid = puzzle.position.grid()
-        boards.add(min(grid.tobytes(), grid[:, ::-1].tobytes()))
-    assert len(boards) == len(packaged_puzzles())
-
-
-def test_there_are_puzzles_of_every_difficulty() -> None:
-    """Some 500 in all."""
-    counts = Counter(puzzle.difficulty for puzzle in packaged_puzzles())
-    assert len(packaged_puzzles()) >= 450
+def test_there_are_puzzles_of_every_difficulty_and_no_two_are_alike() -> None:
+    counts = Counter(puzzle.difficulty for puzzle in PUZZLES)
+    assert len(PUZZLES) >= 450
     assert min(counts[difficulty] for difficulty in range(1, 6)) >= 20
+    grids = [puzzle.position.grid() for puzzle in PUZZLES]  # and not the key that the generator uses
+    assert len({min(grid.tobytes(), grid[:, ::-1].tobytes()) for grid in grids}) == len(PUZZLES)
 
 
 def test_the_move_is_neither_a_win_at_once_nor_a_block() -> None:
-    """Nobody has three in a row with an open end that can be reached."""
-    for puzzle in packaged_puzzles()[::7]:
-        for column in puzzle.position.legal_columns():
-            assert puzzle.position.play(column).outcome() is None, puzzle
-        passed = Position(puzzle.position.opponent, puzzle.position.occupied)
-        for column in passed.legal_columns():
-            assert passed.play(column).outcome() is None, puzzle
+    for puzzle in PUZZLES[::7]:
+        for position in (puzzle.position, Position(puzzle.position.opponent, puzzle.position.occupied)):
+            for column in position.legal_columns():
+                assert position.play(column).outcome() is None, puzzle
+
+
+def test_a_mirror_image_is_the_same_puzzle() -> None:
+    for puzzle in PUZZLES[::50]:
+        assert puzzle.mirrored.key == puzzle.key
+        assert winning_moves(puzzle.mirrored) == [puzzle.mirrored.solution] == [6 - puzzle.solution]
+        assert puzzle.mirrored.mirrored == puzzle
 
 
 def random_player(_name: str, rng: np.random.Generator) -> Player:
@@ -64,37 +64,22 @@ def random_player(_name: str, rng: np.random.Generator) -> Player:
 
 
 def test_a_seed_fixes_the_puzzles_and_the_solver_confirms_them() -> None:
-    """With players that guess, whatever the network would do."""
     conditions = PuzzleConditions(least_plies=22, most_plies=30, most_distance=6)
-    first, again = (next(generate_puzzles(5, conditions, make_player=random_player)) for _ in range(2))
-    assert first == again
+    first, again, other = (next(generate_puzzles(s, conditions, make_player=random_player)) for s in (5, 5, 6))
+    assert first == again != other
     assert first
-    assert first != next(generate_puzzles(6, conditions, make_player=random_player))
     for puzzle in first:
-        outcomes = shared_solver().analyze_outcome(puzzle.position)
-        assert [c for c, outcome in enumerate(outcomes) if outcome == 1] == [puzzle.solution]
+        assert winning_moves(puzzle) == [puzzle.solution]
         assert 22 <= len(puzzle.moves) <= 30
         assert 2 <= puzzle.distance <= 6
 
 
-def test_puzzles_are_written_and_read_again(tmp_path: Path) -> None:
-    """As the same puzzles."""
-    some = packaged_puzzles()[:5]
-    path = tmp_path / "puzzles.txt"
-    path.write_text(format_puzzles(some))
-    assert load_puzzles(path) == some
-
-
 @pytest.mark.parametrize(
-    "line", ["44", "44 9 3 1", "444444 4 3 1", "49 1 3 1", "44 1 x 1", "44 1 3 6", "44 1 3 1 1", "1122334 1 2 1"]
+    "line", ["44", "44 9 3 1", "444444 4 3 1", "49 1 3 1", "44 1 x 1", "44 1 3 6", "1122334 1 2 1"]
 )
 def test_a_line_that_is_no_puzzle_is_refused(line: str) -> None:
-    """By its number."""
     with pytest.raises(PuzzleError, match="here, line 2"):
         parse_puzzles(["# comment", line], "here")
-
-
-PUZZLE = packaged_puzzles()[0]
 
 
 def solve(lines: list[str], puzzles: list[Puzzle], seed: int = 0) -> tuple[PuzzleGame, str]:
@@ -106,24 +91,29 @@ def solve(lines: list[str], puzzles: list[Puzzle], seed: int = 0) -> tuple[Puzzl
 
 
 def test_a_puzzle_is_solved_in_the_terminal() -> None:
-    """Wrong moves are told what they do, and end the streak."""
-    right = str(PUZZLE.solution + 1)
-    wrong = next(str(c + 1) for c in PUZZLE.position.legal_columns() if c != PUZZLE.solution)
-    game, text = solve([right], [PUZZLE])
-    assert (game.solved, game.streak) == (1, 1)
-    assert f"Right: {right} wins in {PUZZLE.distance} moves" in text
-    game, text = solve([wrong, right, right], [PUZZLE, PUZZLE])
-    assert (game.solved, game.streak) == (2, 1)
+    game, text = solve(["dance", WRONG[0], RIGHT, RIGHT, RIGHT, "hint", RIGHT, RIGHT], [PUZZLE] * 5)
+    assert "'dance' is no column" in text
     assert "draws" in text or "loses" in text
+    assert f"Right: {RIGHT} wins in {PUZZLE.distance} moves" in text
+    assert "The streak is 2." in text
+    assert (game.solved, game.streak) == (5, 1)  # the hint has ended it
+    puzzle = next(puzzle for puzzle in PUZZLES if len(puzzle.position.legal_columns()) < 7)
+    full = next(str(c + 1) for c in range(7) if c not in puzzle.position.legal_columns())
+    assert solve([full, str(puzzle.solution + 1)], [puzzle])[0].streak == 1  # no attempt
+    assert solve(["skip", "solution"], [PUZZLE] * 2)[0].solved == 0
 
 
-@pytest.mark.parametrize("answer", [str(PUZZLE.solution + 1), "solution"])
+def hints(text: str) -> list[list[str]]:
+    """The moves that each hint left."""
+    return [left.split(", ") for left in re.findall(r"It is one of (.*)\.", text)]
+
+
+@pytest.mark.parametrize("answer", [RIGHT, "solution"])
 def test_a_puzzle_ends_with_best_play(answer: str) -> None:
-    """The move and what follows it, each keeping the exact score for the side that makes it."""
     _, text = solve([answer], [PUZZLE])
-    line = next(line for line in text.splitlines() if line.startswith("For example "))
-    names = line.removeprefix("For example ").rstrip(".").split()
-    assert names[0] == str(PUZZLE.solution + 1)
+    (line,) = re.findall(r"^For example (.*)\.$", text, re.MULTILINE)
+    names = line.split()
+    assert names[0] == RIGHT
     assert len(names) == min(9, 2 * PUZZLE.distance - 1)
     solver = shared_solver(PUZZLE.position.geometry)
     position, score = PUZZLE.position, solver.solve(PUZZLE.position)
@@ -132,175 +122,88 @@ def test_a_puzzle_ends_with_best_play(answer: str) -> None:
         assert position.outcome() is not None or solver.solve(position) == score
 
 
-def test_a_full_column_is_called_full() -> None:
-    """And the attempt does not count."""
-    puzzle = next(p for p in packaged_puzzles() if len(p.position.legal_columns()) < 7)
-    full = next(str(c + 1) for c in range(7) if c not in puzzle.position.legal_columns())
-    game, text = solve([full, str(puzzle.solution + 1)], [puzzle])
-    assert f"column {full} is full" in text
-    assert game.streak == 1
-
-
 def test_hints_rule_moves_out_but_never_the_solution() -> None:
-    """Until two are left; the puzzle then does not count for the streak."""
-    game, text = solve(["hint", "hint", "hint", "hint", str(PUZZLE.solution + 1)], [PUZZLE])
-    hints = [
-        line.removeprefix("It is one of ").rstrip(".").split(", ") for line in text.splitlines() if "one of" in line
-    ]
-    assert all(str(PUZZLE.solution + 1) in hint for hint in hints)
-    assert len(hints[-1]) == 2
+    game, text = solve(["hint"] * 5 + [RIGHT], [PUZZLE])
+    assert all(RIGHT in left for left in hints(text))
+    assert len(hints(text)[-1]) == 2
+    assert text.count("There are no more hints") == 5 - len(hints(text))
     assert (game.solved, game.streak) == (1, 0)
 
 
-def test_the_moves_that_hints_leave_do_not_tell_the_solution() -> None:
-    """Which wrong move stays to the end is chance: any of them."""
-    left = set()
-    for seed in range(60):
-        _, text = solve(["hint"] * 4, [PUZZLE], seed)
-        left |= set(text.split("It is one of ")[-1].split(".")[0].split(", "))
-    assert left == {str(c + 1) for c in PUZZLE.position.legal_columns()}
-
-
-def test_a_hint_names_no_move_that_was_tried() -> None:
-    """It was told to be wrong."""
-    wrong = max(c for c in PUZZLE.position.legal_columns() if c != PUZZLE.solution)
+def test_hints_name_no_move_that_was_tried_and_do_not_tell_the_solution() -> None:
+    left = {move for seed in range(60) for move in hints(solve(["hint"] * 4, [PUZZLE], seed)[1])[-1]}
+    assert left == {RIGHT, *WRONG}  # which wrong move stays to the end is chance
     for seed in range(9):
-        _, text = solve([str(wrong + 1), "hint"], [PUZZLE], seed)
-        assert str(wrong + 1) not in text.split("It is one of ")[1].split(".")[0]
+        assert WRONG[-1] not in hints(solve([WRONG[-1], "hint"], [PUZZLE], seed)[1])[0]
 
 
-def test_there_are_no_hints_without_end() -> None:
-    """Once two moves are left, it is told that a hint can say no more."""
-    _, text = solve(["hint"] * 5, [PUZZLE])
-    assert len(text.split("It is one of ")[-1].split(".")[0].split(", ")) == 2
-    assert text.split("It is one of ")[-1].count("There are no more hints") == 5 - text.count("It is one of ")
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What `alphac4 play --puzzle` writes when it is given these lines."""
 
+    def answer(*options: str, lines: str = "") -> str:
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+        assert main(["play", "--puzzle", "--seed", "1", *options]) == 0
+        return capsys.readouterr().out
 
-def test_a_mirror_image_is_the_same_puzzle() -> None:
-    """The solver finds its only win in the mirrored column."""
-    for puzzle in packaged_puzzles()[::50]:
-        assert puzzle.mirrored.key == puzzle.key
-        winning = [item.column for item in exact(puzzle.mirrored.position) if item.score > 0]
-        assert winning == [puzzle.mirrored.solution] == [6 - puzzle.solution]
-        assert puzzle.mirrored.mirrored == puzzle
-
-
-def test_the_streak_is_told_as_it_grows_and_when_it_ends() -> None:
-    """Not only after the last puzzle."""
-    right = str(PUZZLE.solution + 1)
-    _, text = solve([right, right, right, "hint", right, right], [PUZZLE] * 5)
-    told = re.findall(r".*streak.*", text)
-    expected = [
-        "The streak is 2.",
-        "The streak is 3.",
-        "That ends the streak of 3.",
-        "5 solved this time; the streak is 1.",
-    ]
-    assert told == expected
+    return answer
 
 
 def test_solved_puzzles_come_last_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play: Callable[..., str]
 ) -> None:
-    """Nothing is lost where they cannot be remembered."""
     monkeypatch.setenv("ALPHAC4_STATE", str(tmp_path / "state"))
-    command = ["play", "--puzzle", "--difficulty", "1", "--seed", "1"]
-    known = [shown for puzzle in packaged_puzzles() for shown in (puzzle, puzzle.mirrored)]
+    known = {shown.moves: shown for puzzle in PUZZLES for shown in (puzzle, puzzle.mirrored)}
 
-    def first_puzzle(answer: Callable[[Puzzle], str]) -> tuple[str, str]:
-        monkeypatch.setattr("sys.stdin", io.StringIO(""))
-        assert main(command) == 0
-        moves = re.findall(r"position (\d+)", capsys.readouterr().out)[0]
-        puzzle = next(puzzle for puzzle in known if puzzle.moves == moves)
-        monkeypatch.setattr("sys.stdin", io.StringIO(answer(puzzle) + "\n"))
-        assert main(command) == 0
-        return moves, capsys.readouterr().out
+    def shown(lines: str = "") -> list[Puzzle]:
+        return [known[moves] for moves in re.findall(r"position (\d+)", play("--difficulty", "1", lines=lines))]
 
-    def right(puzzle: Puzzle) -> str:
-        return str(puzzle.solution + 1)
-
-    one, told = first_puzzle(right)
-    assert "are solved" not in told
-    two, told = first_puzzle(lambda _: "solution")
-    assert "1 of 150 are solved" in told
-    three, told = first_puzzle(right)
-    assert one != two == three
-    monkeypatch.setattr("sys.stdin", io.StringIO("skip\n" * 150))
-    assert main(command) == 0
-    told = capsys.readouterr().out
-    assert "2 of 150 are solved" in told
-    last = {puzzle.key for puzzle in known if puzzle.moves in re.findall(r"position (\d+)", told)[-2:]}
-    assert last == {puzzle.key for puzzle in known if puzzle.moves in (one, two)}
+    one = shown()[0]
+    two = shown(f"{one.solution + 1}\n")[1]
+    shown("solution\n")  # is not solved
+    assert shown()[0].key == two.key != one.key
+    assert "1 of 150 are solved" in play("--difficulty", "1")
+    assert shown("skip\n" * 150)[-1].key == one.key
     (tmp_path / "file").touch()
-    monkeypatch.setenv("ALPHAC4_STATE", str(tmp_path / "file" / "below"))
-    _, told = first_puzzle(right)
-    assert "Right: " in told
-
-
-def test_other_words_are_told_and_puzzles_can_be_skipped() -> None:
-    """And the end of the input ends them."""
-    _, text = solve(["dance", "help", "skip", "solution"], [PUZZLE, PUZZLE])
-    assert "'dance' is no column" in text
-    assert "another puzzle" in text
-    assert f"{PUZZLE.solution + 1} wins in" in text
-    assert "0 solved" in text
+    monkeypatch.setenv("ALPHAC4_STATE", str(tmp_path / "file" / "below"))  # where nothing can be remembered
+    assert "Right: " in play("--difficulty", "1", lines=f"{one.solution + 1}\n")
 
 
 def test_the_commands_play_and_make_puzzles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play: Callable[..., str]
 ) -> None:
-    """`alphac4 play --puzzle` sets those of a difficulty; `alphac4 puzzles` writes a file of as many as asked for."""
-    monkeypatch.setattr("sys.stdin", io.StringIO("skip\n"))
-    assert main(["play", "--puzzle", "--difficulty", "3", "--seed", "1"]) == 0
-    assert "Difficulty ***.." in capsys.readouterr().out
-    monkeypatch.setattr("sys.stdin", io.StringIO("skip\n" * len(packaged_puzzles())))
-    assert main(["play", "--puzzle", "--seed", "1"]) == 0
-    told = re.findall(r"to move and win in (\d) moves: .* Difficulty (\*+)", capsys.readouterr().out)
-    assert len(told) == len(packaged_puzzles())
+    told = re.findall(r"to move and win in (\d) moves: .* Difficulty (\*+)", play(lines="skip\n" * len(PUZZLES)))
+    assert len(told) == len(PUZZLES)
     assert told == sorted(told, key=lambda item: (len(item[1]), item[0]))
-
-    def make(name: str, *, rng: np.random.Generator, batch_size: int) -> Player:
-        assert batch_size > 1
-        return random_player(name, rng)
-
-    monkeypatch.setattr("alphac4.puzzles.generation.parse_player", make)
+    monkeypatch.setattr(
+        "alphac4.puzzles.generation.parse_player",
+        lambda name, *, rng, batch_size: random_player(name, rng),  # noqa: ARG005
+    )
     path = tmp_path / "made.txt"
     assert main(["puzzles", "--output", str(path), "--count", "3", "--least-plies", "24"]) == 0
-    assert len(load_puzzles(path)) == 3
-    monkeypatch.setattr("sys.stdin", io.StringIO("skip\n" * 3))
-    capsys.readouterr()
-    assert main(["play", "--puzzle", "--puzzle-file", str(path)]) == 0
-    assert len(re.findall(r"to move and win in", capsys.readouterr().out)) == 3
-
-
-def test_puzzles_that_are_there_are_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A first round of games would leave a few of them."""
-    path = tmp_path / "puzzles.txt"
-    path.write_text(format_puzzles([PUZZLE] * 9))
-    before = path.read_bytes()
-    assert main(["puzzles", "--output", str(path), "--count", "1"]) == 2
-    assert "is there already" in capsys.readouterr().err
-    assert path.read_bytes() == before
-    assert main(["play", "--puzzle", "--puzzle-file", str(path), "--difficulty", str(PUZZLE.difficulty % 5 + 1)]) == 2
-    assert "there is no puzzle of difficulty" in capsys.readouterr().err
-    assert main(["play", "--puzzle-file", str(path)]) == 2
-    assert "--puzzle-file needs --puzzle" in capsys.readouterr().err
+    made = load_puzzles(path)
+    assert len(made) == 3
+    assert path.read_text() == format_puzzles(made)
+    assert len(re.findall("to move and win in", play("--puzzle-file", str(path), lines="skip\n" * 3))) == 3
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["play", "--puzzle", "--difficulty", "6"], "--difficulty must be at most 5"),
-        (["puzzles", "--count", "0"], "--count must be at least 1"),
-        (["puzzles", "--most-distance", "1"], "--most-distance must be at least 2"),
-        (["puzzles", "--output", "."], "is a folder"),
-        (["puzzles", "--least-plies", "30", "--most-plies", "20"], "at least 30 and at most 20 stones"),
-        (["puzzles", "--least-plies", "0", "--most-plies", "0"], "--most-plies must be at least 1"),
+        ("play --puzzle --difficulty 6", "--difficulty must be at most 5"),
+        (f"play --puzzle --puzzle-file FILE --difficulty {PUZZLE.difficulty % 5 + 1}", "no puzzle of difficulty"),
+        ("puzzles --output FILE --count 1", "is there already"),
+        ("puzzles --least-plies 30 --most-plies 20", "at least 30 and at most 20 stones"),
     ],
 )
-def test_bad_options_end_with_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2."""
-    assert main(arguments) == 2
+def test_bad_options_end_with_one_line_and_change_no_file(
+    arguments: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "puzzles.txt"
+    path.write_text(format_puzzles([PUZZLE] * 9))
+    before = path.read_bytes()
+    assert main(arguments.replace("FILE", str(path)).split()) == 2
     error = capsys.readouterr().err
     assert told in error
-    assert len(error.splitlines()) == 1
+    assert error.count("\n") == 1
+    assert path.read_bytes() == before

@@ -1,5 +1,4 @@
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -34,40 +33,24 @@ BASEBALL = {(TEAMS[i], TEAMS[j]): (WINS[i][j], 13) for i in range(7) for j in ra
 
 
 def test_elo_agrees_with_the_published_conversion() -> None:
-    """FIDE's handbook (B.02, table 8.1): 100 Elo score 0.64, 200 score 0.76, 400 score 0.92 (10/11 by the formula)."""
+    # FIDE's handbook, B.02, table 8.1; for 400 it has 0.92.
     assert expected_score(100) == pytest.approx(0.64, abs=0.005)
     assert expected_score(200) == pytest.approx(0.76, abs=0.005)
     assert expected_score(400) == pytest.approx(10 / 11)
     assert elo_of_score(0.75) == pytest.approx(400 * math.log10(3))
-
-
-def test_elo_of_a_clean_sweep_is_infinite() -> None:
-    """In either direction; an interval that reaches a sweep is open at that end."""
-    assert elo_of_score(1.0) == math.inf
-    assert elo_of_score(0.0) == -math.inf
-    assert elo_interval(score_interval([2.0] * 5)).high == math.inf
+    assert elo_interval(score_interval([2.0] * 5)).high == elo_of_score(1.0) == math.inf
 
 
 def test_ratings_reproduce_a_published_bradley_terry_fit() -> None:
-    """Abilities to two digits as printed by Agresti; standard errors about 0.3."""
     fit = fit_ratings(BASEBALL, anchor="Baltimore", prior_games=0)
-    abilities = {name: round(rating.elo * NATS_PER_ELO, 2) for name, rating in fit.items()}
-    assert abilities == {
-        "Milwaukee": 1.58,
-        "Detroit": 1.44,
-        "Toronto": 1.29,
-        "New York": 1.25,
-        "Boston": 1.11,
-        "Cleveland": 0.68,
-        "Baltimore": 0.0,
-    }
+    abilities = [round(fit[name].elo * NATS_PER_ELO, 2) for name in TEAMS]
+    assert abilities == [1.58, 1.44, 1.29, 1.25, 1.11, 0.68, 0.0]
     errors = [round(rating.error * NATS_PER_ELO / Z95, 1) for name, rating in fit.items() if name != "Baltimore"]
     assert errors == [0.3] * 6
     assert fit["Baltimore"].error == 0.0
 
 
 def test_a_rating_difference_does_not_depend_on_the_anchor() -> None:
-    """Another anchor moves all ratings by the same amount."""
     one, other = (fit_ratings(BASEBALL, anchor=anchor) for anchor in ("Baltimore", "Detroit"))
     shifts = [one[name].elo - other[name].elo for name in TEAMS]
     assert shifts == pytest.approx([one["Detroit"].elo] * 7)
@@ -75,21 +58,17 @@ def test_a_rating_difference_does_not_depend_on_the_anchor() -> None:
 
 
 def test_the_rating_of_two_players_inverts_the_score() -> None:
-    """The maximum-likelihood difference is the Elo of the score, its error that of a logit, 1 / sqrt(n p (1 - p))."""
+    # The error is that of a logit, 1 / sqrt(n p (1 - p)); a prior adds half a drawn game for each of the players.
     fit = fit_ratings({("a", "b"): (75, 100)}, anchor="b", prior_games=0)
     assert fit["a"].elo == pytest.approx(elo_of_score(0.75))
     assert fit["a"].error == pytest.approx(Z95 / math.sqrt(100 * 0.75 * 0.25) / NATS_PER_ELO)
-
-
-def test_a_player_that_won_everything_is_rated_by_the_prior() -> None:
-    """Two players add half a drawn game each: 10.5 of 11 points."""
     fit = fit_ratings({("a", "b"): (10, 10)}, anchor="b")
     assert fit["a"].elo == pytest.approx(elo_of_score(10.5 / 11))
     assert fit["a"].error > 300
 
 
 def test_ratings_are_found_however_lopsided_the_results() -> None:
-    """Thousands of clean wins, where Newton's plain step overshoots."""
+    # Newton's plain step overshoots here.
     fit = fit_ratings({("a", "b"): (1000, 1000), ("b", "c"): (0, 1000), ("c", "d"): (500, 1000)}, anchor="d")
     assert fit["c"].elo == pytest.approx(0, abs=20)
     assert fit["b"].elo < -900
@@ -101,37 +80,29 @@ def test_ratings_are_found_however_lopsided_the_results() -> None:
     ("counts", "elos", "published"),
     [
         ((665, 4806, 9333, 4893, 747), (-0.5, 1.5), 2.95),
-        ((328, 4564, 15580, 4789, 371), (0.25, 1.75), 2.98),
-        ((174, 2658, 10273, 2713, 178), (-1.5, 0.5), 2.96),
         ((40, 1272, 12142, 1300, 30), (-1.5, 0.5), 3.01),
     ],
 )
 def test_the_likelihood_ratio_is_the_one_that_fishtest_reports(
     counts: tuple[int, ...], elos: tuple[float, float], published: float
 ) -> None:
-    """Finished tests of Stockfish with their pentanomial counts: pull requests 2920 and 3017."""
     assert round(log_likelihood_ratio(counts, *elos), 2) == published
 
 
-def test_without_draws_the_likelihood_ratio_is_the_binomial_one() -> None:
-    """Two possible scores leave no freedom: ``W log(s1 / s0) + L log((1 - s1) / (1 - s0))``."""
+def test_the_likelihood_ratio_is_binomial_without_draws_and_changes_sign_with_the_sides() -> None:
+    # Two possible scores leave no freedom: W log(s1 / s0) + L log((1 - s1) / (1 - s0)).
     s0, s1 = expected_score(0), expected_score(50)
     expected = 60 * math.log(s1 / s0) + 40 * math.log((1 - s1) / (1 - s0))
     assert log_likelihood_ratio((40, 60), 0, 50) == pytest.approx(expected)
-
-
-def test_the_likelihood_ratio_changes_sign_with_the_sides() -> None:
-    """Seen from the other side wins are losses, and elo1 against elo0 is -elo0 against -elo1."""
     counts = (3, 5, 20, 9, 8)
     assert log_likelihood_ratio(counts[::-1], -30, 0) == pytest.approx(-log_likelihood_ratio(counts, 0, 30))
     assert log_likelihood_ratio((0, 0, 0), 0, 30) == 0.0
+    assert pair_counts([0, 0.5, 1, 1, 1.5, 2, 2, 2]) == (1, 1, 2, 1, 3)
 
 
 def test_the_bounds_are_those_of_wald() -> None:
-    """With errors of 5 %: +- log(19)."""
-    state = sprt((10, 80, 10), 0, 30)
-    assert state.lower == pytest.approx(-math.log(19))
-    assert state.upper == pytest.approx(math.log(19))
+    state = sprt((10, 80, 10), 0, 30)  # errors of 5 %
+    assert (state.lower, state.upper) == pytest.approx((-math.log(19), math.log(19)))
     assert state.accepted is None
     assert sprt((100, 0, 200), 0, 30).accepted is True
     assert sprt((200, 0, 100), 0, 30).accepted is False
@@ -139,7 +110,7 @@ def test_the_bounds_are_those_of_wald() -> None:
 
 @pytest.mark.parametrize(("elo", "right"), [(0, False), (60, True)])
 def test_the_sequential_test_errs_about_as_rarely_as_promised(elo: float, right: bool) -> None:
-    """200 simulated tests between players of known strength: 5 % of errors, plus three standard deviations."""
+    # 200 simulated tests between players of known strength: 5 % of errors, plus three standard deviations.
     rng = np.random.default_rng(0)
     wrong = 0
     for _ in range(200):
@@ -153,65 +124,34 @@ def test_the_sequential_test_errs_about_as_rarely_as_promised(elo: float, right:
     assert wrong <= 200 * 0.05 + 3 * math.sqrt(200 * 0.05 * 0.95)
 
 
-def test_pairs_are_counted_by_their_points() -> None:
-    """From two losses to two wins."""
-    assert pair_counts([0, 0.5, 1, 1, 1.5, 2, 2, 2]) == (1, 1, 2, 1, 3)
-
-
 def test_the_interval_of_a_score_covers_the_truth() -> None:
     """In about 95 of 100 matches of 50 pairs whose two games hang together, as those from one opening do."""
     rng = np.random.default_rng(1)
 
-    def match() -> Sequence[float]:
+    def match() -> list[float]:
         opening = rng.random(50) < 0.3  # such an opening is won by whoever begins: one point each
         return [1.0 if decided else float((rng.random(2) < 0.7).sum()) for decided in opening]
 
     truth = 0.3 * 0.5 + 0.7 * 0.7
     covered = sum(interval.low <= truth <= interval.high for interval in (score_interval(match()) for _ in range(500)))
     assert 0.92 < covered / 500 < 0.98
-
-
-def test_unanimous_pairs_leave_the_interval_open() -> None:
-    """Ten wins in a row do not prove that the eleventh is certain; no games tell nothing."""
-    interval = score_interval([2.0] * 5)
-    assert interval.value == interval.high == 1.0
-    assert interval.low < 0.9
-    nothing = score_interval([])
+    unanimous, nothing = score_interval([2.0] * 5), score_interval([])
+    assert unanimous.value == unanimous.high == 1.0
+    assert unanimous.low < 0.9  # ten wins in a row do not prove that the eleventh is certain
     assert (nothing.low, nothing.high) == (0.0, 1.0)
 
 
-def test_a_threshold_gate_accepts_at_its_score() -> None:
-    """And says in words what it saw."""
-    accepted, why = GateRule(threshold=0.55).decide([2.0, 1.0, 0.5, 0.9])
-    assert accepted is True
-    assert why.startswith("score 0.550")
-    assert "8 games" in why
-    assert GateRule(threshold=0.56).decide([2.0, 1.0, 0.5, 0.9])[0] is False
-
-
-def test_a_sequential_gate_waits_until_it_is_sure() -> None:
-    """Undecided at first, decided once the same scores have come often enough."""
-    rule = GateRule(kind="sprt", elo0=0, elo1=50)
-    scores = [1.5, 1.0, 2.0, 1.0]
+def test_a_gate_accepts_at_its_threshold_or_once_its_sequential_test_is_sure() -> None:
+    scores = [2.0, 1.0, 0.5, 0.9]
+    assert GateRule(threshold=0.55).decide(scores)[0] is True
+    assert GateRule(threshold=0.56).decide(scores)[0] is False
+    rule, scores = GateRule(kind="sprt", elo0=0, elo1=50), [1.5, 1.0, 2.0, 1.0]
     assert rule.decide(scores)[0] is None
-    accepted, why = rule.decide(scores * 20)
-    assert accepted is True
-    assert "log-likelihood ratio" in why
+    assert rule.decide(scores * 20)[0] is True
     assert rule.decide([2 - score for score in scores] * 20)[0] is False
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"threshold": 1.0},
-        {"elo0": -200_000.0, "elo1": 0.0},
-        {"elo1": 10_000.0},
-        {"elo0": 10.0, "elo1": 10.0},
-        {"alpha": 0.0},
-        {"beta": 0.5},
-    ],
-)
+@pytest.mark.parametrize("options", [{"threshold": 1.0}, {"elo0": 10.0, "elo1": 10.0}, {"alpha": 0.0}, {"beta": 0.5}])
 def test_senseless_gates_are_refused(options: dict[str, float]) -> None:
-    """When they are made, not after hours of training."""
     with pytest.raises(ValueError, match="must be"):
-        GateRule(**options)  # type: ignore[arg-type]
+        GateRule(**options)

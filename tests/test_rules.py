@@ -2,90 +2,89 @@ import random
 
 import numpy as np
 import pytest
-from naive import random_board, wins
+import torch
+from naive import Board, bits, naive_planes, random_board, wins
 
-from alphac4.game import Position, make_geometry
-from alphac4.game.rules import STANDARD, count_stones, has_run, legal_cells, mirror, play, winning_cells
+from alphac4.game import Geometry, IllegalMove, Outcome, Position, make_geometry
+from alphac4.game.planes import PLANES, make_planes, stones
+from alphac4.game.rules import STANDARD, has_run, legal_cells, mirror, play, winning_cells
+from alphac4.game.symmetry import canonical_keys, mirror_where
+from alphac4.nn.line_planes import LinePlanes
 
 GEOMETRIES = [
     (6, 7, 4, True),
-    (5, 5, 3, True),
     (4, 4, 3, True),
     (5, 6, 4, False),
     (7, 8, 5, True),
-    (3, 9, 2, True),
     (31, 2, 4, True),
-    (9, 3, 4, True),
 ]
 
 
-def stones_of(board: tuple[str, ...], side: str, rows: int) -> np.uint64:
-    """The bitboard of a naive board."""
-    return np.uint64(
-        sum(
-            1 << (c * (rows + 1) + r) for c, stack in enumerate(board) for r, stone in enumerate(stack) if stone == side
-        )
-    )
+def random_positions(count: int, rng: np.random.Generator, geometry: Geometry = STANDARD) -> list[Position]:
+    """Unfinished positions of all stages."""
+    positions: list[Position] = []
+    while len(positions) < count:
+        position = Position(geometry=geometry)
+        for _ in range(rng.integers(0, geometry.cells)):
+            position = position.play(int(rng.choice(position.legal_columns())))
+            if position.outcome() is not None:
+                break
+        else:
+            positions.append(position)
+    return positions
+
+
+def stones_of(board: Board, rows: int) -> tuple[np.uint64, np.uint64]:
+    """A naive board as ``(own, occupied)`` for X."""
+    return np.uint64(bits(board, "x", rows)), np.uint64(bits(board, "x", rows) | bits(board, "o", rows))
 
 
 def test_distinct_positions_by_ply_match_the_published_sequence() -> None:
-    """OEIS A212693: distinct positions after each ply, play stopping at a win."""
-    known = [1, 7, 49, 238, 1120, 4263, 16422, 54859]
     level = {(np.uint64(0), np.uint64(0))}
-    for ply, expected in enumerate(known):
-        assert len(level) == expected, f"ply {ply}"
+    for expected in [7, 49, 238, 1120, 4263, 16422, 54859]:  # OEIS A212693; play stops at a win
         following = set()
         for own, occupied in level:
-            if has_run(STANDARD, own ^ occupied):
-                continue
-            for column in range(7):
-                after = play(STANDARD, own, occupied, column)
-                if after[1] != occupied:
-                    following.add((np.uint64(after[0]), np.uint64(after[1])))
-        level = following
+            if not has_run(STANDARD, own ^ occupied):
+                following |= {play(STANDARD, own, occupied, column) for column in range(7)}
+                following.discard((own ^ occupied, occupied))  # of a full column, which takes no stone
+        level = {(np.uint64(own), np.uint64(occupied)) for own, occupied in following}
+        assert len(level) == expected
 
 
 @pytest.mark.parametrize("shape", GEOMETRIES)
-def test_wins_agree_with_a_naive_grid_scan(shape: tuple[int, int, int, bool]) -> None:
-    """Random boards of both sides, wins in every direction or none."""
+def test_wins_winning_cells_and_planes_agree_with_a_naive_reading_of_the_board(
+    shape: tuple[int, int, int, bool],
+) -> None:
     rows, columns, run, diagonals = shape
     geometry = make_geometry(*shape)
+    in_torch = LinePlanes(geometry)
     rng = random.Random(1)
     found = 0
-    for _ in range(400):
-        board, _ = random_board(rng, rows, columns, rng.randrange(rows * columns + 1))
-        for side in "xo":
-            expected = wins(board, side, rows, run, diagonals)
-            found += expected
-            assert has_run(geometry, stones_of(board, side, rows)) == expected, board
+    for plies in [rng.randrange(rows * columns + 1) for _ in range(250)]:
+        board, _ = random_board(rng, rows, columns, plies)
+        own, occupied = stones_of(board, rows)
+        won = [wins(board, side, rows, run, diagonals) for side in "xo"]
+        found += sum(won)
+        assert [has_run(geometry, side) for side in (own, own ^ occupied)] == won, board
+
+        expected = naive_planes(board, rows, run, diagonals)
+        ours = make_planes(geometry, np.array([own]), np.array([occupied]), PLANES["lines"])
+        np.testing.assert_array_equal(ours[0], expected)
+        np.testing.assert_array_equal(make_planes(geometry, np.array([own]), np.array([occupied]))[0], expected[:2])
+        np.testing.assert_array_equal(in_torch(torch.from_numpy(ours[:, :2]))[0], expected)
+
+        if won[0]:
+            continue  # then every cell would win
+        cells = int(winning_cells(geometry, own, occupied))
+        for bit in (1 << (column * (rows + 1) + row) for column in range(columns) for row in range(rows)):
+            empty = not int(occupied) & bit
+            assert bool(cells & bit) == (empty and has_run(geometry, np.uint64(int(own) | bit)))
     assert found > 10, "the boards must contain wins for the comparison to mean anything"
 
 
-@pytest.mark.parametrize("shape", GEOMETRIES)
-def test_winning_cells_are_those_whose_stone_wins(shape: tuple[int, int, int, bool]) -> None:
-    """Every empty cell is tried by placing a stone there; boards already won do not count."""
-    rows, columns, _, _ = shape
-    geometry = make_geometry(*shape)
-    rng = random.Random(2)
-    for _ in range(150):
-        board, _ = random_board(rng, rows, columns, rng.randrange(rows * columns))
-        own, other = stones_of(board, "x", rows), stones_of(board, "o", rows)
-        if has_run(geometry, own):
-            continue
-        cells = int(winning_cells(geometry, own, np.uint64(own | other)))
-        for column in range(columns):
-            for row in range(rows):
-                bit = 1 << (column * (rows + 1) + row)
-                empty = not (int(own) | int(other)) & bit
-                assert bool(cells & bit) == (empty and has_run(geometry, np.uint64(int(own) | bit)))
-
-
 def test_the_largest_boards_use_every_bit() -> None:
-    """A 7 x 8 board takes 64 bits: its last column must still play and win."""
-    geometry = make_geometry(7, 8, 4)
-    position = Position.from_moves("8181818", geometry)
-    assert position.outcome() is not None
-    assert count_stones(position.occupied) == 7
+    position = Position.from_moves("8181818", make_geometry(7, 8, 4))
+    assert position.outcome() is Outcome.LOSS
     full = Position.from_moves("8888888", make_geometry(7, 8, 8))
     assert not full.is_legal(7)
     assert full.is_legal(6)
@@ -93,25 +92,90 @@ def test_the_largest_boards_use_every_bit() -> None:
 
 
 def test_mirroring_reverses_the_columns() -> None:
-    """Against the mirrored move string."""
-    position = Position.from_moves("1223334")
-    expected = Position.from_moves("7665554")
+    position, expected = Position.from_moves("1223334"), Position.from_moves("7665554")
     assert mirror(STANDARD, position.occupied) == expected.occupied
-    assert mirror(STANDARD, position.own) == expected.own
     assert position.mirror() == expected
     assert position.mirror().moves == "7665554"
+    for rows in (6, 62, 63):  # a single column, whose bits, with the one on top, may be all 64
+        single = Position.from_moves("111", make_geometry(rows, 1, 4))
+        assert single.mirror() == single
+        assert single.mirror().occupied == single.occupied != 0
 
 
-@pytest.mark.parametrize("rows", [6, 62, 63])
-def test_a_single_column_is_its_own_mirror_image(rows: int) -> None:
-    """Also where its bits, with the one on top, are all 64."""
-    position = Position.from_moves("111", make_geometry(rows, 1, 4))
-    assert position.mirror() == position
-    assert position.mirror().occupied == position.occupied != 0
+@pytest.mark.parametrize("geometry", [STANDARD, make_geometry(5, 6), make_geometry(7, 8)])
+def test_a_position_and_its_mirror_image_have_one_canonical_form(geometry: Geometry, rng: np.random.Generator) -> None:
+    positions = random_positions(200, rng, geometry)
+    forms = []
+    for part in (positions, [position.mirror() for position in positions]):
+        own, occupied = stones(part)
+        keys, mirrored = canonical_keys(geometry, own, occupied)
+        forms.append((mirror_where(geometry, own, mirrored), mirror_where(geometry, occupied, mirrored), keys))
+    for ours, theirs in zip(*forms, strict=True):
+        assert (ours == theirs).all()
+    distinct = {frozenset({(p.own, p.occupied), (p.mirror().own, p.mirror().occupied)}) for p in positions}
+    assert len(np.unique(forms[0][2])) == len(distinct)
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 4), (0, 7, 4), (6, 7, 1), (6, 7, 8)])
 def test_impossible_boards_are_refused(shape: tuple[int, int, int]) -> None:
-    """Too many bits, no rows, no run, a run that does not fit."""
-    with pytest.raises(ValueError, match=r"\d"):
+    with pytest.raises(ValueError, match=r"\d"):  # too many bits, no rows, no run, a run that does not fit
         make_geometry(*shape)
+
+
+def test_a_move_string_is_rendered_as_the_board_it_makes() -> None:
+    assert str(Position.from_moves("44553")) == (
+        ". . . . . . .\n. . . . . . .\n. . . . . . .\n. . . . . . .\n. . . o o . .\n. . x x x . .\n1 2 3 4 5 6 7"
+    )
+    wide = Position.from_moves("ac1", make_geometry(3, 12, 4))
+    assert wide.moves == "ac1"
+    assert wide.grid()[0, 9] == 1  # column ten is written "a"
+
+
+@pytest.mark.parametrize(("moves", "column", "told"), [("4444444", 3, "full"), ("40", "0", "1 to 7")])
+def test_an_illegal_move_string_names_the_move_and_why(moves: str, column: int | str, told: str) -> None:
+    with pytest.raises(IllegalMove, match=told) as caught:
+        Position.from_moves(moves)
+    assert (caught.value.column, caught.value.moves) == (column, moves[:-1])
+
+
+def test_games_end_with_a_run_or_a_full_board() -> None:
+    won = Position.from_moves("1212121")
+    assert won.outcome() is Outcome.LOSS
+    assert won.legal_columns() == []
+    with pytest.raises(IllegalMove, match="over"):
+        won.play(4)
+    drawn = Position.from_moves("111111" + "222222" + "333333" + "5444444" + "55555" + "666666" + "777777")
+    assert drawn.plies == 42
+    assert drawn.outcome() is Outcome.DRAW
+
+
+def test_kaggle_boards_round_trip(rng: np.random.Generator) -> None:
+    for position in random_positions(50, rng):
+        assert Position.from_kaggle(position.to_kaggle()) == position
+    flat = Position.from_moves("1").to_kaggle()
+    assert [cell for cell, mark in enumerate(flat) if mark] == [35]  # top left is the first cell
+    assert flat[35] == 1
+
+
+@pytest.mark.parametrize(
+    ("cells", "mark", "told"),
+    [
+        ({0: 1}, None, "below"),
+        ({35: 2}, None, "stones"),
+        ({35: 3}, None, "expected 0, 1 or 2"),
+        ({}, 2, "to move"),
+    ],
+)
+def test_impossible_kaggle_boards_are_refused(cells: dict[int, int], mark: int | None, told: str) -> None:
+    board = [cells.get(cell, 0) for cell in range(42)]
+    with pytest.raises(ValueError, match=told):
+        Position.from_kaggle(board, mark=mark)
+
+
+def test_stones_that_no_moves_have_put_there_have_no_moves() -> None:
+    known = Position.from_moves("4455")
+    bare = Position(known.own, known.occupied)
+    assert bare == known
+    assert bare.moves is None
+    assert bare.play(6).moves is None  # so nobody takes it, or one that follows from it, for another
+    assert Position().moves == ""

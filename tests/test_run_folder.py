@@ -1,37 +1,40 @@
-import contextlib
-import json
 import shutil
-import subprocess
-import sys
 import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.numpy
 import torch
-from campaigns.tiny_run import EXPLORING, outcome, tiny_run
-from test_files import HOLD
-from test_selfplay import some_samples
+from campaigns.tiny_run import EXPLORING, SETTINGS, outcome, tiny_run
+from test_files import held_elsewhere
 
 from alphac4.checkpoint import load_checkpoint
 from alphac4.game import STANDARD
-from alphac4.machine import cores
-from alphac4.nn import NetworkConfig
 from alphac4.selfplay.blocks import Block
-from alphac4.selfplay.replay import Batch, Replay
-from alphac4.selfplay.shards import load_shard, save_shard
-from alphac4.selfplay.statistics import move_string
+from alphac4.selfplay.game_arrays import NEW_GAME, SEARCHING, Games, make_games
+from alphac4.selfplay.shards import load_shard
+from alphac4.selfplay.under_way import GamesUnderWay, count_games, fill_up, join_actors, share_out, split_actors
 from alphac4.training.config import LearningConfig
 from alphac4.training.costs import SECONDS_BETWEEN_ENTRIES, CostJournal, Costs
-from alphac4.training.host_learner import HostLearner
 from alphac4.training.loop import Stopped, TrainingLoop
 from alphac4.training.monitor import Monitor
 from alphac4.training.reports import IterationReport
 from alphac4.training.run_folder import RunFolder
 from alphac4.training.run_state import PREVIOUS_STATE_FILE, STATE_FILE, RunError, load_state, save_state
-from alphac4.training.schedule import Schedule
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _alike_everywhere() -> Iterator[None]:
+    """Two actors on any machine, blocks that do not depend on the clock, and no pictures, which take two seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("alphac4.compute.cores.cores", lambda: 2)
+        patch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
+        patch.setattr(Monitor, "_figures", lambda _monitor, _report: {})
+        yield
 
 
 def flip(path: Path, share: float = 0.7) -> None:
@@ -49,6 +52,35 @@ def train(folder: Path, **changes: object) -> list[IterationReport]:
     return history
 
 
+def watch(loop: TrainingLoop, seen: Callable[[Block, int], object]) -> None:
+    """Call a function with each block that a run has recorded, and the number of its actor."""
+    real = loop.folder.record
+
+    def record(block: Block, iteration: int, actor: int, number: int) -> None:
+        real(block, iteration, actor, number)
+        seen(block, actor)
+
+    loop.folder.record = record  # type: ignore[method-assign]
+
+
+def interrupt(loop: TrainingLoop, blocks: int = 0, *, of_each: int = 0, samples: int = 0) -> list[Block]:
+    """Let a run die once it has recorded so many blocks, so many of each actor, and samples; returns the blocks."""
+    seen: list[Block] = []
+    by_actor: Counter[int] = Counter()
+
+    def die_after(block: Block, actor: int) -> None:
+        seen.append(block)
+        by_actor[actor] += 1
+        fewest = min(by_actor[index] for index in range(len(loop.actors)))
+        if len(seen) >= blocks and fewest >= of_each and sum(len(found.samples) for found in seen) >= samples:
+            raise KeyboardInterrupt
+
+    watch(loop, die_after)
+    with loop, pytest.raises(KeyboardInterrupt):
+        loop.run()
+    return seen
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two iterations; tests work on copies."""
@@ -64,7 +96,6 @@ def run(finished: Path, tmp_path: Path) -> Path:
 
 
 def test_a_damaged_best_network_never_replaces_the_good_copy(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """One flipped bit in the numbered file: the copy stays, takes its place, and the run goes on."""
     best = load_state(run / STATE_FILE).best_iteration
     numbered, good = run / "checkpoints" / f"{best:06d}.safetensors", run / "checkpoints" / "best.safetensors"
     before = good.read_bytes()
@@ -76,7 +107,6 @@ def test_a_damaged_best_network_never_replaces_the_good_copy(run: Path, caplog: 
 
 
 def test_a_damaged_state_costs_an_iteration_and_not_the_run(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The one before is taken up, and the run comes to the same end; the damaged one never becomes the older one."""
     expected = outcome(run)
     flip(run / STATE_FILE)
     previous = (run / PREVIOUS_STATE_FILE).read_bytes()
@@ -88,43 +118,45 @@ def test_a_damaged_state_costs_an_iteration_and_not_the_run(run: Path, caplog: p
     assert outcome(run) == expected
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The outcome of a run of three iterations that nobody interrupts."""
+    folder = tmp_path_factory.mktemp("straight")
+    train(folder, iterations=3)
+    return outcome(folder)
+
+
 def test_a_damaged_state_doubles_no_games_of_the_next_iteration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    straight: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Half of that was recorded already: it is played again, and the run comes to the same end bit for bit."""
-    monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
-    train(tmp_path / "straight", iterations=4)
-    interrupt(TrainingLoop.open(tmp_path / "halting", tiny_run(iterations=4)), 2 * cores() + 1)  # in the third
-    flip(tmp_path / "halting" / STATE_FILE)
-    train(tmp_path / "halting", iterations=4)
+    interrupt(TrainingLoop.open(tmp_path, tiny_run(iterations=3)), 5)  # of two an iteration
+    flip(tmp_path / STATE_FILE)
+    train(tmp_path, iterations=3)
     assert "games recorded after iteration 2 are removed, and played again" in caplog.text
-    assert outcome(tmp_path / "halting") == outcome(tmp_path / "straight")
+    assert outcome(tmp_path) == straight
 
 
-def test_two_damaged_states_are_reported_in_one_line(run: Path) -> None:
-    """Both files are named, and nothing is begun anew."""
+def test_two_damaged_states_are_reported(run: Path) -> None:
     for name in (STATE_FILE, PREVIOUS_STATE_FILE):
         flip(run / name)
-    with pytest.raises(RunError, match=r"state\.safetensors.*state\.previous\.safetensors") as caught:
+    with pytest.raises(RunError, match=r"state\.safetensors.*state\.previous\.safetensors"):
         TrainingLoop.open(run, tiny_run(iterations=3))
-    assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000])
-def test_an_empty_config_costs_nothing(run: Path, content: bytes) -> None:
-    """The state knows the settings; others are still refused."""
-    (run / "config.json").write_bytes(content)
-    with pytest.raises(RunError, match="samples"):
-        TrainingLoop.open(run, tiny_run(iterations=2, samples=61))
-    (run / "config.json").write_bytes(content)
-    with TrainingLoop.open(run, tiny_run(iterations=2)) as loop:
-        assert loop.state.iteration == 2
-    assert json.loads((run / "config.json").read_text())["samples"] == 50
+def test_a_damaged_config_costs_nothing_as_the_state_knows_the_settings(run: Path) -> None:
+    whole = (run / "config.json").read_bytes()
+    for content in (whole, b"", b"\xff\xfe", b"[" * 100_000):
+        (run / "config.json").write_bytes(content)
+        with pytest.raises(RunError, match="samples"):
+            TrainingLoop.open(run, tiny_run(iterations=2, samples=61))
+        (run / "config.json").write_bytes(content)
+        with TrainingLoop.open(run, tiny_run(iterations=2)) as loop:
+            assert loop.state.iteration == 2
+        assert (run / "config.json").read_bytes() == whole
 
 
 def test_weights_that_are_not_finite_are_no_state_to_go_on_from(run: Path) -> None:
-    """As an earlier version could commit them: the state before is taken up."""
     state = load_state(run / STATE_FILE)
     state.learner["network.policy.bias"][0] = float("nan")
     save_state(run / STATE_FILE, state)
@@ -132,56 +164,7 @@ def test_weights_that_are_not_finite_are_no_state_to_go_on_from(run: Path) -> No
         assert loop.state.iteration == 1
 
 
-def test_every_changed_bit_of_a_shard_is_noticed(tmp_path: Path) -> None:
-    """Shards have a digest; those of the format before it are still read, unless they hold what cannot be."""
-    path = tmp_path / "000001-000-00000.safetensors"
-    save_shard(path, some_samples(20), 1)
-    content = path.read_bytes()
-    for index in np.linspace(0, len(content) - 1, 120).astype(int):
-        changed = bytearray(content)
-        changed[index] ^= 4
-        path.write_bytes(changed)
-        with pytest.raises(ValueError, match="000001-000-00000"):
-            load_shard(path)
-    samples = some_samples(20)
-    earlier = samples.arrays() | {"plies_left": np.ones(20, np.uint8)}  # which was written once, and never read
-    path.write_bytes(safetensors.numpy.save(earlier, {"format": "alphac4-replay-3", "iteration": "1"}))
-    np.testing.assert_array_equal(load_shard(path).policy, samples.policy)
-    samples.returns[3, 0] = np.nan
-    path.write_bytes(safetensors.numpy.save(samples.arrays(), {"format": "alphac4-replay-3", "iteration": "1"}))
-    with pytest.raises(ValueError, match="not finite"):
-        load_shard(path)
-
-
-def some_batches(bad: int) -> list[Batch]:
-    """Three batches, of which the one numbered ``bad`` has a target that is not a number."""
-    rng = np.random.default_rng(0)
-    batches = []
-    for number in range(3):
-        planes = rng.integers(0, 2, (8, 2, 6, 7)).astype(np.float32)
-        planes[:, 1] *= 1 - planes[:, 0]
-        wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 8)]
-        if number == bad:
-            wdl[0, 0] = np.nan
-        policy = np.full((8, 7), 1 / 7, np.float32)
-        batches.append(Batch(planes, policy, np.ones(8, np.float32), wdl, planes))
-    return batches
-
-
-def test_a_step_that_is_not_finite_is_skipped() -> None:
-    """The weights stay numbers, the others are learned from, and the report says how many were skipped."""
-    learner = HostLearner(NetworkConfig(channels=4, blocks=1), LearningConfig(), STANDARD, seed=0)
-    report = learner.learn_from(some_batches(bad=1), Schedule(start_rate=1e-3, end_step=10), 24)
-    assert learner.is_finite()
-    assert all(bool(torch.isfinite(value).all()) for value in learner.network.state_dict().values())
-    assert (report.steps, report.skipped_steps) == (3, 1)
-    assert np.isfinite([report.policy_loss, report.value_loss, report.gradient_norm]).all()
-    assert "1 of 3 gradient steps were skipped" in report.warnings[0]
-
-
-@pytest.mark.slow
 def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the last good ones, with a warning in the report; the next iteration learns again."""
     with TrainingLoop.open(run, tiny_run(iterations=4)) as loop:
         real = loop.learner.learn
 
@@ -202,36 +185,23 @@ def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: py
     assert all(torch.equal(third[f"average.{name}"], value) for name, value in before.items())
 
 
-@pytest.mark.slow
-def test_a_second_process_is_refused_in_one_line(run: Path) -> None:
-    """With the name of the folder and of who has it; afterwards the run goes on."""
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(run / "lock")], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "held\n"
+def test_a_second_process_is_refused(run: Path) -> None:
     reports = (run / "reports.jsonl").read_bytes()
-    with pytest.raises(RunError, match=f"in use by process {holder.pid}") as caught:
+    with held_elsewhere(run / "lock"), pytest.raises(RunError, match="in use by process 4711"):
         TrainingLoop.open(run, tiny_run(iterations=3))
-    assert str(run) in str(caught.value)
-    assert "\n" not in str(caught.value)
     assert (run / "reports.jsonl").read_bytes() == reports
-    holder.kill()
-    holder.wait()
-    assert len(train(run, iterations=3)) == 3
+    with TrainingLoop.open(run, tiny_run(iterations=3)) as loop:
+        assert loop.state.iteration == 2
 
 
-@pytest.mark.slow
 def test_strays_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Copies with other names end nothing, and nobody's files are removed."""
     shard = next((run / "replay").iterdir())
     strays = [
-        run / "checkpoints" / "000001-copy.safetensors",
         run / "checkpoints" / "000000 (1).safetensors",
         shard.with_name(shard.name.replace(".safetensors", " (1).safetensors")),
         shard.with_name("000003-copy.safetensors"),
-        run / "notes" / ".draft.tmp",
         run / ".x.tmp",
     ]
-    (run / "notes").mkdir()
     for stray in strays:
         stray.write_bytes(shard.read_bytes())
     assert len(train(run, iterations=3)) == 3
@@ -240,7 +210,6 @@ def test_strays_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFi
 
 
 def test_damaged_lines_of_reports_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Bytes that are no text, deep nesting, wrong types, and a figure that was changed."""
     path = run / "reports.jsonl"
     first, second = path.read_bytes().splitlines()
     nested = b'{"iteration":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
@@ -255,70 +224,36 @@ def test_damaged_lines_of_reports_are_reported_and_left_out(run: Path, caplog: p
         assert f"reports.jsonl: line {number} is damaged" in caplog.text
 
 
-def test_each_network_carries_what_had_been_spent_when_it_was_made(run: Path) -> None:
-    """Also the best one after the closing matches, which add its strength and nothing else."""
-    reports = [IterationReport.from_json(line) for line in (run / "reports.jsonl").read_text().splitlines()]
-    for path in (run / "checkpoints").iterdir():
-        provenance = load_checkpoint(path).provenance
-        spent = [report for report in reports if report.iteration == provenance["iteration"]]
-        if spent:
-            assert provenance["evaluations"] == spent[0].evaluations_total
-            assert provenance["games"] == spent[0].games_total
-            assert provenance["seconds"] <= spent[0].seconds_total + 1
-        else:
-            assert provenance["evaluations"] == 0
-    assert "elo" in load_checkpoint(run / "checkpoints" / "best.safetensors").strength
-
-
-def interrupt(loop: TrainingLoop, blocks: int) -> list[Block]:
-    """Let a run die once it has recorded so many blocks, as far as its files are concerned; returns them."""
-    seen: list[Block] = []
-    real = loop.folder.record
-
-    def record(block: Block, iteration: int, actor: int, number: int) -> None:
-        real(block, iteration, actor, number)
-        seen.append(block)
-        if len(seen) == blocks:
-            raise KeyboardInterrupt
-
-    loop.folder.record = record  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
-        loop.run()
-    loop.folder.close()
-    return seen
-
-
-@pytest.mark.slow
-def test_interrupted_attempts_count_in_the_costs(tmp_path: Path) -> None:
-    """Evaluations and games of both sessions, seconds as well."""
+def test_interrupted_attempts_count_in_the_costs_that_each_network_carries(tmp_path: Path) -> None:
     first = interrupt(TrainingLoop.open(tmp_path, tiny_run(iterations=1)), 1)
-    history = train(tmp_path, iterations=1)
+    (report,) = train(tmp_path, iterations=1)
     lost = sum(block.work.evaluations for block in first)
     assert lost > 0
-    assert history[0].evaluations_total == history[0].selfplay.evaluations + lost
-    assert history[0].games_total == history[0].selfplay.games + sum(len(block.games.plies) for block in first)
-    network = load_checkpoint(tmp_path / "checkpoints" / "000001.safetensors")
-    assert network.provenance["evaluations"] == history[0].evaluations_total
+    assert report.evaluations_total == report.selfplay.evaluations + lost
+    assert report.games_total == report.selfplay.games + sum(len(block.games.plies) for block in first)
+    carried = load_checkpoint(tmp_path / "checkpoints" / "000001.safetensors").provenance
+    assert (carried["evaluations"], carried["games"]) == (report.evaluations_total, report.games_total)
+    assert carried["seconds"] <= report.seconds_total + 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, EXPLORING], ids=["plain", "exploring"])
 def test_an_interrupted_run_comes_to_the_same_end(
-    settings: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, object], straight: dict[str, Any], tmp_path: Path
 ) -> None:
     """Bit for bit, also with forks of games, learned proofs, the best move's value and a cache that overflows."""
-    monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
-    train(tmp_path / "straight", iterations=3, **settings)
     for blocks in (1, 2, 1, 1):  # in the middle of iterations, or at their first block
         interrupt(TrainingLoop.open(tmp_path / "halting", tiny_run(iterations=3, **settings)), blocks)
     train(tmp_path / "halting", iterations=3, **settings)
-    assert outcome(tmp_path / "halting") == outcome(tmp_path / "straight")
+    if settings:
+        train(tmp_path / "straight", iterations=3, **settings)
+        straight = outcome(tmp_path / "straight")
+    assert outcome(tmp_path / "halting") == straight
 
 
 def test_what_is_damaged_in_an_interrupted_iteration_is_recorded_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A shard, the games under way, and the costs: each is told in one line, and the run comes to its end."""
     interrupt(TrainingLoop.open(tmp_path, tiny_run(iterations=1)), 1)
     shard = next((tmp_path / "replay").iterdir())
     damaged = [shard, tmp_path / "under_way" / shard.name, tmp_path / "costs.json"]
@@ -334,7 +269,6 @@ def test_what_is_damaged_in_an_interrupted_iteration_is_recorded_anew(
 
 
 def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long an iteration goes on; what was played is written with its games."""
     now = [100.0]
     monkeypatch.setattr("alphac4.training.costs.time", SimpleNamespace(perf_counter=lambda: now[0]))
     journal = CostJournal(tmp_path / "costs.json", Costs(seconds=50.0))
@@ -345,140 +279,147 @@ def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monke
         assert journal.now().seconds == 50.0 + 0.5 * (tick + 1)
         assert 0 <= journal.now().seconds - left.seconds <= SECONDS_BETWEEN_ENTRIES + 0.5
     journal.add(games=3, evaluations=40)
-    left = CostJournal(tmp_path / "costs.json", Costs()).now()
-    assert left == journal.now()
+    assert CostJournal(tmp_path / "costs.json", Costs()).now() == journal.now()
 
 
-def test_time_that_two_threads_count_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The players of a match tick as they please; one is held up after it has read what had been counted."""
-    now = [0.0]
-    reading, go_on = threading.Event(), threading.Event()
-    monkeypatch.setattr("alphac4.training.costs.time", SimpleNamespace(perf_counter=lambda: now[0]))
-
-    class HeldUp(CostJournal):
-        @property
-        def _costs(self) -> Costs:
-            counted: Costs = self.__dict__["counted"]
-            if threading.current_thread() is held_up and not reading.is_set():
-                reading.set()
-                go_on.wait()
-            return counted
-
-        @_costs.setter
-        def _costs(self, costs: Costs) -> None:
-            self.__dict__["counted"] = costs
-
-    held_up = threading.Thread()
-    journal = HeldUp(tmp_path / "costs.json", Costs())
-    now[0] = 3.0
-    held_up, other = threading.Thread(target=journal.tick), threading.Thread(target=journal.tick)
-    held_up.start()
-    reading.wait()
-    other.start()
-    other.join(0.2)
-    go_on.set()
-    held_up.join()
-    other.join()
-    assert journal.now().seconds == 3.0
-
-
-@pytest.mark.slow
-def test_an_interrupted_iteration_goes_on_with_its_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All games under way come to their end and are recorded: dropping them would favour short games."""
-    monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", 0.0)
-    settings = {"iterations": 1, "samples": 600}
-    seen = interrupt(TrainingLoop.open(tmp_path, tiny_run(**settings)), 4)
-    replay = Replay(tmp_path / "replay")
-    begun = []
-    for actor, recorded in replay.begin(1).items():
-        assert recorded.next_number > 0
-        folder = RunFolder(tmp_path, tiny_run(**settings))
-        games = folder.games_under_way(1, actor, recorded.next_number - 1)
-        folder.close()
-        assert games is not None
-        for moves, plies, stage in zip(games["games.moves"], games["games.plies"], games["games.stage"], strict=True):
-            if stage != 0:
-                begun.append("".join(str(column + 1) for column in moves[:plies]))
-    assert sum(map(bool, begun)) >= 2
-    ended = []
-    loop = TrainingLoop.open(tmp_path, tiny_run(**settings))
-    real = loop.folder.record
-
-    def record(block: Block, iteration: int, actor: int, number: int) -> None:
-        ended.extend(move_string(block.games, row) for row in range(len(block.games.plies)))
-        real(block, iteration, actor, number)
-
-    loop.folder.record = record  # type: ignore[method-assign]
-    loop.run()
-    loop.folder.close()
-    for moves in begun:
-        assert any(game.startswith(moves) for game in ended), moves
-    before = [move_string(block.games, row) for block in seen for row in range(len(block.games.plies))]
-    assert not set(before) & set(ended) or max(map(len, set(before) & set(ended))) < 12  # none is played twice
-
-
-@pytest.mark.slow
 def test_a_finished_run_made_longer_keeps_its_final_learning_rate(run: Path) -> None:
-    """And the change is in the provenance of the networks made afterwards."""
     history = train(run, iterations=4)
     config = LearningConfig()
     warm = [min(1.0, report.learning.steps * report.iteration / config.warmup_steps) for report in history]
     rates = [report.learning.learning_rate / share for report, share in zip(history, warm, strict=True)]
     assert rates[1] < rates[0]
-    assert rates[2] == pytest.approx(config.final_learning_rate)
-    assert rates[3] == pytest.approx(config.final_learning_rate)
+    assert rates[2:] == pytest.approx([config.final_learning_rate] * 2)
     changes = load_checkpoint(run / "checkpoints" / "000004.safetensors").provenance["changes"]
     assert changes == [{"after_iteration": 2, "setting": "iterations", "from": 2, "to": 4}]
 
 
 @pytest.mark.slow
-def test_the_costs_of_the_network_a_run_begins_with_are_reported(run: Path, tmp_path: Path) -> None:
-    """Added up over a chain of runs, also once the first network's file is gone."""
+def test_a_run_begins_with_a_given_network_lets_it_grow_and_reports_its_costs(run: Path, tmp_path: Path) -> None:
     start = run / "checkpoints" / "000002.safetensors"
-    given = load_checkpoint(start).provenance["evaluations"]
-    train(tmp_path / "second", iterations=1, start_from=str(start))
-    middle = tmp_path / "second" / "checkpoints" / "000001.safetensors"
-    own = load_checkpoint(middle).provenance["evaluations"]
-    train(tmp_path / "third", iterations=1, start_from=str(middle))
-    start.unlink()
-    train(tmp_path / "second", iterations=2, start_from=str(start))
-    for folder, name, before in (("second", "000002", given), ("third", "000001", given + own)):
-        provenance = load_checkpoint(tmp_path / folder / "checkpoints" / f"{name}.safetensors").provenance
-        assert provenance["with_start"]["evaluations"] == provenance["evaluations"] + before
-        assert provenance["started_from"]["iteration"] in (1, 2)
+    given = load_checkpoint(start)
+    second: dict[str, Any] = {"start_from": str(start), "network": SETTINGS["network"] | {"blocks": 3}}
+    with TrainingLoop.open(tmp_path / "second", tiny_run(iterations=1, **second)) as loop:
+        planes = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (20, 2, 6, 7)).astype(np.float32))
+        written = load_checkpoint(tmp_path / "second" / "checkpoints" / "000000.safetensors").network
+        for network in (loop.best, written):
+            for ours, theirs in zip(network(planes), given.network(planes), strict=True):
+                torch.testing.assert_close(ours, theirs)
+        loop.run()
+    with pytest.raises(ValueError, match="only blocks may be added"):
+        TrainingLoop.open(tmp_path / "wider", tiny_run(start_from=str(start), network={"channels": 9}))
+    assert not (tmp_path / "wider").exists()
+    start.unlink()  # needed no longer
+    train(tmp_path / "second", iterations=2, **second)
+    last = tmp_path / "second" / "checkpoints" / "000002.safetensors"
+    costs = load_checkpoint(last).provenance
+    assert costs["with_start"]["evaluations"] == costs["evaluations"] + given.provenance["evaluations"]
+    assert costs["started_from"]["iteration"] == 2
+    with TrainingLoop.open(tmp_path / "third", tiny_run(**second | {"start_from": str(last)})):
+        third = load_checkpoint(tmp_path / "third" / "checkpoints" / "000000.safetensors").provenance
+    assert third["with_start"]["evaluations"] == costs["with_start"]["evaluations"]
+
+
+def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
+    stop = threading.Event()
+    with TrainingLoop.open(tmp_path, tiny_run(iterations=1, samples=100), stop) as loop:
+        watch(loop, lambda _block, _actor: stop.set())
+        with pytest.raises(Stopped):
+            loop.run()
+    assert len(train(tmp_path, iterations=1, samples=100)) == 1
+
+
+def some_games(first: int, count: int, begun: int) -> GamesUnderWay:
+    """Games that a number tells apart; the first ``begun`` of them have begun."""
+    games = make_games(count, STANDARD)
+    games.opening[:] = np.arange(first, first + count)
+    games.stage[:begun] = SEARCHING
+    arrays = {f"games.{name}": getattr(games, name) for name in Games._fields}
+    return arrays | {"trees.own": np.arange(first, first + count, dtype=np.uint64)}
+
+
+@pytest.mark.parametrize(("slots", "sizes"), [(4, [4, 4, 1]), (16, [9]), (3, [3, 3, 3])])
+def test_games_are_shared_out_to_other_numbers_of_actors(slots: int, sizes: list[int]) -> None:
+    games = split_actors(join_actors({0: some_games(0, 6, 5), 11: some_games(6, 6, 4)}))
+    groups = share_out(games, slots)
+    assert [count_games(group) for group in groups] == sizes
+    assert [n for group in groups for n in group["games.opening"]] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    assert [n for group in groups for n in group["trees.own"]] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+
+
+def test_an_actor_with_more_room_begins_new_games_besides() -> None:
+    few, fresh = some_games(0, 2, 2), some_games(50, 5, 0)
+    filled = fill_up(few, fresh)
+    assert filled["games.opening"].tolist() == [0, 1, 52, 53, 54]
+    assert (filled["games.stage"] == NEW_GAME).tolist() == [False, False, True, True, True]
+
+
+def played(blocks: list[Block]) -> list[tuple[bytes, bytes]]:
+    """Moves and values of finished games: no two games of self-play have the same."""
+    return [
+        (block.games.moves[row, : block.games.plies[row]].tobytes(), block.games.value[row].tobytes())
+        for block in blocks
+        for row in range(len(block.games.plies))
+    ]
+
+
+def use_cores(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Play on so many cores from now on, and record every game as it ends."""
+    monkeypatch.setattr("alphac4.compute.cores.cores", lambda: count)
+    monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", 0.0)
 
 
 @pytest.mark.slow
-def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
-    """Ctrl-C in the middle of an iteration leaves nothing that blocks the next start."""
-    stop = threading.Event()
-    loop = TrainingLoop.open(tmp_path, tiny_run(iterations=1, samples=400), stop)
-    real = loop.folder.record
-
-    def record(block: Block, iteration: int, actor: int, number: int) -> None:
-        real(block, iteration, actor, number)
-        stop.set()
-
-    loop.folder.record = record  # type: ignore[method-assign]
-    with pytest.raises(Stopped):
-        loop.run()
-    loop.folder.close()
-    assert len(train(tmp_path, iterations=1, samples=400)) == 1
-
-
-def test_curves_on_a_full_disk_are_reported_in_one_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("sessions", [(2,), (2, 3, 1)], ids=["as many cores", "other cores"])
+def test_an_interrupted_iteration_goes_on_with_its_games(
+    sessions: Sequence[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """TensorBoard writes from a thread of its own, which must print no traceback."""
-    with Monitor(tmp_path, {}, STANDARD) as monitor:
-        queue = monitor._writer.file_writer.event_writer._async_writer
+    """None of those under way is dropped, which would favour short games, and none is there twice."""
+    config = tiny_run(iterations=2, samples=400)
+    blocks: list[Block] = []
+    for cores in sessions:
+        use_cores(monkeypatch, cores)
+        blocks += interrupt(TrainingLoop.open(tmp_path, config), of_each=1)
+    use_cores(monkeypatch, 2)
+    with TrainingLoop.open(tmp_path, config) as loop:
+        begun = [
+            games["games.moves"][row, : games["games.plies"][row]].tobytes()
+            for games in split_actors(loop.actors.state()).values()
+            for row in np.flatnonzero(games["games.stage"] != NEW_GAME)
+        ]
+        assert any(begun)
+        later: list[Block] = []
+        watch(loop, lambda block, _actor: later.append(block))
+        loop.run()
+    for moves in begun:
+        assert any(game.startswith(moves) for game, _ in played(later))
+    games = played(blocks + later)
+    assert len(set(games)) == len(games)
+    assert loop.state.samples == sum(len(block.samples) for block in blocks + later)
+    assert "new ones begin" not in caplog.text
 
-        def full(_content: bytes) -> None:
-            raise OSError(28, "No space left on device")
 
-        queue._writer.write = full
-        with contextlib.suppress(OSError):  # where the thread has failed already, at what it was still writing
-            monitor._writer.add_text("settings", "x", 0)
-        queue._worker.join(60)
-    assert "No space left" in caplog.text or queue._worker.exception is not None
-    assert "Traceback" not in capfd.readouterr().err
+def test_more_cores_share_what_is_left_of_an_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One has recorded most of it: four do not record a quarter of all each, also if they are interrupted again."""
+    config = tiny_run(iterations=1, samples=600)
+    use_cores(monkeypatch, 1)
+    interrupt(TrainingLoop.open(tmp_path, config), samples=401)
+    use_cores(monkeypatch, 4)
+    interrupt(TrainingLoop.open(tmp_path, config), 3)
+    with TrainingLoop.open(tmp_path, config) as loop:
+        loop.run()
+        assert 600 <= loop.state.samples < 600 + 4 * STANDARD.cells  # each ends with a game
+
+
+def test_a_damaged_record_of_shared_games_begins_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that it held may have come to their end since: to play any of them again could double it."""
+    config = tiny_run(samples=300)
+    for cores in (2, 1):
+        use_cores(monkeypatch, cores)
+        interrupt(TrainingLoop.open(tmp_path, config), of_each=1)  # or one core could go on with one's games
+    (shared,) = tmp_path.glob("under_way/*-shared-out.safetensors")
+    flip(shared)
+    with TrainingLoop.open(tmp_path, config) as loop:
+        assert not (split_actors(loop.actors.state())[0]["games.stage"] != NEW_GAME).any()
+    assert "new ones begin" in caplog.text

@@ -1,36 +1,48 @@
-import signal
-import threading
-import time
+"""Exact scores, by `alphac4.solver` and by `alphac4 solve`, and opening books."""
+
+import contextlib
+import io
+import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import naive
 import numpy as np
 import pytest
 
+from alphac4.commands.solve import SolveOptions, main, run
 from alphac4.game.position import Outcome, Position
 from alphac4.game.rules import STANDARD, make_geometry
-from alphac4.solver import FULL_COLUMN, Solver, analyze, best_columns, moves_to_end, no_known_scores, solve
+from alphac4.solver import FULL_COLUMN, KnownScores, Solver, analyze, book_builder, moves_to_end, no_known_scores, solve
+from alphac4.solver import book as books
 from alphac4.solver import solver as solver_module
+from alphac4.solver.book import BookError, load_book, packaged_book, save_book
+from alphac4.solver.book_builder import build_book, unfinished_positions
 
 SAMPLE = Path(__file__).parent / "data" / "solver_sample.columns"
 SEARCHED_FAST = 16  # plies from which a position of the sample takes milliseconds
+NEARLY_FULL = "2252576253462244111563365343671351441"
+
+Scored = list[tuple[Position, list[int | None]]]
+
+BOARDS = [  # rows, columns, run length, diagonals, least number of stones that plain minimax can cope with
+    (4, 4, 3, True, 1),
+    (4, 4, 3, False, 4),
+    (5, 4, 4, True, 10),
+    (3, 3, 2, True, 0),
+    (1, 9, 3, True, 0),
+    (7, 1, 3, True, 0),
+    (6, 3, 5, True, 8),
+]
 
 
-def sample() -> list[tuple[Position, list[int | None]]]:
+def sample() -> Scored:
     """Positions and the score of each column."""
     lines = [line.split() for line in SAMPLE.read_text().splitlines()]
     return [
         (Position.from_moves(moves), [None if score == "." else int(score) for score in scores])
         for moves, *scores in lines
     ]
-
-
-def stones(positions: list[Position]) -> tuple[np.ndarray, np.ndarray]:
-    """``(own, occupied)``, uint64 [B] each."""
-    return (
-        np.array([position.own for position in positions], np.uint64),
-        np.array([position.occupied for position in positions], np.uint64),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -40,75 +52,64 @@ def solver() -> Solver:
 
 
 @pytest.fixture(scope="module")
-def late() -> list[tuple[Position, list[int | None]]]:
+def late() -> Scored:
     """The positions of the sample that take no time to speak of."""
     return [(position, scores) for position, scores in sample() if position.plies >= SEARCHED_FAST]
 
 
-def test_scores_of_every_column_are_exact(solver: Solver, late: list[tuple[Position, list[int | None]]]) -> None:
-    """The scores are those of the stored sample, whose solver agreed with public test sets."""
+def test_scores_are_those_of_the_sample_whose_solver_agreed_with_public_sets(solver: Solver, late: Scored) -> None:
     for position, scores in late:
         assert solver.analyze(position) == scores, position.moves
 
 
 @pytest.mark.slow
 def test_scores_of_early_positions_are_exact(solver: Solver) -> None:
-    """The same for positions with few stones."""
-    for position, scores in sample():
-        if position.plies < SEARCHED_FAST:
-            assert solver.analyze(position) == scores, position.moves
+    early = [(position, scores) for position, scores in sample() if position.plies < SEARCHED_FAST]
+    for position, scores in early[::5]:
+        assert solver.analyze(position) == scores, position.moves
 
 
-def test_a_position_is_worth_its_best_column(solver: Solver, late: list[tuple[Position, list[int | None]]]) -> None:
-    """`solve` is the maximum of `analyze`."""
-    for position, scores in late:
-        assert solver.solve(position) == max(score for score in scores if score is not None), position.moves
-
-
-def test_the_outcome_is_the_sign_of_the_score(solver: Solver, late: list[tuple[Position, list[int | None]]]) -> None:
-    """Searching for the outcome only finds the same winner."""
-    for position, scores in late:
-        signs = [None if score is None else int(np.sign(score)) for score in scores]
-        assert solver.solve_outcome(position) == max(sign for sign in signs if sign is not None), position.moves
-        assert solver.analyze_outcome(position) == signs
-
-
-def test_mirror_images_score_alike(solver: Solver, late: list[tuple[Position, list[int | None]]]) -> None:
-    """Mirroring a position mirrors its columns' scores."""
-    for position, scores in late[:100]:
+def test_scores_outcomes_mirror_images_and_batches_agree_with_the_columns_scores(solver: Solver, late: Scored) -> None:
+    some = late[::4]
+    for position, scores in some:
+        best = max(score for score in scores if score is not None)
+        assert solver.solve(position) == best, position.moves
+        assert solver.solve_outcome(position) == np.sign(best)
+        assert solver.analyze_outcome(position) == [None if score is None else np.sign(score) for score in scores]
         assert solver.analyze(position.mirror()) == scores[::-1]
+    own, occupied = (
+        np.array([getattr(position, name) for position, _ in some], np.uint64) for name in ("own", "occupied")
+    )
+    by_column = solver.analyze_batch(own, occupied)
+    assert by_column.dtype == np.int8
+    assert by_column.tolist() == [[FULL_COLUMN if s is None else s for s in scores] for _, scores in some]
+    assert solver.solve_batch(own, occupied).tolist() == [solver.solve(position) for position, _ in some]
+    assert solver.solve_batch(own[:0], occupied[:0]).shape == (0,)
+    with pytest.raises(ValueError, match="one length"):
+        solver.solve_batch(own[:2], occupied[:1])
 
 
-def test_a_tiny_table_changes_no_score(late: list[tuple[Position, list[int | None]]]) -> None:
+def test_a_tiny_table_changes_no_score(late: Scored) -> None:
     """Entries that replace one another all the time are never mistaken for another position's."""
     tiny = Solver(table_bits=4, book=no_known_scores())
     for position, scores in late[40:]:
         assert tiny.analyze(position) == scores
 
 
-def test_threads_may_share_a_solver(late: list[tuple[Position, list[int | None]]]) -> None:
-    """Four threads on one table find the scores that one finds."""
+def test_threads_may_share_a_solver(late: Scored) -> None:
     shared = Solver(book=no_known_scores(), table_bits=16)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(shared.analyze, (position for position, _ in late)))
-    assert found == [scores for _, scores in late]
+        assert list(pool.map(shared.analyze, (position for position, _ in late))) == [scores for _, scores in late]
 
 
-@pytest.mark.parametrize("nodes", [1, 7, 1000])
-def test_a_search_that_pauses_is_the_same_search(
-    nodes: int, late: list[tuple[Position, list[int | None]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However often it pauses it finds the same scores, and searches the very same number of nodes."""
-    positions = late[: max(2, nodes // 20)]
+def test_a_search_that_pauses_is_the_same_search(late: Scored, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, pausing = Solver(book=no_known_scores()), Solver(book=no_known_scores())
-    for position, scores in positions:
-        assert whole.analyze(position) == scores
-    monkeypatch.setattr(solver_module, "SLICE_NODES", nodes)
+    expected = [whole.analyze(position) for position, _ in late[:4]]
+    monkeypatch.setattr(solver_module, "SLICE_NODES", 7)
     pauses: list[int] = []
-    for position, scores in positions:
-        assert pausing.analyze(position, lambda: pauses.append(1)) == scores
+    assert [pausing.analyze(position, lambda: pauses.append(1)) for position, _ in late[:4]] == expected
     assert pausing.nodes == whole.nodes
-    assert len(pauses) >= whole.nodes // nodes
+    assert len(pauses) >= whole.nodes // 7
 
 
 def test_what_a_pause_raises_ends_the_search_and_keeps_what_is_proven() -> None:
@@ -118,84 +119,204 @@ def test_what_a_pause_raises_ends_the_search_and_keeps_what_is_proven() -> None:
     def stop() -> None:
         raise TimeoutError
 
-    started = time.perf_counter()
     with pytest.raises(TimeoutError):
         solver.analyze(Position(), stop)
-    assert time.perf_counter() - started < 5
     assert 0 < solver.nodes <= 2 * solver_module.SLICE_NODES
     assert np.count_nonzero(solver._table.entries) > 0
 
 
-def test_ctrl_c_interrupts_a_search() -> None:
-    """The signal arrives while compiled code runs, and is seen at the next pause."""
-    timer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
-    timer.start()
-    started = time.perf_counter()
-    with pytest.raises(KeyboardInterrupt):
-        Solver(book=no_known_scores()).analyze(Position())
-    assert time.perf_counter() - started < 5
-    timer.join()
+@pytest.mark.parametrize(
+    ("moves", "score"),
+    [
+        ("112233", 18),  # a win with the fourth stone leaves 18 of 21 before it is played
+        ("31415", -18),  # an open three loses to the opponent's fourth stone
+        ("1122334", -18),  # a lost game: the negative of the winning move's score
+    ],
+)
+def test_scores_count_the_stones_left_to_the_winner(solver: Solver, moves: str, score: int) -> None:
+    position = Position.from_moves(moves)
+    assert solver.solve(position) == score
+    assert solver.solve_outcome(position) is (Outcome.WIN if score > 0 else Outcome.LOSS)
 
 
-def test_batches_equal_single_calls(solver: Solver, late: list[tuple[Position, list[int | None]]]) -> None:
-    """A batch gives int8 scores in order, `FULL_COLUMN` where a move is not possible."""
-    positions = [position for position, _ in late[:60]]
-    own, occupied = stones(positions)
-    by_column = solver.analyze_batch(own, occupied)
-    assert by_column.dtype == np.int8
-    assert by_column.tolist() == [[FULL_COLUMN if s is None else s for s in scores] for _, scores in late[:60]]
-    assert solver.solve_batch(own, occupied).tolist() == [solver.solve(position) for position in positions]
-    assert solver.solve_batch(own[:0], occupied[:0]).shape == (0,)
-
-
-def test_the_fastest_win_scores_the_stones_left(solver: Solver) -> None:
-    """A win with the fourth stone leaves 18 of 21 before it is played."""
-    assert solver.solve(Position.from_moves("112233")) == 18
-    assert solver.analyze(Position.from_moves("112233"))[3] == 18
-
-
-def test_an_unstoppable_double_threat_scores_the_next_win(solver: Solver) -> None:
-    """An open three loses for the side to move, whose opponent wins with its fourth stone."""
-    assert solver.solve(Position.from_moves("31415")) == -18
-    assert solver.analyze(Position.from_moves("31415")) == [-18] * 7
-
-
-def test_finished_positions_score_as_their_last_move(solver: Solver) -> None:
-    """A lost game scores the negative of the winning move's score; it has no columns."""
-    finished = Position.from_moves("1122334")
-    assert solver.solve(finished) == -18
-    assert solver.solve_outcome(finished) is Outcome.LOSS
-    assert solver.analyze(finished) == [None] * 7
-    assert best_columns(solver.analyze(finished)) == []
-
-
-def test_a_full_board_is_a_draw() -> None:
-    """The last stone that completes no run leaves 0."""
+def test_a_full_board_is_a_draw_and_another_board_is_refused() -> None:
     geometry = make_geometry(3, 2, 3, diagonals=False)
-    assert Solver(geometry).solve(Position.from_moves("112212", geometry)) == 0
-
-
-def test_positions_of_another_board_are_refused(solver: Solver) -> None:
-    """A solver belongs to one geometry."""
+    solver = Solver(geometry)
+    assert solver.solve(Position.from_moves("112212", geometry)) == 0
     with pytest.raises(ValueError, match="cannot solve"):
-        solver.solve(Position(geometry=make_geometry(5, 5)))
+        solver.solve(Position())
 
 
-def test_batches_of_unequal_length_are_refused(solver: Solver) -> None:
-    """Stones and occupied cells come in pairs."""
-    with pytest.raises(ValueError, match="one length"):
-        solver.solve_batch(np.zeros(2, np.uint64), np.zeros(1, np.uint64))
-
-
-def test_moves_to_end_counts_the_winners_moves() -> None:
-    """18 with 6 stones on the board is a win with the next move; -18 with 5 stones the opponent's next move."""
-    assert moves_to_end(STANDARD, 6, 18) == 1
-    assert moves_to_end(STANDARD, 5, -18) == 1
-    assert moves_to_end(STANDARD, 0, 1) == 21
-    assert moves_to_end(STANDARD, 7, 0) == 0
+@pytest.mark.parametrize(("plies", "score", "moves"), [(6, 18, 1), (5, -18, 1), (0, 1, 21), (7, 0, 0)])
+def test_moves_to_end_counts_the_winners_moves(plies: int, score: int, moves: int) -> None:
+    assert moves_to_end(STANDARD, plies, score) == moves
 
 
 def test_the_shared_solver_knows_the_empty_board() -> None:
     """In the centre the first player wins, next to it it draws, else it loses (Allen 1988; Allis 1988)."""
     assert solve(Position()) == 1
     assert analyze(Position()) == [-2, -1, 0, 1, 0, -1, -2]
+
+
+@pytest.mark.parametrize(("rows", "columns", "run_length", "diagonals", "least_plies"), BOARDS)
+def test_scores_equal_plain_minimax(
+    rows: int, columns: int, run_length: int, diagonals: bool, least_plies: int
+) -> None:
+    geometry = make_geometry(rows, columns, run_length, diagonals)
+    solver = Solver(geometry, book=no_known_scores())
+    draws = random.Random(rows * 100 + columns)
+    compared = 0
+    for attempt in range(60):
+        plies = least_plies + attempt % max(1, geometry.cells - least_plies)
+        board, moves = naive.random_board(draws, rows, columns, plies)
+        if any(naive.wins(board, side, rows, run_length, diagonals) for side in "xo"):
+            continue
+        outcome, to_end = naive.minimax(board, rows, run_length, diagonals)
+        expected = outcome * ((geometry.cells + 2 - plies - to_end) // 2)
+        position = Position.from_moves(moves, geometry)
+        assert solver.solve(position) == expected, moves
+        assert max(score for score in solver.analyze(position) if score is not None) == expected
+        assert solver.solve_outcome(position) == outcome
+        compared += 1
+    assert compared >= 6
+
+
+@pytest.mark.parametrize("table_bits", [14, 22])
+def test_boards_of_64_bits_are_solved(table_bits: int) -> None:
+    """Where a key takes all 64 bits, tag and bounds still fit an entry; a smaller table is refused."""
+    geometry = make_geometry(7, 8)
+    solver = Solver(geometry, table_bits=table_bits, book=no_known_scores())
+    rng = np.random.default_rng(5)
+    solved = 0
+    while solved < 8:
+        position = Position(geometry=geometry)
+        while position.plies < 46 and position.legal_columns():
+            position = position.play(int(rng.choice(position.legal_columns())))
+        if position.outcome() is None:
+            children = [position.play(column) for column in position.legal_columns()]
+            assert solver.solve(position) == max(-solver.solve(child) for child in children)
+            solved += 1
+    with pytest.raises(ValueError, match="at least 14"):
+        Solver(geometry, table_bits=13)
+
+
+def test_the_command_shows_a_position_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([NEARLY_FULL]) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert {"1 . full", "6 -1 loses in 2 moves *", "7 -2 loses in 1 move"} <= set(rows)
+
+
+def test_a_batch_is_answered_line_by_line_but_for_bad_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for options, status, lines, answers in (
+        ({}, 2, "112233\n48\n\n1111111\n31415\n", "112233 18\n31415 -18\n"),
+        ({"column_scores": True}, 0, NEARLY_FULL, f"{NEARLY_FULL} . . . . . -1 -2\n"),
+        ({"column_scores": True, "weak": True}, 0, NEARLY_FULL, f"{NEARLY_FULL} . . . . . -1 -1\n"),
+    ):
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+        assert run(SolveOptions(batch=True, **options)) == status  # type: ignore[arg-type]
+        output = capsys.readouterr()
+        assert output.out == answers
+        assert [line[:7] for line in output.err.splitlines()] == ["line 2:", "line 4:"][:status]
+
+
+FOURS = make_geometry(4, 4, 4)
+
+
+@pytest.fixture
+def book() -> KnownScores:
+    return KnownScores(np.array([3, 5, 2**63], np.uint64), np.array([-1, 0, 7], np.int8), 2)
+
+
+def same(one: KnownScores, other: KnownScores) -> bool:
+    return (
+        one.plies == other.plies and np.array_equal(one.keys, other.keys) and np.array_equal(one.scores, other.scores)
+    )
+
+
+def test_with_their_mirror_images_there_are_as_many_positions_as_oeis_a212693_says() -> None:
+    counts = []
+    for level in unfinished_positions(STANDARD, 5):
+        positions = [Position(own, occupied) for own, occupied in level.values()]
+        images = [image for position in positions for image in (position, position.mirror())]
+        counts.append(len({image.own.item() + image.occupied.item() for image in images}))
+    assert counts == [1, 7, 49, 238, 1120, 4263]
+
+
+def test_a_book_is_read_as_it_was_written_or_refused(tmp_path: Path, book: KnownScores) -> None:
+    path = tmp_path / "a.book"
+    save_book(path, STANDARD, book)
+    assert same(load_book(path, STANDARD), book)
+    content = path.read_bytes()
+    for length in (0, 10, -1, -20):
+        path.write_bytes(content[:length])
+        with pytest.raises(BookError):
+            load_book(path, STANDARD)
+    for index in range(len(content)):
+        path.write_bytes(content[:index] + bytes([content[index] ^ 4]) + content[index + 1 :])
+        with contextlib.suppress(BookError):
+            assert same(load_book(path, STANDARD), book), f"byte {index}"
+    save_book(path, FOURS, book)
+    with pytest.raises(BookError, match="rows is 4, expected 6"):
+        load_book(path, STANDARD)
+
+
+def test_a_damaged_packaged_book_is_ignored_with_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(packaged_book(make_geometry(5, 4, 3)).keys) == 0  # where there is no file there is no warning
+    (tmp_path / books.book_name(FOURS)).write_bytes(b"rubbish")
+    monkeypatch.setattr(books.resources, "files", lambda _: tmp_path)
+    solver = Solver(FOURS)
+    with pytest.warns(UserWarning, match="opening book 4x4x4.book is ignored") as warned:
+        scores = [solver.solve(Position.from_moves(moves, FOURS)) for moves in ("12", "21")]
+    assert len(warned) == 1
+    assert scores[0] == Solver(FOURS, book=no_known_scores()).solve(Position.from_moves("12", FOURS))
+
+
+def test_positions_of_the_book_are_not_searched() -> None:
+    images = Position.from_moves("12"), Position.from_moves("76")
+    key = min(image.own + image.occupied for image in images)
+    solver = Solver(book=KnownScores(np.array([key]), np.array([13], np.int8), 2))
+    assert [solver.solve(image) for image in images] == [13, 13]
+    assert solver.nodes == 0
+
+
+def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every unfinished position up to the depth; after an interruption only the rest is searched."""
+    whole = build_book(FOURS, 4, tmp_path / "whole.book", table_bits=14, quiet=True)
+    assert same(load_book(tmp_path / "whole.book", FOURS), whole)
+    searcher = Solver(FOURS, book=no_known_scores())
+    levels = list(unfinished_positions(FOURS, 4))
+    assert len(whole.keys) == sum(map(len, levels))
+    for level in levels:
+        for key, (own, occupied) in level.items():
+            score = whole.scores[np.searchsorted(whole.keys, np.uint64(key))]
+            assert score == searcher.solve(Position(own, occupied, FOURS, None))
+
+    searched, most = 0, 30
+
+    class Interrupted(Solver):
+        def solve_batch(self, own: np.ndarray, occupied: np.ndarray) -> np.ndarray:
+            nonlocal searched
+            if searched == most:
+                raise KeyboardInterrupt
+            searched += 1
+            return super().solve_batch(own, occupied)
+
+    monkeypatch.setattr(book_builder, "Solver", Interrupted)
+    monkeypatch.setattr(book_builder, "SAVE_EVERY_SECONDS", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14, quiet=True)
+    monkeypatch.setattr(book_builder, "SAVE_EVERY_SECONDS", 60.0)
+    searched, most = 0, 10**9
+    assert same(build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14, quiet=True), whole)
+    assert searched == len(levels[-1]) - 30
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["parts.book", "whole.book"]
+
+
+def test_the_command_builds_a_book_where_the_option_says(tmp_path: Path) -> None:
+    path = tmp_path / "small.book"
+    assert main(["--build-book", "--rows", "4", "--columns", "4", "--book-plies", "2", "--output", str(path)]) == 0
+    assert load_book(path, FOURS).plies == 2

@@ -1,12 +1,10 @@
+"""The page's server with sockets: visitors who crowd, stall or leave, and its end."""
+
 import asyncio
 import json
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,18 +13,19 @@ import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+pytest.importorskip("httpx")
 
 from campaigns import page
 from campaigns.page import PATIENCE, ask, connected, read_answer, request, start_server
+from starlette.testclient import TestClient
 
 from alphac4.cli import main
-from alphac4.play.web import http_server, requests
+from alphac4.play.web import http_server, requests, server
 from alphac4.play.web.access import AccessRules
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.http_server import HttpServer
 from alphac4.play.web.search_service import SearchService
-from alphac4.play.web.server import _listen
-from alphac4.solver import shared_solver
+from alphac4.play.web.work_queue import Stop, Stopped
 
 HARD = "22661"  # takes the solver a quarter of a minute
 
@@ -46,16 +45,17 @@ def application(service: SearchService) -> WebApplication:
 @contextmanager
 def serving(application: WebApplication) -> Iterator[int]:
     """A server in a thread of this process; its port."""
-    listener = _listen("127.0.0.1", 0)
-    server = HttpServer(application)
-    thread = threading.Thread(target=lambda: server.run(sockets=[listener]))
+    listener = server._listen("127.0.0.1", 0)
+    running = HttpServer(application)
+    thread = threading.Thread(target=lambda: running.run(sockets=[listener]))
     thread.start()
     try:
         yield listener.getsockname()[1]
     finally:
-        server.should_exit = True
-        thread.join(20)
+        running.should_exit = True
+        thread.join(PATIENCE)
         listener.close()
+        assert not thread.is_alive()
 
 
 def post(name: str, **body: object) -> bytes:
@@ -63,76 +63,59 @@ def post(name: str, **body: object) -> bytes:
     return request(f"/api/{name}", json.dumps(body).encode())
 
 
-def test_two_hundred_analyses_at_once_are_all_answered(application: WebApplication) -> None:
-    """Those beyond the places get status 503 before their answer begins; nobody gets a 200 and no more."""
+def test_a_search_stops_when_its_visitor_leaves(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, stopped = threading.Event(), threading.Event()
 
-    async def crowd(port: int) -> list[page.Answer]:
-        body = {"moves": "4", "simulations": 50}
-        return await asyncio.gather(*(ask(port, post("analyze", **body, session=f"visitor-{i}")) for i in range(200)))
-
-    with serving(application) as port:
-        answers = asyncio.run(crowd(port))
-    assert {answer.status for answer in answers} == {200, 503}
-    for answer in answers:
-        if answer.status == 200:
-            assert json.loads(answer.body.splitlines()[-1])["finished"]
-        else:
-            assert "busy" in answer.error
-
-
-def test_the_solver_stops_when_its_visitor_leaves(application: WebApplication) -> None:
-    """The place is free again within a moment, though the position would take minutes."""
+    def search(_position: object, stop: Stop) -> None:
+        began.set()
+        try:
+            while True:
+                stop.check()
+                time.sleep(0.01)
+        except Stopped:
+            stopped.set()
+            raise
 
     async def leave(port: int) -> None:
         async with connected(port) as (_, writer):
-            writer.write(post("exact", moves=HARD))
-            deadline = time.monotonic() + 30
-            while not application._exact_searches._stops:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.05)
+            writer.write(post("exact", moves="44"))
+            await asyncio.to_thread(began.wait, PATIENCE)
 
-    shared_solver().forget()
+    monkeypatch.setattr(application.service, "exact", search)
     with serving(application) as port:
         asyncio.run(leave(port))
-        deadline = time.monotonic() + 5
-        while application._exact_searches._stops:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        assert stopped.wait(PATIENCE)
 
 
-@pytest.mark.parametrize("part", [0, 10, -5], ids=["nothing", "half the head", "half the body"])
-def test_a_visitor_who_stalls_is_shown_out(
-    application: WebApplication, part: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_visitor_who_stalls_is_shown_out(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends, after a word about it where the request's head was whole."""
-    monkeypatch.setattr(http_server, "STALL_SECONDS", 0.3)
     monkeypatch.setattr(http_server, "CHECK_SECONDS", 0.1)
     monkeypatch.setattr(requests, "BODY_SECONDS", 0.3)
 
-    async def stall(port: int) -> page.Answer:
+    async def stall(port: int, part: bytes) -> int:
         async with connected(port) as (reader, writer):
-            writer.write(post("move", moves="", level="club")[:part])
+            writer.write(part)
             try:
-                return await read_answer(reader)
+                return (await read_answer(reader)).status
             except ConnectionResetError:
-                return page.Answer(0, b"")
+                return 0
 
+    whole = post("move", moves="", level="club")
     with serving(application) as port:
-        started = time.monotonic()
-        answer = asyncio.run(stall(port))
-    assert answer.status == (408 if part < 0 else 0)
-    assert time.monotonic() - started < 5
+        assert asyncio.run(stall(port, whole[:-5])) == 408
+        monkeypatch.setattr(http_server, "STALL_SECONDS", 0.3)
+        for part in (b"", whole[:10]):
+            assert asyncio.run(stall(port, part)) == 0
 
 
 def test_a_visitor_who_never_reads_is_shown_out(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many requests on one connection, whose answers fill every buffer on the way."""
     monkeypatch.setattr(http_server, "STALL_SECONDS", 0.5)
     monkeypatch.setattr(http_server, "CHECK_SECONDS", 0.1)
-
     ask_again = request("/static/app.js").replace(b"HTTP/1.0", b"HTTP/1.1")
 
     def never_read(port: int) -> None:
-        with socket.create_connection(("127.0.0.1", port), timeout=15) as visitor:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as visitor:
             while True:
                 visitor.sendall(ask_again)
 
@@ -144,48 +127,25 @@ def test_there_are_only_so_many_connections(application: WebApplication, monkeyp
     """One more is closed at once; when another goes there is room again."""
     monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 2)
 
+    async def answered(port: int) -> bool:
+        try:
+            return (await ask(port, request("/api/setup"))).status == 200
+        except ConnectionError:
+            return False
+
     async def crowd(port: int) -> None:
         async with connected(port) as (_, first), connected(port):
-            async with connected(port) as (reader, _):
-                assert await reader.read(1) == b""
+            assert not await answered(port)
             first.transport.abort()
-            await asyncio.sleep(0.2)
-            assert (await ask(port, request("/api/setup"))).status == 200
+            async with asyncio.timeout(PATIENCE):
+                while not await answered(port):
+                    await asyncio.sleep(0.01)
 
     with serving(application) as port:
         asyncio.run(crowd(port))
 
 
-@pytest.mark.slow
-def test_ctrl_c_ends_the_server_while_it_solves_and_searches(tmp_path: Path) -> None:
-    """Within seconds, without a word on the standard error, and every visitor gets an answer."""
-    server = start_server(tmp_path)
-    answers: list[page.Answer] = []
-
-    async def visit() -> None:
-        long = [post("exact", moves=HARD), post("move", moves=HARD, level="perfect")]
-        long.append(post("analyze", moves="", simulations=20_000, session="somebody"))
-        long.append(post("certificate", moves="44"))  # which is read first
-        answers.extend(await asyncio.gather(*(ask(server.port, data) for data in long)))
-
-    thread = threading.Thread(target=lambda: asyncio.run(visit()))
-    try:
-        thread.start()
-        time.sleep(1.5)
-        server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(60) in (0, 130)
-        thread.join(60)
-        assert server.complaints.read_text() == ""
-        assert [answer.status for answer in answers[:2]] == [503, 503]
-        assert answers[2].status in (200, 503)  # where it had not begun yet
-        assert answers[3].status in (200, 503)
-    finally:
-        server.process.kill()
-
-
-@pytest.mark.parametrize(
-    ("name", "method"), [("certificate", "plies_to_win"), ("move", "choose"), ("analyze", "analyze")]
-)
+@pytest.mark.parametrize(("name", "method"), [("move", "choose"), ("analyze", "analyze")])
 def test_a_server_that_ends_waits_for_no_search(
     application: WebApplication, monkeypatch: pytest.MonkeyPatch, name: str, method: str
 ) -> None:
@@ -210,13 +170,15 @@ def test_a_server_that_ends_waits_for_no_search(
         released.set()
 
 
-INTERRUPTED_WHILE_A_SEARCH_BEGINS = """
+INTERRUPTED = """
 import os, signal, sys, threading
 from alphac4.cli import main
-start = threading.Thread.start
+start, searches = threading.Thread.start, []
 def interrupted_start(thread):
     if thread.name.startswith("search"):
-        os.kill(os.getpid(), signal.SIGINT)
+        searches.append(thread)
+        if len(searches) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
     start(thread)
 threading.Thread.start = interrupted_start
 sys.exit(main(sys.argv[1:]))
@@ -224,53 +186,55 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_server_while_a_search_is_put_into_its_queue(tmp_path: Path) -> None:
-    """The signal comes in the middle of that, while the queue is locked; the visitor gets an answer."""
-    server = start_server(tmp_path, program=("-c", INTERRUPTED_WHILE_A_SEARCH_BEGINS))
+def test_ctrl_c_ends_the_server_while_it_solves_and_a_search_is_put_into_its_queue(tmp_path: Path) -> None:
+    """The signal comes while the queue is locked; nothing goes to the standard error, and every visitor is answered."""
+    running = start_server(tmp_path, program=("-c", INTERRUPTED))
+    asked = [post("exact", moves=HARD), post("move", moves=HARD, level="perfect"), post("move", moves="", level="club")]
+
+    async def visit() -> list[page.Answer]:
+        async with connected(running.port) as one, connected(running.port) as two, connected(running.port) as three:
+            for (_, writer), data in zip((one, two, three), asked, strict=True):
+                writer.write(data)
+            return await asyncio.gather(*(read_answer(reader) for reader, _ in (one, two, three)))
+
     try:
-        answer = asyncio.run(ask(server.port, post("move", moves="", level="club")))
-        assert server.process.wait(60) in (0, 130)
-        assert answer.status in (200, 503)
-        assert server.complaints.read_text() == ""
+        answers = asyncio.run(visit())
+        assert running.process.wait(PATIENCE) in (0, 130)
+        assert running.complaints.read_text() == ""
+        assert [answer.status for answer in answers[:2]] == [503, 503]
+        assert answers[2].status in (200, 503)  # where it was found before it was stopped
     finally:
-        server.process.kill()
+        running.process.kill()
+        running.process.wait()
 
 
-@pytest.mark.slow
-def test_the_command_serves_and_a_taken_port_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second server on the same port ends with one line and exit code 2, and before it loads a network."""
-    server = start_server(tmp_path)
-    try:
-        with urllib.request.urlopen(f"http://localhost:{server.port}/api/setup", timeout=30) as response:
-            assert json.load(response)["columns"] == 7
-        for port in (str(server.port), "99999", "-1"):
-            assert main(["play", "--web", "--network", "fast", "--port", port]) == 2
-            error = capsys.readouterr().err
-            assert port in error
-            assert len(error.strip().splitlines()) == 1
-    finally:
-        server.process.kill()
-        server.process.wait()
+def test_a_port_that_cannot_be_had_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before a network is loaded."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for port in (str(taken.getsockname()[1]), "99999"):
+            assert main(["play", "--web", "--network", "no such network", "--port", port]) == 2
+            assert port in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_where_others_can_connect_the_link_has_a_token() -> None:
+def test_where_others_can_connect_the_link_has_a_token(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """And names an address that they can open, not 0.0.0.0; with --token never it has none, and that is told."""
-    for options, told in (([], "?token="), (["--token", "never"], "everybody on the network")):
-        command = [sys.executable, "-m", "alphac4.cli", "play", "--web", "--network", "fast", "--port", "0"]
-        server = subprocess.Popen([*command, "--host", "0.0.0.0", *options], stdout=subprocess.PIPE, text=True)
-        try:
-            assert server.stdout is not None
-            first = server.stdout.readline()
-            link = first.split()[2]
-            assert "0.0.0.0" not in first
-            assert "localhost" not in first
-            assert ("?token=" in first) is (options == [])
-            assert told in (first if not options else server.stdout.readline())
-            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-            browser.open(link, timeout=30).read()
-            with browser.open(link.partition("?")[0] + "api/setup", timeout=30) as response:
-                assert json.load(response)["link"] == link  # which the page's copied links begin with
-        finally:
-            server.kill()
-            server.wait()
+    told: list[str] = []
+
+    def visit(running: HttpServer, sockets: list[socket.socket]) -> None:
+        assert [listener.getsockname()[0] for listener in sockets] == ["0.0.0.0"]
+        told[:] = capsys.readouterr().out.splitlines()
+        link = told[0].split()[2]
+        with TestClient(running._application.starlette, base_url=link.partition("?")[0]) as browser:
+            assert browser.get(link).status_code == 200
+            assert browser.get("/api/setup").json()["link"] == link  # which the page's copied links begin with
+
+    monkeypatch.setattr(HttpServer, "run", visit)
+    for options in ([], ["--token", "never"]):
+        arguments = ["play", "--web", "--network", "fast", "--port", "0", "--host", "0.0.0.0", *options]
+        assert main(arguments) == 0
+        assert "0.0.0.0" not in told[0]
+        assert "localhost" not in told[0]
+        assert ("?token=" in told[0]) is not bool(options)
+        assert any("everybody on the network" in line for line in told) is bool(options)

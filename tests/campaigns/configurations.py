@@ -1,138 +1,78 @@
-"""Random configurations: each trains an iteration, or is refused in one line before anything is written.
-
-``PYTHONPATH=tests python -m campaigns.configurations --count 300``
-"""
+"""Random configurations: each trains an iteration, or is refused in one line before anything is written."""
 
 import copy
 import json
 import math
-import os
 import shutil
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from hypothesis import strategies as st
 
-from alphac4.cli import main as alphac4
-from campaigns.command import run_campaign
-from campaigns.tiny_run import SETTINGS, in_child, prepare
+from alphac4.training.config import to_dict
+from campaigns.command import Findings, fuzz
+from campaigns.tiny_run import prepare, tiny_run, train_by_command
 
 REFUSED = 2  # the command's exit code
-
-# What a setting may be made: sizes that are cheap, ends of ranges, and what cannot be.
-CHOICES: dict[str, list[Any]] = {
-    "samples": [1, 7, 60, 0, -1, "many", None, 1.5],
+BASE = to_dict(tiny_run(iterations=1, evaluation={"every": 0, "positions": 2, "simulations": 2}))
+LEFT_ALONE = {"iterations", "device", "start_from"}
+# What any setting may be made, by what it is; sizes are cheap, or cannot be.
+BY_TYPE: dict[type, list[Any]] = {
+    bool: [True, False, 1],
+    int: [0, 1, 2, 3, 9, -1, 1.5, "many", None],
+    float: [0.0, 1e-9, 0.01, 1.0, 1.5, 10.0, -1.0, math.nan, math.inf],
+    str: ["nonsense", "", None],
+    list: [[], [2], [1, 3], [0], 5],
+}
+# What only these may be made, in place of that or besides.
+BY_NAME: dict[str, list[Any]] = {
     "seed": [0, 2**31, -1, 2**70],
-    "keep_checkpoints": [1, 3, 0],
     "board": [{"rows": 4, "columns": 5}, {"rows": 5, "columns": 4, "run_length": 3}, {"rows": 9}, {"columns": 1},
               {"rows": 1, "columns": 4}, {"run_length": 9}, {"diagonals": False}, {"rows": -6}, []],
     "network.channels": [1, 3, 16, 0, 100_000, -4],
     "network.blocks": [0, 2, 100_000, -1],
-    "network.head_channels": [1, 5, 0],
     "network.value_hidden": [1, 9, 0, 10**9],
-    "selfplay.games": [1, 2, 9, 0, 3.5],
-    "selfplay.full_simulations": [1, 2, 9, 0],
-    "selfplay.fast_simulations": [1, 3, 0],
-    "selfplay.full_share": [1.0, 0.01, 0.0, math.nan, 2.0],
-    "selfplay.record_fast": [True, False, 1],
     "selfplay.policy_target": ["visits", "completed_q", "best"],
-    "selfplay.gumbel_actions": [0, 1, 4, 100, -1],
     "selfplay.opening_plies": [0, 3, 60, -1],
-    "selfplay.opening_share": [0.0, 1.0, math.inf],
-    "selfplay.temperature": [0.0, 3.0, -1.0, math.nan],
-    "selfplay.trace_decay": [0.0, 1.0, 1.5],
-    "learning.batch_size": [1, 2, 64, 0],
-    "learning.passes": [0.01, 3.0, 0.0, math.nan],
+    "selfplay.fork_by": ["uniform", "regret"],
+    "selfplay.root_value": ["mean", "best"],
     "learning.optimizer": ["adamw", "muon", "sgd"],
-    "learning.muon_rate": [0.1, 10.0, 0.0, math.nan],
-    "learning.learning_rate": [1e-9, 10.0, 0.0, math.nan, math.inf],
-    "learning.final_learning_rate": [0.0, 1.0, math.nan],
     "learning.warmup_steps": [0, 1, 1000, -5],
-    "learning.weight_decay": [0.0, 10.0, math.nan, -1.0],
-    "learning.ownership_weight": [0.0, 1.0, math.nan],
-    "learning.average_decay": [0.0, 1.0, 1.1],
-    "learning.gradient_clip": [1e-6, 1e9, 0.0, math.nan],
-    "learning.window_minimum": [1, 10, 0],
-    "gate.pairs": [1, 3, 0, -1],
-    "gate.simulations": [1, 5, 0],
-    "gate.classic_rollouts": [[], [2], [1, 3], [0], 5],
-    "gate.classic_every": [0, 1, -1],
-    "gate.closing_pairs": [1, 2, 0, -1],
     "gate.rule": [{"kind": "sprt"}, {"threshold": 0.99}, {"threshold": 2}, {"kind": "luck"}],
 }  # fmt: skip
 
 
-@dataclass(kw_only=True)
-class Tally:
-    """The results with the configurations."""
-
-    tried: int = 0
-    trained: int = 0
-    refused: int = 0
-    failures: list[str] = field(default_factory=list)
-
-
-def main() -> int:
-    """Parse, attack, print one line."""
-    return run_campaign(attack, describe, about=__doc__, count=300)
+def choices() -> list[tuple[str, Any]]:
+    """Each setting with each value that it may be given."""
+    flat = {name: value for name, value in BASE.items() if not isinstance(value, dict)}
+    groups = {group: values for group, values in BASE.items() if isinstance(values, dict) and group != "board"}
+    flat |= {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
+    values = {name: BY_TYPE.get(type(value), []) for name, value in flat.items() if name not in LEFT_ALONE} | BY_NAME
+    return [(name, value) for name, options in values.items() for value in options]
 
 
-def describe(tally: Tally) -> str:
-    """What was found, in a line."""
-    return f"configurations: {tally.tried}: {tally.trained} trained, {tally.refused} refused in one line"
-
-
-def attack(folder: Path, count: int, seed: int) -> Tally:
+def attack(folder: Path, count: int, seed: int) -> Findings:
     """Try ``count`` configurations."""
-    prepare(folder)
-    rng = np.random.default_rng(seed)
-    tally = Tally()
-    names = list(CHOICES)
-    for _ in range(count):
-        settings = copy.deepcopy(SETTINGS) | {"iterations": 1}
-        for index in rng.choice(len(names), int(rng.integers(1, 4)), replace=False):
-            name = names[int(index)]
+    prepare()
+    found, run, file = Findings(), folder / "run", folder / "settings.json"
+
+    def judge(changes: list[tuple[str, Any]]) -> str:
+        settings = copy.deepcopy(BASE)
+        for name, value in changes:
             group, _, leaf = name.rpartition(".")
-            options = CHOICES[name]
-            (settings[group] if group else settings)[leaf] = options[int(rng.integers(len(options)))]
-        run, file, said = folder / "run", folder / "settings.json", folder / "said"
+            (settings[group] if group else settings)[leaf] = value
         shutil.rmtree(run, ignore_errors=True)
         file.write_text(json.dumps(settings))
-        tally.tried += 1
-        try:
-            status = in_child(partial(_train, run, file, said))
-        except TimeoutError as error:
-            tally.failures.append(f"{_changed(settings)}: {error}")
-            continue
-        text = said.read_text()
-        lines = [line for line in text.splitlines() if line.startswith("alphac4 train:")]
+        status, text = train_by_command(run, file)
         if status == 0:
-            tally.trained += 1
-        elif status == REFUSED and len(lines) == 1 and "Traceback" not in text and not run.exists():
-            tally.refused += 1
-        else:
-            left = ", and left a folder" if run.exists() else ""
-            tally.failures.append(f"{_changed(settings)}: exit status {status}{left}: {text[-300:]}")
-    return tally
+            return "trained"
+        assert status == REFUSED, f"exit status {status} for {changes}: {text[-300:]}"
+        assert not run.exists(), f"a folder is left for {changes}: {text[-300:]}"
+        lines = [line for line in text.splitlines() if line.startswith("alphac4 train:")]
+        assert len(lines) == 1, f"{len(lines)} lines for {changes}: {text[-300:]}"
+        assert "Traceback" not in text, text
+        return "refused in one line"
 
-
-def _train(run: Path, settings: Path, said: Path) -> None:
-    with said.open("w") as file:
-        os.dup2(file.fileno(), 2)
-    os._exit(alphac4(["train", "--run", str(run), "--settings", str(settings)]))
-
-
-def _changed(settings: dict[str, Any]) -> str:
-    flat = {name: value for name, value in settings.items() if not isinstance(value, dict)}
-    for group, values in settings.items():
-        if isinstance(values, dict):
-            flat |= {f"{group}.{name}": value for name, value in values.items()}
-    known = {f"{group}.{name}": value for group, values in SETTINGS.items() if isinstance(values, dict)
-             for name, value in values.items()} | SETTINGS  # fmt: skip
-    return ", ".join(f"{name}={value}" for name, value in flat.items() if known.get(name) != value)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    changes = st.lists(st.sampled_from(choices()), min_size=1, max_size=3, unique_by=lambda change: change[0])
+    fuzz(changes, judge, count, seed, found)
+    return found

@@ -1,13 +1,10 @@
 """Attacks the page's server with visitors of every kind, hundreds at a time.
 
-``PYTHONPATH=tests python -m campaigns.page --count 20000 --parallel 500``
-
 Each visitor must get a proper answer in time: the right status, one line of JSON for whatever is wrong, a last line
 for each stream. Afterwards the server must have written nothing to its standard error, hold no connection, answer a
 friendly visitor at once, and end at the first Ctrl-C. All traffic stays on 127.0.0.1.
 """
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -16,40 +13,26 @@ import signal
 import string
 import subprocess
 import sys
-import tempfile
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from alphac4.game import Position
+from campaigns.command import Findings, unfinished_game
 
 PATIENCE = 120.0  # seconds until an answer counts as never given
+MAX_PARALLEL = 500
 
-BAD_VALUES = (
-    None,
-    True,
-    -1,
-    10**400,
-    1.5,
-    [],
-    {},
-    ["x"],
-    [[]],
-    "",
-    "\x00",
-    "9",
-    "4x",
-    "1" * 7,
-    "1122334",
-    "ü",
-    "x" * 5000,
-)
-
-
-class Broken(AssertionError):  # noqa: N818 - a finding, not an error
-    """What the server did wrong."""
+BAD_VALUES = [None, True, -1, 10**400, 1.5, [], {}, ["x"], [[]], "", "\x00", "9", "4x", "1" * 7, "1122334", "ü"]
+BAD_VALUES += ["x" * 5000]
+BAD_BODIES = (b"[" * 4000, b'{"moves":' * 400, b'{"moves": 1e999}', b"NaN", b"\xff\xfe{}")
+LEVELS = ("beginner", "novice", "casual", "club", "strong")
+LATE = "1525726145264311536756"  # which the solver knows at once
+FOREIGN = [  # headers, and the status that they must be refused with
+    ("Origin", ("null", "https://evil.example", "http://localhost:1", "http://localhost.evil"), 403),
+    ("host", ("evil.example", "localhost.evil", "", "192.168.1.1", "127.0.0.1.evil:80"), 403),
+    ("Content_Type", ("text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"), 415),
+]
 
 
 @dataclass(frozen=True)
@@ -103,6 +86,11 @@ def request(path: str, body: bytes | None = None, *, host: str = "localhost", **
     return "\r\n".join([*lines, "", ""]).encode() + (body or b"")
 
 
+def post(name: str, **body: object) -> bytes:
+    """The bytes of a request to the page's API."""
+    return request(f"/api/{name}", json.dumps(body).encode())
+
+
 @contextlib.asynccontextmanager
 async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection, reset at the end if it is still open."""
@@ -121,246 +109,138 @@ async def ask(port: int, data: bytes, patience: float = PATIENCE) -> Answer:
 
 
 async def read_answer(reader: asyncio.StreamReader, patience: float = PATIENCE) -> Answer:
-    """The answer up to the end of the connection.
-
-    Raises:
-        Broken: if there is none in time.
-    """
+    """The answer up to the end of the connection; an AssertionError if there is none in time."""
     try:
         async with asyncio.timeout(patience):
             answer = await reader.read(-1)
     except TimeoutError as error:
-        raise Broken("no answer") from error
+        raise AssertionError("no answer") from error
     head, _, body = answer.partition(b"\r\n\r\n")
     words = head.split()
     return Answer(int(words[1]) if len(words) > 1 else 0, body)
 
 
 class Visitors:
-    """Makes visitors of every kind, by chance but the same for the same seed."""
+    """Makes visitors of every kind, by chance."""
 
-    def __init__(self, port: int, seed: int) -> None:
-        self.port = port
-        self.random = random.Random(seed)
-        self.busy = 0  # answers that said so
-        self.kinds: list[tuple[int, Callable[[], Awaitable[None]]]] = [
-            (20, self.moves),
-            (20, self.analyses),
-            (6, self.solves),
-            (6, self.looks_at_the_tree),
-            (8, self.loads_the_page),
-            (20, self.writes_nonsense),
-            (5, self.speaks_no_http),
-            (8, self.comes_from_elsewhere),
-            (10, self.leaves_early),
-            (2, self.stalls),
-        ]
+    def __init__(self, port: int, seed: int, found: Findings) -> None:
+        self.port, self.random, self.found = port, random.Random(seed), found
+        self.kinds = {self._ask: 88, self._speak_no_http: 5, self._leave_early: 10, self._stall: 2}  # how often which
 
-    async def visit(self) -> str:
-        """One visitor; its kind."""
-        kind = self.random.choices([k for _, k in self.kinds], [weight for weight, _ in self.kinds])[0]
-        await kind()
-        return kind.__name__
+    async def come(self, count: int, parallel: int) -> None:
+        """Let so many visitors come, ``parallel`` at a time."""
+        left = iter(range(count))
 
-    def position(self, least: int = 0, most: int = 41) -> str:
-        """The moves of an unfinished game."""
-        while True:
-            position = Position()
-            for _ in range(self.random.randint(least, most)):
-                following = position.play(self.random.choice(position.legal_columns()))
-                if following.outcome() is not None:
-                    break
-                position = following
-            if position.plies >= least:
-                return position.moves or ""
+        async def come_again() -> None:
+            for _ in left:
+                (kind,) = self.random.choices(list(self.kinds), list(self.kinds.values()))
+                self.found.counts[await kind()] += 1
 
-    def session(self) -> str:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(parallel):
+                group.create_task(come_again())
+
+    def _session(self) -> str:
         """One of a few, so that visitors meet in them, or one of their own."""
         return self.random.choice(["a-session-of-many", "another-of-many", f"own-{self.random.getrandbits(64):x}"])
 
-    async def expect(self, data: bytes, *statuses: int) -> Answer:
-        """The answer, which must have one of these statuses, or say that the server is busy."""
-        answer = await ask(self.port, data)
-        self.busy += answer.status == 503
-        if answer.status not in (*statuses, 503):
-            raise Broken(f"{answer.status} {answer.body[:200]!r} for {data[:300]!r}")
-        if answer.status not in (200, 404, 405) and "\n" in answer.error:
-            raise Broken(f"not one line: {answer.error!r}")
-        return answer
+    def _nonsense(self) -> bytes:
+        """A body that is no request: bytes, other JSON, fields of other types, what is out of range."""
+        nearly: dict[str, object] = {"level": "club", "session": "abcdefgh", "simulations": 10, "path": []}
+        nearly["moves"] = self.random.choice([value for value in BAD_VALUES if value != ""])  # no game is all right
+        nearly[self.random.choice(string.ascii_letters)] = self.random.choice(BAD_VALUES)
+        bodies = [json.dumps(value).encode() for value in (self.random.choice(BAD_VALUES), nearly)]
+        bodies += [self.random.randbytes(self.random.randint(0, 6000)), self.random.choice(BAD_BODIES)]
+        return self.random.choice(bodies)
 
-    async def post(self, name: str, body: object, *statuses: int) -> Answer:
-        """`expect` for an object."""
-        return await self.expect(request(f"/api/{name}", json.dumps(body).encode()), *statuses)
-
-    async def moves(self) -> None:
-        """Asks for a level's move, which must be legal."""
-        moves, level = self.position(), self.random.choice(["beginner", "novice", "casual", "club", "strong"])
-        answer = await self.post("move", {"moves": moves, "level": level}, 200)
-        if answer.status == 200 and json.loads(answer.body)["column"] not in Position.from_moves(moves).legal_columns():
-            raise Broken(f"illegal move after {moves}")
-
-    async def analyses(self) -> None:
-        """Follows an analysis to its last line: finished, or cut short as another began in the same session."""
-        body = {"moves": self.position(), "simulations": self.random.randint(1, 200), "session": self.session()}
-        answer = await self.post("analyze", body, 200)
-        if answer.status == 200:
-            last = json.loads(answer.body.splitlines()[-1])
-            if "error" in last or not (last["finished"] or body["session"].endswith("many")):
-                raise Broken(f"the analysis ended with {last}")
-
-    async def solves(self) -> None:
-        """Asks the solver about a late position."""
-        moves = self.position(20)
-        answer = await self.post("exact", {"moves": moves}, 200)
-        if answer.status == 200:
-            columns = [item["column"] for item in json.loads(answer.body)["columns"]]
-            if columns != Position.from_moves(moves).legal_columns():
-                raise Broken(f"columns {columns} after {moves}")
-
-    async def looks_at_the_tree(self) -> None:
-        """Asks for a node, which is there only if this position was analysed last."""
+    def _request(self) -> tuple[bytes, set[int]]:
+        """Something good, nonsense, or what only another site's page would send; the statuses of its answer."""
+        moves, session = unfinished_game(self.random), self._session()
         path = [self.random.randint(-1, 7) for _ in range(self.random.randint(0, 3))]
-        await self.post("node", {"moves": self.position(), "path": path, "session": self.session()}, 200, 400)
+        header, values, refused = self.random.choice(FOREIGN)
+        foreign = {header: self.random.choice(values)}
+        requests = [
+            (20, post("move", moves=moves, level=self.random.choice(LEVELS)), {200}),
+            (20, post("analyze", moves=moves, simulations=self.random.randint(1, 200), session=session), {200}),
+            (6, post("exact", moves=moves if len(moves) >= 20 else LATE), {200}),
+            (6, post("node", moves=moves, path=path, session=session), {200, 400}),  # of what was analysed last
+            (8, request(self.random.choice(["/", "/api/setup", "/static/app.js", "/static/style.css"])), {200}),
+            (
+                20,
+                request(f"/api/{self.random.choice(['move', 'analyze', 'exact', 'node'])}", self._nonsense()),
+                {400, 413},
+            ),
+            (8, request("/api/move", b'{"moves": "", "level": "beginner"}', **foreign), {refused}),
+        ]
+        ((_, data, statuses),) = self.random.choices(requests, [weight for weight, *_ in requests])
+        return data, statuses
 
-    async def loads_the_page(self) -> None:
-        """Reads what a browser reads first."""
-        path = self.random.choice(["/", "/api/setup", "/static/app.js", "/static/style.css", "/static/../app.py"])
-        await self.expect(request(path), 404 if ".." in path else 200)
-
-    async def writes_nonsense(self) -> None:
-        """Sends a body that is no request: bytes, other JSON, fields of other types, what is out of range."""
-        name = self.random.choice(["move", "analyze", "exact", "node"])
-        answer = await self.expect(request(f"/api/{name}", self.nonsense()), 200, 400, 413)
-        if answer.status == 200:
-            raise Broken(f"nonsense was accepted: {answer.body[:200]!r}")
-
-    def nonsense(self) -> bytes:
-        """A body that cannot be right."""
-        kind = self.random.randrange(4)
-        if kind == 0:
-            return self.random.randbytes(self.random.randint(0, 6000))
-        if kind == 1:
-            return json.dumps(self.random.choice(BAD_VALUES)).encode()
-        if kind == 2:
-            return self.random.choice([b"[" * 4000, b'{"moves":' * 400, b'{"moves": 1e999}', b"NaN", b"\xff\xfe{}"])
-        good = {"moves": "44", "level": "club", "session": "abcdefgh", "simulations": 10, "path": []}
-        good["moves"] = self.random.choice([value for value in BAD_VALUES if value != ""])  # no game is all right
-        good[self.random.choice(string.ascii_letters)] = self.random.choice(BAD_VALUES)
-        return json.dumps(good).encode()
-
-    async def speaks_no_http(self) -> None:
-        """Sends bytes that are no HTTP; the connection ends with 400 or nothing."""
-        data = self.random.randbytes(self.random.randint(1, 2000)) + b"\r\n\r\n"
+    async def _ask(self) -> str:
+        data, statuses = self._request()
         answer = await ask(self.port, data)
-        if answer.status not in (0, 400):
-            raise Broken(f"{answer.status} for bytes that are no HTTP")
+        assert answer.status in statuses | {503}, f"{answer.status} {answer.body[:200]!r} for {data[:300]!r}"
+        if answer.status != 200:
+            assert "\n" not in answer.error, f"not one line: {answer.error!r}"
+        elif data.startswith(b"POST"):
+            assert "error" not in json.loads(answer.body.splitlines()[-1]), f"{answer.body[-200:]!r} for {data[:300]!r}"
+        return "were told that the server is busy" if answer.status == 503 else "were answered"
 
-    async def comes_from_elsewhere(self) -> None:
-        """Another site's page, another name for this machine, a type that needs no permission."""
-        body = json.dumps({"moves": "", "level": "beginner"}).encode()
-        kind = self.random.randrange(3)
-        if kind == 0:
-            origin = self.random.choice(["null", "https://evil.example", "http://localhost:1", "http://localhost.evil"])
-            await self.expect(request("/api/move", body, Origin=origin), 403)
-        elif kind == 1:
-            host = self.random.choice(["evil.example", "localhost.evil", "", "192.168.1.1", "127.0.0.1.evil:80"])
-            await self.expect(request("/api/move", body, host=host), 403)
-        else:
-            form = self.random.choice(["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"])
-            await self.expect(request("/api/move", body, Content_Type=form), 415)
+    async def _speak_no_http(self) -> str:
+        answer = await ask(self.port, self.random.randbytes(self.random.randint(1, 2000)) + b"\r\n\r\n")
+        assert answer.status in (0, 400), f"{answer.status} for bytes that are no HTTP"
+        return "spoke no HTTP"
 
-    async def leaves_early(self) -> None:
+    async def _leave_early(self) -> str:
         """Goes while the request is under way, while the search runs, or in the middle of the answer."""
-        name = self.random.choice(["analyze", "exact", "move"])
-        body = {"moves": self.position(4, 6), "simulations": 20_000, "session": self.session(), "level": "perfect"}
-        data = request(f"/api/{name}", json.dumps(body).encode())
+        body = {"moves": unfinished_game(self.random, 6), "simulations": 20_000, "level": "perfect"}
+        data = post(self.random.choice(["analyze", "exact", "move"]), session=self._session(), **body)
         async with connected(self.port) as (reader, writer):
             writer.write(data[: self.random.randint(1, len(data))] if self.random.random() < 0.4 else data)
             await asyncio.sleep(self.random.random() * 0.3)
             if self.random.random() < 0.3:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(reader.read(200), 0.5)
+        return "left early"
 
-    async def stalls(self) -> None:
+    async def _stall(self) -> str:
         """Sends a part of a request and no more; the server ends that, with an answer or without."""
-        data = request("/api/move", b'{"moves": "", "level": "beginner"}')
+        data = post("move", moves="", level="beginner")
         async with connected(self.port) as (reader, writer):
             writer.write(data[: self.random.randint(1, len(data) - 1)])
             answer = await read_answer(reader)
-            if answer.status not in (0, 400, 408):
-                raise Broken(f"{answer.status} for half a request")
+            assert answer.status in (0, 400, 408), f"{answer.status} for half a request"
+        return "stalled and were shown out"
 
 
-async def attack(port: int, requests: int, parallel: int, seed: int) -> Counter[str]:
-    """Let so many visitors come, ``parallel`` at a time; how many came of each kind."""
-    visitors, seen, left = Visitors(port, seed), Counter[str](), iter(range(requests))
-
-    async def come_again() -> None:
-        for _ in left:
-            seen[await visitors.visit()] += 1
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(parallel):
-            group.create_task(come_again())
-    seen["told that the server is busy"] = visitors.busy
-    return seen
-
-
-def run(requests: int, parallel: int, seed: int) -> Counter[str]:
-    """The whole attack on a server of its own.
-
-    Raises:
-        Broken: naming what went wrong.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        server = start_server(Path(folder))
+def attack(folder: Path, count: int, seed: int) -> Findings:
+    """Let ``count`` visitors come to a server of their own, up to 500 at a time."""
+    found, server = Findings(), start_server(folder)
+    try:
         try:
-            friendly = request("/api/move", b'{"moves": "112233", "level": "strong"}')
-            asyncio.run(ask(server.port, friendly, 10 * PATIENCE))  # the very first use compiles
-            time.sleep(1.5)  # the server looks every second who has gone
-            idle = server.descriptors
-            try:
-                seen = asyncio.run(attack(server.port, requests, parallel, seed))
-            except* Broken as findings:
-                time.sleep(1)
-                state = f"exit code {server.process.poll()}, standard error: {server.complaints.read_text()[-2000:]!r}"
-                raise Broken(f"{findings.exceptions[0]}; the server: {state}") from None
-            time.sleep(1.5)
-            started = time.perf_counter()
-            answer = asyncio.run(ask(server.port, friendly))
-            if answer.status != 200 or json.loads(answer.body)["column"] != 3:
-                raise Broken(f"afterwards a friendly visitor got {answer}")
-            if time.perf_counter() - started > 5:
-                raise Broken(f"afterwards a friendly visitor waited {time.perf_counter() - started:.1f} s")
-            if server.descriptors > idle:
-                raise Broken(f"{server.descriptors} open files, {idle} at the start")
-            server.process.send_signal(signal.SIGINT)
-            if server.process.wait(20) not in (0, 130):
-                raise Broken(f"Ctrl-C ended the server with {server.process.returncode}")
-            if complaints := server.complaints.read_text():
-                raise Broken(f"the server complained: {complaints[-2000:]}")
-        finally:
-            server.process.kill()
-            server.process.wait()
-    return seen
+            visit(server, count, seed, found)
+        except* AssertionError as findings:
+            found.failures += [str(finding) for finding in findings.exceptions]
+        server.process.send_signal(signal.SIGINT)
+        if server.process.wait(PATIENCE) not in (0, 130):
+            found.failures.append(f"Ctrl-C ended the server with {server.process.returncode}")
+        if complaints := server.complaints.read_text():
+            found.failures.append(f"the server complained: {complaints[-2000:]}")
+    finally:
+        server.process.kill()
+        server.process.wait()
+    return found
 
 
-def main() -> None:
-    """Attack as the options say, and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=20_000, help="requests")
-    parser.add_argument("--parallel", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    started = time.perf_counter()
-    seen = run(options.count, options.parallel, options.seed)
-    busy = seen["told that the server is busy"]
-    print(
-        f"{options.count:,} requests, {options.parallel} at a time, in {time.perf_counter() - started:.0f} s: "
-        f"{seen['stalls']:,} stalled, {seen['leaves_early']:,} left early, {busy:,} were told that the server is busy; "
-        "none hung, and nothing broke"
-    )
-
-
-if __name__ == "__main__":
-    main()
+def visit(server: Server, count: int, seed: int, found: Findings) -> None:
+    """Let them come; a friendly visitor is answered at once afterwards, and no connection is left."""
+    friendly = post("move", moves="112233", level="strong")
+    asyncio.run(ask(server.port, friendly, 10 * PATIENCE))  # the very first use compiles
+    time.sleep(1.5)  # the server looks every second who has gone
+    idle = server.descriptors
+    asyncio.run(Visitors(server.port, seed, found).come(count, min(MAX_PARALLEL, count // 5 + 1)))
+    deadline = time.monotonic() + PATIENCE
+    while server.descriptors > idle:
+        assert time.monotonic() < deadline, f"{server.descriptors} open files, {idle} at the start"
+        time.sleep(0.1)
+    answer = asyncio.run(ask(server.port, friendly, 20))
+    assert (answer.status, json.loads(answer.body)["column"]) == (200, 3), f"afterwards a friendly visitor got {answer}"

@@ -1,13 +1,6 @@
-"""Thousands of tiny iterations in one process: memory stays flat, and the folder grows by its reports only.
+"""Thousands of tiny iterations in one process: memory stays flat, and the folder grows by its reports only."""
 
-``PYTHONPATH=tests python -m campaigns.soak --iterations 3000``
-"""
-
-import argparse
-import sys
-import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +8,7 @@ import numpy as np
 from alphac4.machine import resident_memory_mb
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.reports import IterationReport
+from campaigns.command import Findings
 from campaigns.tiny_run import prepare, tiny_run
 
 MB_A_THOUSAND = 60.0  # resident memory that a thousand iterations may add: their reports, and what allocators keep
@@ -22,86 +16,42 @@ KB_AN_ITERATION = 12.0  # of reports and curves
 SLOWDOWN = 1.5  # by which later iterations may take longer: the reports before them are looked through
 
 
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """How a long run behaved after its first fifth."""
+def attack(folder: Path, count: int, seed: int) -> Findings:
+    """Train ``count`` iterations, at least five; what grows after the first fifth of them?"""
+    prepare()
+    learning = {"batch_size": 16, "passes": 1.0, "window_minimum": 300, "window_slope": 0.0}
+    config = tiny_run(iterations=count, samples=30, seed=seed, learning=learning)
+    memory, sizes, seconds = [], [], [time.process_time()]
+    with TrainingLoop.open(folder, config) as loop:
+        commit = loop.folder.commit
 
-    iterations: int
-    memory_mb: float  # at the end
-    growth_mb: float  # of memory, a thousand iterations
-    folder_kb: float  # the folder's growth, an iteration
-    files: int  # at the end
-    slowdown: float  # seconds on the processor of the last fifth's iterations, over those of the second fifth's
-
-    @property
-    def problems(self) -> list[str]:
-        """What grows that should not."""
-        found = []
-        if self.growth_mb > MB_A_THOUSAND and self.growth_mb * self.iterations / 1000 > 30:
-            found.append(f"memory grows by {self.growth_mb:.0f} MB in a thousand iterations")
-        if self.folder_kb > KB_AN_ITERATION:
-            found.append(f"the folder grows by {self.folder_kb:.1f} KB an iteration")
-        if self.files > 60:
-            found.append(f"{self.files} files")
-        if self.slowdown > SLOWDOWN:
-            found.append(f"the last iterations took {self.slowdown:.2f} times the time of the first")
-        return found
-
-
-def main() -> int:
-    """Parse, train, print one line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--iterations", type=int, default=3000)
-    options = parser.parse_args()
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        found = soak(Path(folder), options.iterations)
-    print(
-        f"soak: {found.iterations} iterations: {found.memory_mb:.0f} MB at the end, {found.growth_mb:+.1f} MB a "
-        f"thousand iterations, folder {found.folder_kb:+.1f} KB an iteration in {found.files} files, "
-        f"the last iterations took {found.slowdown:.2f} times the time of the first, {time.monotonic() - started:.0f} s"
-    )
-    for problem in found.problems:
-        print(problem, file=sys.stderr)
-    return int(bool(found.problems))
-
-
-def soak(folder: Path, iterations: int) -> Findings:
-    """Train so many iterations."""
-    prepare(folder)
-    run = folder / "run"
-    config = tiny_run(
-        iterations=iterations,
-        samples=30,
-        learning={"batch_size": 16, "passes": 1.0, "window_minimum": 300, "window_slope": 0.0},
-    )
-    memory, sizes, ends = [], [], []
-    with TrainingLoop.open(run, config) as loop:
-        real = loop.folder.commit
-
-        def commit(state: object, report: IterationReport) -> None:
-            real(state, report)  # type: ignore[arg-type]
+        def measured(state: object, report: IterationReport) -> None:
+            commit(state, report)  # type: ignore[arg-type]
             memory.append(resident_memory_mb())
-            ends.append(time.process_time())
-            if report.iteration % 10 == 0:
-                sizes.append((report.iteration, sum(path.stat().st_size for path in run.rglob("*") if path.is_file())))
+            seconds.append(time.process_time())
+            sizes.append(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
 
-        loop.folder.commit = commit  # type: ignore[method-assign]
+        loop.folder.commit = measured  # type: ignore[method-assign]
         loop.run()
-    fifth = max(iterations // 5, 1)
-    growth = np.polyfit(np.arange(fifth, iterations), memory[fifth:], 1)[0] * 1000
-    late = [(iteration, size) for iteration, size in sizes if iteration >= fifth]
-    folder_growth = np.polyfit(*zip(*late, strict=True), 1)[0] if len(late) > 2 else 0.0
-    seconds = np.diff(ends)
-    return Findings(
-        iterations=iterations,
-        memory_mb=memory[-1],
-        growth_mb=float(growth),
-        folder_kb=float(folder_growth) / 1024,
-        files=sum(path.is_file() for path in run.rglob("*")),
-        slowdown=float(np.median(seconds[-fifth:]) / np.median(seconds[fifth : 2 * fifth])),
+    fifth = count // 5
+    numbers, took = np.arange(fifth, count), np.diff(seconds)
+    growth_mb = float(np.polyfit(numbers, memory[fifth:], 1)[0]) * 1000
+    growth_kb = float(np.polyfit(numbers, sizes[fifth:], 1)[0]) / 1024
+    slowdown = float(np.median(took[-fifth:]) / np.median(took[fifth : 2 * fifth]))
+    files = sum(path.is_file() for path in folder.rglob("*"))
+    found = Findings(
+        notes=[
+            f"{count:,} iterations",
+            f"{memory[-1]:.0f} MB at the end",
+            f"{growth_mb:+.1f} MB a thousand iterations",
+            f"folder {growth_kb:+.1f} KB an iteration in {files} files",
+            f"the last iterations took {slowdown:.2f} times the time of the first",
+        ]
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    if growth_mb > MB_A_THOUSAND and growth_mb * count / 1000 > 30:
+        found.failures.append("memory grows")
+    if growth_kb > KB_AN_ITERATION or files > 60:
+        found.failures.append("the folder grows")
+    if slowdown > SLOWDOWN and count >= 100:  # fewer iterations are too noisy
+        found.failures.append("the iterations take longer and longer")
+    return found

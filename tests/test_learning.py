@@ -1,5 +1,6 @@
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -7,15 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_run_folder import some_batches
+from test_rules import random_positions
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from alphac4.game import STANDARD
-from alphac4.game.planes import make_planes
-from alphac4.game.rules import U64_0, mirror, play
+from alphac4.game.planes import PLANES, make_planes, stones
+from alphac4.game.rules import mirror
 from alphac4.game.symmetry import mirror_where
 from alphac4.nn.network import NetworkConfig
+from alphac4.nn.precision import FP32
 from alphac4.selfplay.merging import orient
 from alphac4.selfplay.replay import Batch, Replay, batches, value_targets
 from alphac4.selfplay.shards import Samples
@@ -23,7 +25,8 @@ from alphac4.training.config import LearningConfig
 from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.device_window import DeviceWindow
 from alphac4.training.host_learner import HostLearner
-from alphac4.training.learner import Learner, LearningPlan, TensorBatch
+from alphac4.training.learner import Learner, LearningPlan, TensorBatch, ownership_loss, policy_loss, value_loss
+from alphac4.training.reports import LearningReport
 from alphac4.training.schedule import Schedule
 
 CPU = torch.device("cpu")
@@ -35,15 +38,32 @@ BOTH_OPTIMIZERS = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Networks are so small here that threads would only wait for each other, for minutes on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def host_learner(config: LearningConfig = CONFIG, seed: int = 0, replicas: int | None = None) -> HostLearner:
+    """In a precision that does not depend on the processor, nor on what is timed."""
+    return HostLearner(NETWORK, config, STANDARD, seed, replicas, FP32)
+
+
+def device_learner(config: LearningConfig = CONFIG, seed: int = 0) -> DeviceLearner:
+    """Likewise."""
+    return DeviceLearner(NETWORK, config, STANDARD, CPU, seed=seed, precision=FP32)
+
+
+BOTH_LEARNERS = pytest.mark.parametrize("make", [host_learner, device_learner])
+
+
 def some_samples(count: int, seed: int = 0) -> Samples:
     """Positions of random games with arbitrary targets."""
     rng = np.random.default_rng(seed)
-    own, occupied = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
-    for index in range(count):
-        mine, all_stones = U64_0, U64_0
-        for _ in range(rng.integers(0, 20)):
-            mine, all_stones = play(STANDARD, mine, all_stones, int(rng.integers(7)))
-        own[index], occupied[index] = mine, all_stones
+    own, occupied = stones(random_positions(count, rng))
     return Samples(
         own=own,
         occupied=occupied,
@@ -58,22 +78,100 @@ def some_samples(count: int, seed: int = 0) -> Samples:
     )
 
 
-def as_tensors(stream: Iterator[Batch]) -> Iterator[TensorBatch]:
-    """The same batches for the other learner."""
-    return (TensorBatch(*map(torch.from_numpy, batch)) for batch in stream)
+def learn(
+    learner: Learner, stream: Iterable[Batch], schedule: Schedule = SCHEDULE, window: int = 200
+) -> LearningReport:
+    """Learn from batches, wherever the learner wants them."""
+    if isinstance(learner, HostLearner):
+        return learner.learn_from(stream, schedule, window)
+    return learner.learn_from((TensorBatch(*map(torch.from_numpy, batch)) for batch in stream), schedule, window)
 
 
-def test_batches_are_those_made_on_the_host() -> None:
-    """Planes, mirror images and targets, from the bitboards."""
+def stream_of(samples: Samples, count: int, seed: int) -> Iterator[Batch]:
+    """Batches as the host makes them."""
+    return batches(samples, STANDARD, 32, count, 1.0, np.random.default_rng(seed))
+
+
+def some_batches(bad: int) -> list[Batch]:
+    """Three batches, of which the one numbered ``bad`` has a target that is not a number."""
+    rng = np.random.default_rng(0)
+    batches = []
+    for number in range(3):
+        planes = rng.integers(0, 2, (8, 2, 6, 7)).astype(np.float32)
+        planes[:, 1] *= 1 - planes[:, 0]
+        wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 8)]
+        if number == bad:
+            wdl[0, 0] = np.nan
+        policy = np.full((8, 7), 1 / 7, np.float32)
+        batches.append(Batch(planes, policy, np.ones(8, np.float32), wdl, planes))
+    return batches
+
+
+def test_losses_are_those_worked_by_hand() -> None:
+    # Cross-entropy of logits ln 3 apart: softmax is 3/4, 1/4; only weighted rows count.
+    logits = torch.tensor([[math.log(3.0), 0.0], [5.0, 5.0]])
+    target = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
+    expected = -(0.5 * math.log(0.75) + 0.5 * math.log(0.25))
+    assert float(policy_loss(logits, target, torch.tensor([1.0, 0.0]))) == pytest.approx(expected)
+    assert float(policy_loss(logits, target, torch.tensor([1.0, 1.0]))) == pytest.approx((expected + math.log(2)) / 2)
+    wdl = torch.tensor([[1.0, 0.0, 0.0]])
+    assert float(value_loss(torch.zeros(1, 3), wdl)) == pytest.approx(math.log(3))
+
+
+def test_the_loss_of_ownership_is_that_worked_by_hand() -> None:
+    # One empty cell of two ends as the opponent's, foreseen with probability 1/2; the occupied cell is ignored.
+    planes = torch.zeros(1, 2, 1, 2)
+    planes[0, 0, 0, 1] = 1
+    final = planes.clone()
+    final[0, 1, 0, 0] = 1
+    logits = torch.zeros(1, 3, 1, 2)
+    logits[0, :, 0, 0] = torch.log(torch.tensor([0.25, 0.5, 0.25]))
+    logits[0, :, 0, 1] = torch.tensor([-50.0, 50.0, 0.0])
+    assert float(ownership_loss(logits, final, planes)) == pytest.approx(math.log(2))
+
+
+def test_the_loss_is_the_weighted_sum_of_its_parts() -> None:
+    learner = host_learner(dataclasses.replace(CONFIG, value_weight=0.5, ownership_weight=0.25))
+    (batch,) = stream_of(some_samples(32), 1, seed=0)
+    loss, (policy, value, _, ownership) = learner.losses(learner.network, TensorBatch(*map(torch.from_numpy, batch)))
+    assert loss.item() == pytest.approx(float(policy + 0.5 * value + 0.25 * ownership), rel=1e-6)
+
+
+def test_the_learning_rate_warms_up_and_falls_and_goes_on_in_a_longer_run_where_it_was() -> None:
+    config = LearningConfig(learning_rate=1.0, final_learning_rate=0.1, warmup_steps=10)
+    schedule = Schedule.of_run(config, 1000)
+    assert [schedule.rate(config, step) for step in (0, 500, 1000)] == pytest.approx([0.1, 0.55, 0.1])
+    assert schedule.until(config, 1000, 2000).rate(config, 1500) == pytest.approx(0.1)
+    longer = schedule.until(config, 500, 1500)
+    assert [longer.rate(config, step) for step in (500, 1000, 1500)] == pytest.approx([0.55, (0.55 + 0.1) / 2, 0.1])
+
+
+def test_a_learner_memorises_a_few_positions() -> None:
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 3, (64, 6, 7))
+    planes = np.stack([cells == 1, cells == 2], axis=1).astype(np.float32)
+    policy = np.eye(7, dtype=np.float32)[rng.integers(0, 7, 64)]
+    wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 64)]
+    batch = Batch(planes, policy, np.ones(64, np.float32), wdl, planes)
+    learner = host_learner(LearningConfig(learning_rate=5e-3), replicas=2)
+    schedule = Schedule(start_rate=5e-3, end_step=400)
+    learn(learner, [batch] * 100, schedule)
+    report = learn(learner, [batch] * 20, schedule)
+    assert report.policy_loss < 0.3 * math.log(7)
+    assert report.value_loss < 0.3 * math.log(3)
+
+
+@pytest.mark.parametrize("count", PLANES.values())
+def test_batches_are_those_made_on_the_host(count: int) -> None:
     samples = some_samples(50)
-    window = DeviceWindow(STANDARD, CPU, 0.7)
+    window = DeviceWindow(STANDARD, CPU, 0.7, planes=count)
     flip = np.random.default_rng(1).random(50) < 0.5
     batch = window.make_batch(window.fields(samples), torch.from_numpy(flip))
-    for tensor, own, occupied in (
-        (batch.planes, samples.own, samples.occupied),
-        (batch.final, samples.final_own, samples.final_occupied),
+    for tensor, own, occupied, number in (
+        (batch.planes, samples.own, samples.occupied, count),
+        (batch.final, samples.final_own, samples.final_occupied, 2),
     ):
-        planes = make_planes(STANDARD, own, occupied)
+        planes = make_planes(STANDARD, own, occupied, number)
         planes[flip] = planes[flip][..., ::-1]
         np.testing.assert_array_equal(tensor.numpy(), planes)
     policy = samples.policy.astype(np.float32)
@@ -84,7 +182,6 @@ def test_batches_are_those_made_on_the_host() -> None:
 
 
 def test_fast_searches_teach_the_policy_as_much_as_is_said() -> None:
-    """On the device and off it; full ones always count whole."""
     samples = some_samples(50)
     expected = sorted((value, 1.0 if full else 0.25) for value, full in zip(samples.value, samples.full, strict=True))
     window = DeviceWindow(STANDARD, CPU, 0.0, fast_weight=0.25)
@@ -97,7 +194,6 @@ def test_fast_searches_teach_the_policy_as_much_as_is_said() -> None:
 
 
 def test_the_window_is_the_latest_samples_in_whole_passes() -> None:
-    """Of several shards, some of them new and some gone since the last iteration."""
     shards = [(Path(str(number)), some_samples(40, number)) for number in range(4)]
     window = DeviceWindow(STANDARD, CPU, 1.0)
     for present, size in ((shards[:3], 100), (shards[1:], 70), (shards[3:], 500)):
@@ -109,35 +205,24 @@ def test_the_window_is_the_latest_samples_in_whole_passes() -> None:
 
 
 def test_canonical_batches_are_the_same_for_either_orientation_on_the_device_and_off_it() -> None:
-    """As the search's own rule orients positions; with half of a batch mirrored they would differ."""
     samples = some_samples(60)
     mirrored = np.ones(60, np.bool_)
-    other = dataclasses.replace(
-        samples,
-        policy=samples.policy[:, ::-1],
-        **{
-            name: mirror_where(STANDARD, getattr(samples, name), mirrored)
-            for name in ("own", "occupied", "final_own", "final_occupied")
-        },
+    boards = ("own", "occupied", "final_own", "final_occupied")
+    turned = {name: mirror_where(STANDARD, getattr(samples, name), mirrored) for name in boards}
+    other = dataclasses.replace(samples, policy=samples.policy[:, ::-1], **turned)
+    ours, theirs = (
+        next(iter(DeviceWindow(STANDARD, CPU, 1.0, canonical=True).batches([(Path("a"), given)], 60, 60, 1, seed=3)))
+        for given in (samples, other)
     )
-    made = []
-    for given in (samples, other):
-        window = DeviceWindow(STANDARD, CPU, 1.0, canonical=True)
-        made.append(next(iter(window.batches([(Path("a"), given)], 60, 60, 1, seed=3))))
-        rng = np.random.default_rng(0)
-        made.append(next(iter(batches(orient(given, STANDARD), STANDARD, 60, 1, 1.0, rng, flip_half=False))))
-    keys = canonical_keys(samples)
-    for batch in made:
-        planes = np.asarray(batch.planes)
-        found = sorted(plane.tobytes() for plane in planes.astype(np.float32))
-        assert found == keys
-    for ours, theirs in ((made[0], made[2]), (made[1], made[3])):
-        planes = np.asarray(ours.planes)
-        one_sided = (planes != planes[..., ::-1]).any(axis=(1, 2, 3))  # what is its own mirror image is never turned
-        assert one_sided.sum() > 40
-        for name in ("policy", "final"):
-            found, expected = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
-            np.testing.assert_array_equal(found[one_sided], expected[one_sided])
+    on_host = next(batches(orient(other, STANDARD), STANDARD, 60, 1, 1.0, np.random.default_rng(0), flip_half=False))
+    for batch in (ours, theirs, on_host):
+        assert sorted(plane.tobytes() for plane in np.asarray(batch.planes, np.float32)) == canonical_keys(samples)
+    planes = np.asarray(ours.planes)
+    one_sided = (planes != planes[..., ::-1]).any(axis=(1, 2, 3))  # what is its own mirror image is never turned
+    assert one_sided.sum() > 40
+    for name in ("policy", "final"):
+        found, expected = np.asarray(getattr(ours, name)), np.asarray(getattr(theirs, name))
+        np.testing.assert_array_equal(found[one_sided], expected[one_sided])
 
 
 def canonical_keys(samples: Samples) -> list[bytes]:
@@ -153,16 +238,10 @@ def canonical_keys(samples: Samples) -> list[bytes]:
 
 @BOTH_OPTIMIZERS
 def test_both_learners_learn_the_same(config: LearningConfig) -> None:
-    """From the same batches: figures, weights and averaged weights."""
-    samples = some_samples(200)
-    plain = HostLearner(NETWORK, config, STANDARD, seed=5, replicas=1)
-    ours = DeviceLearner(NETWORK, config, STANDARD, CPU, seed=5)
-    stream = list(batches(samples, STANDARD, 32, 12, 1.0, np.random.default_rng(2)))
-    expected = plain.learn_from(iter(stream), SCHEDULE, 200)
-    found = ours.learn_from(as_tensors(iter(stream)), SCHEDULE, 200)
-    for name in ("steps", "window", "learning_rate"):
-        assert getattr(found, name) == getattr(expected, name)
-    for name in ("policy_loss", "value_loss", "ownership_loss", "policy_entropy", "gradient_norm"):
+    plain, ours = host_learner(config, seed=5, replicas=1), device_learner(config, seed=5)
+    assert not plain.by_winograd
+    expected, found = (learn(learner, stream_of(some_samples(200), 12, seed=2)) for learner in (plain, ours))
+    for name in ("steps", "learning_rate", "policy_loss", "value_loss", "ownership_loss", "gradient_norm"):
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-4)
     for ours_now, theirs_now in ((ours.average, plain.average), (ours.network, plain.network)):
         theirs = theirs_now.state_dict()
@@ -170,32 +249,28 @@ def test_both_learners_learn_the_same(config: LearningConfig) -> None:
             torch.testing.assert_close(value, theirs[name], atol=1e-5, rtol=1e-4)
 
 
+@BOTH_LEARNERS
 @BOTH_OPTIMIZERS
-def test_learning_goes_on_after_a_restart(config: LearningConfig) -> None:
-    """A learner with another's state, as a file keeps it, takes the same next steps."""
+def test_learning_goes_on_bit_for_bit_after_a_restart(config: LearningConfig, make: Callable[..., Learner]) -> None:
     samples = some_samples(100)
-    first, second = (DeviceLearner(NETWORK, config, STANDARD, CPU, seed=seed) for seed in (1, 2))
-    first.learn_from(as_tensors(batches(samples, STANDARD, 32, 6, 1.0, np.random.default_rng(0))), SCHEDULE, 100)
-    second.restore({name: value.contiguous() for name, value in first.state().items()})
-    reports = [
-        learner.learn_from(as_tensors(batches(samples, STANDARD, 32, 6, 1.0, np.random.default_rng(1))), SCHEDULE, 100)
-        for learner in (first, second)
-    ]
-    assert reports[0].policy_loss == pytest.approx(reports[1].policy_loss, rel=1e-6)
+    first, second = (make(config, seed=seed) for seed in (1, 2))
+    learn(first, stream_of(samples, 6, seed=0))
+    second.restore({name: value.contiguous() for name, value in first.state().items()})  # as a file keeps it
+    for learner in (first, second):
+        learn(learner, stream_of(samples, 6, seed=1))
     assert first.steps == second.steps == 12
-    for name, value in first.candidate().state_dict().items():
-        torch.testing.assert_close(value, second.candidate().state_dict()[name])
+    for name, value in first.state().items():
+        assert torch.equal(value, second.state()[name]), name
 
 
-@pytest.mark.parametrize("make", [HostLearner, lambda *args, seed: DeviceLearner(*args, CPU, seed)])
+@BOTH_LEARNERS
 def test_a_learner_follows_its_plan(tmp_path: Path, make: Callable[..., Learner]) -> None:
-    """So many steps from the window, the order fixed by the plan's numbers; each step is announced and may end it."""
     replay = Replay(tmp_path)
     for number in range(3):
         replay.add(some_samples(60, number), 1, 0, number)
     weights = []
     for seed in (0, 0, 1):
-        learner, told = make(NETWORK, CONFIG, STANDARD, seed=3), []
+        learner, told = make(seed=3), []
         plan = LearningPlan(
             steps=5, schedule=SCHEDULE, window=100, rng=np.random.default_rng(seed), on_step=partial(told.append, 1)
         )
@@ -210,7 +285,7 @@ def test_a_learner_follows_its_plan(tmp_path: Path, make: Callable[..., Learner]
 
     plan = LearningPlan(steps=5, schedule=SCHEDULE, window=100, rng=np.random.default_rng(0), on_step=end)
     with pytest.raises(InterruptedError):
-        make(NETWORK, CONFIG, STANDARD, seed=3).learn(replay, plan)
+        make(seed=3).learn(replay, plan)
 
 
 class Recorded(TorchDispatchMode):
@@ -255,9 +330,18 @@ def replay_from_the_second_step(learner: DeviceLearner, monkeypatch: pytest.Monk
     monkeypatch.setattr(learner, "_launch", record)
 
 
+def test_a_step_that_is_not_finite_is_skipped_and_reported() -> None:
+    learner = host_learner()
+    report = learn(learner, some_batches(bad=1), Schedule(start_rate=1e-3, end_step=10), 24)
+    assert learner.is_finite()
+    assert (report.steps, report.skipped_steps) == (3, 1)
+    assert np.isfinite([report.policy_loss, report.value_loss, report.gradient_norm]).all()
+    assert "1 of 3 gradient steps were skipped" in report.warnings[0]
+
+
 @BOTH_OPTIMIZERS
 @pytest.mark.parametrize("replayed", [False, True], ids=["launched", "replayed"])
-@pytest.mark.parametrize("bad", [0, 1, 2, 4])
+@pytest.mark.parametrize("bad", [0, 1, 4])
 def test_a_step_that_is_not_finite_is_skipped_on_a_device(
     config: LearningConfig, replayed: bool, bad: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,27 +350,22 @@ def test_a_step_that_is_not_finite_is_skipped_on_a_device(
     So too where the step is replayed from a graph, in which the host decides nothing.
     """
     stream = [*some_batches(bad=bad), *some_batches(bad=bad - 3)]
-    batches = [TensorBatch(*map(torch.from_numpy, batch)) for batch in stream]
     plan = Schedule(start_rate=1e-3, end_step=100)
-    ours, others = (DeviceLearner(NetworkConfig(channels=4, blocks=1), config, STANDARD, CPU, seed=0) for _ in range(2))
+    ours, others = device_learner(config), device_learner(config)
     if replayed:
         replay_from_the_second_step(ours, monkeypatch)
-    report = ours.learn_from(iter(batches), plan, 48)
+    report = learn(ours, stream, plan)
     figures = []
-    for index, batch in enumerate(batches):
+    for index, batch in enumerate(stream):
         if index == bad:
             others.steps += 1
         else:
-            figures.append(others.learn_from([batch], plan, 48).value_loss)
+            figures.append(learn(others, [batch], plan).value_loss)
     assert (ours._graph is not None) is replayed
     assert (report.steps, report.skipped_steps) == (6, 1)
     assert report.value_loss == pytest.approx(np.mean(figures))
     assert ours.is_finite()
-    parameters = {kind: dict(getattr(ours, kind).named_parameters()) for kind in ("network", "average")}
     expected = others.state()
     for name, value in ours.state().items():
-        kind, _, inner = name.partition(".")
-        if kind in ("optimizer", "muon") or inner in parameters.get(
-            kind, ()
-        ):  # batch norm's means have seen the bad batch too
+        if "running" not in name and "num_batches" not in name:  # batch norm's means have seen the bad batch too
             assert torch.equal(value, expected[name]), name

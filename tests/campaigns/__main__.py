@@ -1,0 +1,3 @@
+from campaigns.command import main
+
+raise SystemExit(main())

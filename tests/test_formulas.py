@@ -1,0 +1,376 @@
+"""The formulas of search and self-play: numbers that a reader can work out again, and mctx's results."""
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from test_heuristics import naive_lines
+from test_rules import random_positions
+
+from alphac4.game import Position, make_geometry
+from alphac4.game.planes import make_planes, stones
+from alphac4.game.rules import STANDARD
+from alphac4.game.symmetry import canonical_keys
+from alphac4.mcts import PuctConfig
+from alphac4.mcts.improvement import considered_visits, gumbel_action, improved_policy, mixed_value, visit_policy
+from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, exploration_weight, puct_score
+from alphac4.mcts.selection import action_scores, select_action
+from alphac4.mcts.simulation import simulate
+from alphac4.mcts.tree import (
+    ILLEGAL,
+    NO_ACTION,
+    NO_NODE,
+    PROVEN_DRAW,
+    PROVEN_WIN,
+    ROOT,
+    UNPROVEN,
+    Trees,
+    backup,
+    best_action,
+    make_trees,
+    one_ply_earlier,
+    plant,
+    root_visits,
+)
+from alphac4.mcts.ucb1 import ucb1_score
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.game_arrays import make_finished, make_games, make_parameters
+from alphac4.selfplay.games import choose_move
+from alphac4.selfplay.returns import lambda_returns
+
+Floats = npt.NDArray[np.float32]
+NARROW = make_geometry(5, 4, 4)  # four moves are enough to calculate with
+PRIOR = np.array([0.4, 0.3, 0.2, 0.1], np.float32)
+LOSS = 2 - PROVEN_WIN
+
+
+def root(visits: list[int], values: list[float], *, value: float = 0.0, proofs: list[int] | None = None) -> Trees:
+    """A tree of one node with four moves that has been evaluated as ``value``; ``values`` are the moves' means."""
+    trees = make_trees(1, 1, NARROW, np.random.default_rng(0))
+    trees.size[0], trees.value[0, ROOT], trees.child[0, ROOT] = 1, value, NO_NODE
+    trees.prior[0, ROOT], trees.proof[0, ROOT] = PRIOR, proofs or [UNPROVEN] * 4
+    trees.visits[0, ROOT], trees.value_sum[0, ROOT] = visits, np.multiply(visits, values)
+    return trees
+
+
+def test_puct_is_the_published_formula() -> None:
+    # c = 1.25 + log(19655 / 19652) = 1.2501526 for N = 2; sqrt(N + 1) = 1.7320508
+    assert exploration_weight(PuctConfig().parameters(), 2) == pytest.approx(1.2501526, abs=1e-7)
+    assert puct_score(0.5, 0.2, 2, 1.2501526 * 1.7320508) == pytest.approx(0.5 + 1.2501526 * 1.7320508 * 0.2 / 3)
+    assert ucb1_score(0.5, 4, math.log(16), 0.7) == pytest.approx(0.5 + 0.7 * math.sqrt(math.log(16) / 4))
+
+
+def test_an_unvisited_move_is_worth_the_mean_so_far_less_its_reduction() -> None:
+    trees = root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.25, proofs=[UNPROVEN] * 3 + [PROVEN_DRAW])
+    scores = np.empty(4)
+    action_scores(trees, 0, ROOT, PuctConfig(root_fpu_reduction=0.3).parameters(), scores)
+    weight = (1.25 + math.log(19657 / 19652)) * math.sqrt(5)  # N = 4
+    unvisited = (0.25 + 1.5 - 0.5) / 5 - 0.3 * math.sqrt(0.7)  # the visited moves have 0.7 of the prior
+    exploration = weight * np.array([0.4 / 4, 0.3 / 2, 0.2, 0.1])
+    np.testing.assert_allclose(scores, np.add([0.5, -0.5, unvisited, 0.0], exploration), rtol=1e-6)
+
+
+def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, PuctParameters]:
+    """A tree whose root has been given these logits and an even value."""
+    parameters = PuctConfig(fpu_reduction=0.0).parameters()
+    trees = make_trees(1, 50, STANDARD, np.random.default_rng(0))
+    position = Position.from_moves(moves)
+    plant(STANDARD, trees, 0, position.own, position.occupied)
+    wdl = np.array([0.3, 0.4, 0.3], np.float32)
+    expand(STANDARD, trees, 0, np.array(logits, np.float32), wdl, parameters.prior_temperature)
+    return trees, parameters
+
+
+def test_priors_rank_the_first_visits_and_full_columns_get_none() -> None:
+    trees, parameters = evaluated_root([9.0, 0, 0, 2.0, 0, 0, 0], moves="111111")
+    priors = trees.prior[0, ROOT]
+    weight = math.exp(2 / PuctConfig().prior_temperature)
+    np.testing.assert_allclose(priors, np.array([0, 1, 1, weight, 1, 1, 1]) / (weight + 5), rtol=1e-5)
+    assert select_action(trees, 0, ROOT, parameters) == 3
+
+
+def test_values_change_sign_at_every_ply_of_the_backup() -> None:
+    trees, _ = evaluated_root([0.0] * 7)
+    trees.parent[0, 1], trees.parent_action[0, 1] = ROOT, 2
+    trees.parent[0, 2], trees.parent_action[0, 2] = 1, 5
+    backup(trees, 0, 2, 0.75)
+    assert trees.value_sum[0, 1, 5] == -0.75
+    assert trees.value_sum[0, ROOT, 2] == 0.75
+    assert trees.visits[0, ROOT].tolist() == [0, 0, 1, 0, 0, 0, 0]
+
+
+def test_noise_is_a_dirichlet_distribution_over_the_legal_moves() -> None:
+    trees, _ = evaluated_root([0.0] * 7, moves="111111")
+    before = trees.prior[0, ROOT].copy()
+    noisy = np.empty((4000, 7))
+    for row in noisy:
+        trees.prior[0, ROOT] = before
+        add_root_noise(trees, 0, 10.0, 0.25)
+        row[:] = trees.prior[0, ROOT]
+    assert (noisy[:, 0] == 0).all()
+    np.testing.assert_allclose(noisy.sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(noisy[:, 1:].mean(axis=0), 1 / 6, atol=0.003)
+    # A share of Dirichlet(10 / 6, ...) has the variance m (1 - m) / (10 + 1), where m = 1 / 6.
+    np.testing.assert_allclose(noisy[:, 1:].std(axis=0), 0.25 * math.sqrt(1 / 6 * 5 / 6 / 11), rtol=0.05)
+
+
+def test_a_proof_one_ply_earlier_is_the_opponents_and_one_ply_longer() -> None:
+    assert one_ply_earlier(PROVEN_WIN - 1) == 2 - PROVEN_WIN
+    assert one_ply_earlier(2 - PROVEN_WIN) == PROVEN_WIN - 3
+    assert one_ply_earlier(PROVEN_DRAW) == PROVEN_DRAW
+
+
+def test_the_mixed_value_weighs_visited_values_by_their_priors() -> None:
+    # N = 4; the visited moves' mean by prior is (0.4 * 0.5 - 0.3 * 0.5) / 0.7 = 1 / 14; (0.2 + 4 / 14) / 5 = 17 / 175
+    assert mixed_value(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2), 0, PRIOR) == pytest.approx(17 / 175)
+    assert mixed_value(root([0] * 4, [0] * 4, value=0.2), 0, PRIOR) == pytest.approx(0.2)
+
+
+def test_the_improved_policy_raises_priors_by_completed_values() -> None:
+    policy = np.empty(4, np.float32)
+    improved_policy(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2), 0, PRIOR, 50.0, 0.1, policy)
+    # sigma(q) = (50 + 3) * 0.1 * (q + 1) / 2 = 2.65 (q + 1), with the mixed value 17 / 175 where there is no visit
+    weights = PRIOR * np.exp(2.65 * np.array([0.5, -0.5, 17 / 175, 17 / 175]))
+    np.testing.assert_allclose(policy, weights / weights.sum(), rtol=1e-5)
+
+    proofs = [UNPROVEN, LOSS, PROVEN_DRAW, ILLEGAL]  # a draw counts 0, a loss and a full column get nothing
+    improved_policy(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2, proofs=proofs), 0, PRIOR, 50.0, 0.1, policy)
+    weights = np.array([0.4 * math.exp(2.65 * 0.5), 0, 0.2, 0])
+    np.testing.assert_allclose(policy, weights / weights.sum(), rtol=1e-5)
+
+
+def test_visits_make_a_policy_without_the_moves_that_lose() -> None:
+    policy = np.empty(4, np.float32)
+    visit_policy(root([3, 5, 1, 0], [0] * 4, proofs=[UNPROVEN, LOSS, UNPROVEN, UNPROVEN]), 0, policy)
+    assert policy.tolist() == [0.75, 0, 0.25, 0]
+    visit_policy(root([0] * 4, [0] * 4, proofs=[UNPROVEN, UNPROVEN, UNPROVEN, LOSS]), 0, policy)
+    np.testing.assert_allclose(policy, PRIOR / 0.9 * [1, 1, 1, 0], rtol=1e-6)  # without a visit, the priors
+
+
+def test_the_most_visited_move_is_played_unless_it_loses() -> None:
+    assert best_action(root([3, 5, 9, 0], [0.0] * 4, proofs=[UNPROVEN, PROVEN_DRAW, LOSS, UNPROVEN]), 0) == 1
+
+
+def test_a_proven_root_has_the_policy_of_its_fastest_wins() -> None:
+    trees = root([1, 9, 1, 1], [0] * 4, proofs=[PROVEN_WIN - 3, PROVEN_WIN - 5, PROVEN_WIN - 3, UNPROVEN])
+    policies = np.empty((2, 4), np.float32)
+    visit_policy(trees, 0, policies[0])
+    improved_policy(trees, 0, PRIOR, 50.0, 0.1, policies[1])
+    assert policies.tolist() == [[0.5, 0, 0.5, 0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("actions", "schedule"),
+    [
+        # Two phases of eight: four moves twice each, then two moves four times each.
+        (4, [0] * 4 + [1] * 4 + [2, 2, 3, 3, 4, 4, 5, 5]),
+        # Three phases of 16 / 3: seven moves once (16 / 21 is less than one), three once, then two as long as it goes.
+        (7, [0] * 7 + [1] * 3 + [2, 2, 3, 3, 4, 4]),
+        (2, [visits for visits in range(8) for _ in range(2)]),
+        (1, list(range(16))),
+    ],
+)
+def test_sequential_halving_considers_half_as_many_after_each_phase(actions: int, schedule: list[int]) -> None:
+    assert [considered_visits(actions, 16, simulation) for simulation in range(16)] == schedule
+
+
+def test_the_gumbel_action_is_the_best_of_those_whose_turn_it_is() -> None:
+    def action(trees: Trees, gumbels: list[float], simulation: int, c_scale: float = 0.1, actions: int = 4) -> int:
+        noise = np.array(gumbels, np.float32)
+        return gumbel_action(trees, 0, PRIOR, noise, actions, 8, simulation, 50.0, c_scale)
+
+    # Eight simulations: four moves once, then two moves twice. log prior = -0.92, -1.20, -1.61, -2.30
+    unvisited = root([0] * 4, [0] * 4)
+    assert action(unvisited, [0, 0, 0, 0], 0) == 0
+    assert action(unvisited, [0, 0, 0, 2], 0) == 3  # -0.30 is the highest
+    assert action(root([1, 1, 0, 0], [0.9, 0.9, 0, 0]), [0, 0, -1, 0], 2) == 3  # -2.61 and -2.30
+    once = root([1] * 4, [0.1, 0.5, -0.2, 0.0])
+    # sigma(q) is 2.55 (q + 1): -0.92 + 0.5 + 0.26 = -0.16, -1.20 - 1 + 1.28 = -0.93, -2.12, -2.30 + 1 = -1.30
+    assert action(once, [0.5, -1, 0, 1], 4) == 0
+    assert action(once, [0.5, -1, 0, 1], 4, c_scale=1.0) == 1  # 25.5 q: 2.13, 10.55, -6.71, -1.30
+    # At the end the best of the most visited ones is played, however the others would score.
+    assert action(root([3, 3, 1, 1], [0.1, 0.4, 0.9, 0.9]), [0, 0, 50, 50], 8) == 1  # -0.92 + 0.27 < -1.20 + 1.06
+    # Of two moves that are considered one is proven lost: that with the visits next to the schedule's is tried.
+    assert action(root([2, 2, 1, 0], [0.9, 0, 0, 0], proofs=[LOSS, LOSS, UNPROVEN, UNPROVEN]), [0, 0, 0, 9], 6) == 2
+    assert action(root([1, 1, 0, 0], [0] * 4), [0, 0, 9, 0], 2, actions=2) == 0  # the third is not considered
+
+
+def test_moves_are_drawn_by_visits_to_the_power_of_the_inverse_temperature() -> None:
+    config = SelfPlayConfig(temperature=2.0, temperature_end=0.0, temperature_halflife=4.0)
+    parameters, games = make_parameters(config), make_games(1, NARROW)
+    trees = root([16, 4, 1, 50], [0] * 4, proofs=[UNPROVEN] * 3 + [LOSS])
+    for ply, weights in ((0, [4, 2, 1, 0]), (4, [16, 4, 1, 0]), (8, [256, 16, 1, 0])):  # T = 2, 1, 1 / 2
+        games.plies[0] = ply
+        drawn = np.bincount([choose_move(trees, games, 0, parameters) for _ in range(4000)], minlength=4)
+        np.testing.assert_allclose(drawn / 4000, np.array(weights) / sum(weights), atol=0.025)  # three standard errors
+        assert drawn[3] == 0
+    games.plies[0] = 40  # T = 2 / 1024
+    assert {choose_move(trees, games, 0, parameters) for _ in range(100)} == {0}
+
+
+def test_the_move_is_the_proven_one_or_the_one_that_halving_has_left() -> None:
+    games = make_games(1, NARROW)
+    games.prior[0], games.gumbels[0], games.full[0] = PRIOR, [0, 0, 0, 50], True
+    halving = make_parameters(SelfPlayConfig(gumbel_actions=4, full_simulations=8))
+    trees = root([3, 3, 1, 1], [0.1, 0.9, 0, 0])
+    assert {choose_move(trees, games, 0, halving) for _ in range(100)} == {1}
+    games.full[0] = False  # a fast search, after which the move is drawn
+    assert {choose_move(trees, games, 0, halving) for _ in range(100)} == {0, 1, 2, 3}
+    won = root([9, 9, 0, 0], [0] * 4, proofs=[UNPROVEN, PROVEN_WIN - 7, PROVEN_WIN - 5, UNPROVEN])
+    assert {choose_move(won, games, 0, halving) for _ in range(100)} == {2}
+
+
+def test_returns_are_td_lambda_cut_at_moves_made_to_explore() -> None:
+    games = make_finished(3, STANDARD)
+    games.plies[:], games.outcome[:] = [3, 3, 2], [1, 1, 0]  # the first player wins with the third move; a draw
+    games.value[:, :3], games.draw[:, :3] = [0.2, -0.4, 0.6], [0.2, 0.0, 0.4]
+    games.regret[1, 0], games.regret[:, 1] = 0.3, 0.05  # only the second game explores, and only on its first ply
+    searched = [[0.5, 0.2, 0.3], [0.3, 0.0, 0.7]]  # win = (1 - draw + value) / 2
+    found = lambda_returns(games, 0.5, 0.1)
+    # The last move: the outcome. Before it 0.5 [0.3, 0, 0.7] + 0.5 [0, 0, 1], then 0.5 [0.5, 0.2, 0.3] + 0.5 of that,
+    # turned round.
+    np.testing.assert_allclose(found[0, :3], [[0.675, 0.1, 0.225], [0.15, 0, 0.85], [1, 0, 0]])
+    np.testing.assert_allclose(found[1, :3], [searched[0], [0.15, 0, 0.85], [1, 0, 0]])
+    np.testing.assert_allclose(found[2, :2], [[0.25, 0.6, 0.15], [0, 1, 0]])
+    # Lambda 1 without a cut is the outcome, lambda 0 is the search, but for the last move.
+    outcome = lambda_returns(games, 1.0, 2.0)
+    np.testing.assert_allclose(outcome[:2, :3], [[[1, 0, 0], [0, 0, 1], [1, 0, 0]]] * 2)
+    np.testing.assert_allclose(outcome[2, :2], [[0, 1, 0]] * 2)
+    np.testing.assert_allclose(lambda_returns(games, 0.0, 2.0)[:, 0], [searched[0]] * 3)
+
+
+SIMULATIONS, CONSIDERED, C_VISIT, C_SCALE = 32, 4, 50.0, 0.1
+POLICY_WEIGHTS, VALUE_WEIGHTS = (  # so short that every order of adding them up gives the same float32
+    (np.round(np.random.default_rng(6).normal(size=(84, n), scale=scale) * 2**18) / 2**18).astype(np.float32)
+    for n, scale in ((7, 0.2), (1, 0.06))
+)
+
+
+def opinion(planes: Any) -> tuple[Any, Any]:
+    """Logits [B, A] and values [B] of planes [B, 2, R, C], NumPy's or JAX's: those of a linear network."""
+    flat = planes.reshape(len(planes), -1)
+    return flat @ POLICY_WEIGHTS, (flat @ VALUE_WEIGHTS)[:, 0]
+
+
+def search_by_hand(positions: list[Position], parameters: PuctParameters, gumbels: Floats | None) -> Trees:
+    """Trees after `SIMULATIONS` of the package's own, without proofs; ``gumbels`` [B, A] choose the root's moves."""
+    trees = make_trees(len(positions), SIMULATIONS + 1, STANDARD, np.random.default_rng(0))
+    own, occupied = stones(positions)
+    for t in range(len(positions)):
+        plant(STANDARD, trees, t, own[t], occupied[t], False)
+    for _ in range(SIMULATIONS + 1):
+        logits, values = opinion(make_planes(STANDARD, trees.leaf_own, trees.leaf_occupied))
+        # `expand` expects the answers for the canonical one of a position and its mirror image.
+        _, mirrored = canonical_keys(STANDARD, trees.leaf_own, trees.leaf_occupied)
+        logits = np.ascontiguousarray(np.where(mirrored[:, None], logits[:, ::-1], logits))
+        wdl = np.stack([(1 + values) / 2, 0 * values, (1 - values) / 2], axis=1)
+        for t in range(len(positions)):
+            expand(STANDARD, trees, t, logits[t], wdl[t], 1.0)
+            if (simulation := root_visits(trees, t)) < SIMULATIONS:
+                action = NO_ACTION if gumbels is None else next_gumbel_action(trees, t, gumbels[t], simulation)
+                simulate(STANDARD, trees, t, parameters, False, False, action)
+    return trees
+
+
+def next_gumbel_action(trees: Trees, t: int, gumbels: Floats, simulation: int) -> int:
+    """`gumbel_action` with the numbers above."""
+    prior = trees.prior[t, ROOT]
+    return gumbel_action(trees, t, prior, gumbels, CONSIDERED, SIMULATIONS, simulation, C_VISIT, C_SCALE)
+
+
+@pytest.mark.slow
+def test_visits_moves_and_policies_are_those_of_mctx(rng: np.random.Generator) -> None:
+    """PUCT as `mctx.muzero_policy` has it, and sequential halving at the root, from the same priors and values.
+
+    What has to agree: no noise; no proofs; first-play urgency without a reduction, which is a transform of Q-values for
+    mctx; values in [-1, 1], where mctx would rescale them by the least and the greatest of a node, so that our
+    ``c_scale`` is twice its ``value_scale``. mctx counts a node's own evaluation as a visit under the logarithm of
+    PUCT's weight, as ours does not: ``log((n + 2 + c) / c) = log((n + 1 + d) / d) + log(d / c)`` with ``d = c + 1``.
+
+    By design ours searches by PUCT below a root with halving, where `mctx.gumbel_muzero_policy` follows the improved
+    policy; so mctx's own parts are put together that way.
+    """
+    jax = pytest.importorskip("jax", reason="needs pip install 'alphac4[peers]'")
+    mctx = pytest.importorskip("mctx", reason="needs pip install 'alphac4[peers]'")
+    jnp = jax.numpy
+    candidates = random_positions(60, rng)
+    positions = [p for p in candidates if all(p.play(column).outcome() is None for column in p.legal_columns())]
+    gumbels = rng.gumbel(size=(len(positions), 7)).astype(np.float32)
+    lines = np.array([[row * 7 + column for row, column in line] for line in naive_lines(STANDARD)])
+
+    def unvisited_at_the_mean(tree: Any, node: Any) -> Any:
+        values = jnp.where(tree.children_visits[node] > 0, tree.qvalues(node), tree.node_values[node])
+        return jnp.where(tree.children_prior_logits[node] > -1e8, values, -jnp.inf)  # no full column
+
+    def evaluate(board: Any) -> tuple[Any, Any]:
+        logits, values = opinion(jnp.stack([board == 1, board == -1], axis=1).astype(jnp.float32))
+        return jnp.where(board[:, -1] == 0, logits, -1e9), values
+
+    def play(_parameters: Any, _key: Any, action: Any, board: Any) -> tuple[Any, Any]:
+        game = jnp.arange(len(board))
+        row = (board[game, :, action] != 0).sum(axis=1)
+        board = board.at[game, row, action].set(1)
+        won = (board.reshape(-1, 42)[:, lines] == 1).all(axis=2).any(axis=1)
+        over = won | (board != 0).all(axis=(1, 2))
+        logits, values = evaluate(-board)
+        output = mctx.RecurrentFnOutput(
+            reward=won * 1.0, discount=jnp.where(over, 0.0, -1.0), prior_logits=logits, value=values
+        )
+        return output, -board
+
+    completed = partial(
+        mctx.qtransform_completed_by_mix_value,
+        value_scale=C_SCALE / 2,
+        maxvisit_init=C_VISIT,
+        rescale_values=False,
+    )
+
+    @jax.jit
+    def search(board: Any) -> tuple[Any, ...]:
+        logits, values = evaluate(board)
+        root, key = mctx.RootFnOutput(prior_logits=logits, value=values, embedding=board), jax.random.PRNGKey(0)
+        full = board[:, -1] != 0
+        puct = mctx.muzero_policy(
+            None, key, root, play, SIMULATIONS, full, qtransform=unvisited_at_the_mean, dirichlet_fraction=0.0
+        )
+        tree = mctx.search(
+            None,
+            key,
+            root=root,
+            recurrent_fn=play,
+            root_action_selection_fn=partial(
+                mctx.gumbel_muzero_root_action_selection,
+                num_simulations=SIMULATIONS,
+                max_num_considered_actions=CONSIDERED,
+                qtransform=completed,
+            ),
+            interior_action_selection_fn=partial(mctx.muzero_action_selection, qtransform=unvisited_at_the_mean),
+            num_simulations=SIMULATIONS,
+            invalid_actions=full,
+            extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=gumbels),
+        )
+        improved = logits + jax.vmap(completed, in_axes=(0, None))(tree, tree.ROOT_INDEX)
+        most = tree.summary().visit_counts == tree.summary().visit_counts.max(axis=1, keepdims=True)
+        moves = jnp.where(most, gumbels + improved, -jnp.inf).argmax(axis=1)
+        return puct.search_tree.summary(), tree.summary(), jax.nn.softmax(improved), moves
+
+    planes = make_planes(STANDARD, *stones(positions))
+    with jax.default_matmul_precision("highest"):
+        puct, halving, policies, moves = search((planes[:, 0] - planes[:, 1]).astype(np.int8))
+
+    parameters = PuctConfig(
+        c_init=1.25 + math.log(19653 / 19652), c_base=19653, fpu_reduction=0.0, prior_temperature=1.0
+    ).parameters()
+    trees = search_by_hand(positions, parameters, None)
+    assert trees.visits[:, ROOT].tolist() == puct.visit_counts.tolist()
+    assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # simulations that end with the game are among them
+    trees = search_by_hand(positions, parameters, gumbels)
+    assert trees.visits[:, ROOT].tolist() == halving.visit_counts.tolist()
+    for t, (policy, move) in enumerate(zip(policies, moves, strict=True)):
+        assert next_gumbel_action(trees, t, gumbels[t], SIMULATIONS) == move
+        ours = np.empty(7, np.float32)
+        improved_policy(trees, t, trees.prior[t, ROOT], C_VISIT, C_SCALE, ours)
+        np.testing.assert_allclose(ours, policy, atol=1e-5)

@@ -1,0 +1,327 @@
+"""Kaggle's ConnectX: agents around our players, and the submission of one file that needs nothing but numpy."""
+
+import dataclasses
+import itertools
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import kaggle_stub
+import naive
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from kaggle_stub import Struct, play, random_agent
+from test_rules import random_positions
+
+from alphac4.arena.players import PlayerError
+from alphac4.checkpoint import Checkpoint, save_checkpoint
+from alphac4.export.kaggle import export_kaggle, submission_text
+from alphac4.export.submission import agent as submission_agent
+from alphac4.export.submission import network as network_module
+from alphac4.export.submission import tree
+from alphac4.export.submission.board import Board
+from alphac4.export.submission.network import Network
+from alphac4.export.submission.player import SubmissionPlayer
+from alphac4.export.submission.rollouts import Rollouts
+from alphac4.export.submission.tree import Node
+from alphac4.game import Position, make_geometry
+from alphac4.game.planes import make_planes
+from alphac4.integrations import kaggle
+from alphac4.integrations.kaggle import make_agent
+from alphac4.mcts import Budget, NetworkSearch, PuctConfig, search
+from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN
+from alphac4.nn import evaluator
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+
+TACTICS = {"112233": 3, "1122335": 3, "12121": 0, "1212127": 1}  # the winning move, or the one that blocks
+BOARDS = [
+    (6, 7, 4),
+    (5, 5, 3),
+    (8, 9, 5),
+    (3, 3, 4),
+    (4, 1, 2),
+]  # the third is beyond 64 bits, nobody wins the last two
+
+
+@pytest.fixture
+def checkpoint(network: PolicyValueNetwork, tmp_path: Path) -> Path:
+    path = tmp_path / "small.safetensors"
+    save_checkpoint(path, Checkpoint(network=network))
+    return path
+
+
+def let_time_pass(monkeypatch: pytest.MonkeyPatch, seconds: float) -> "itertools.count[float]":
+    """A clock that goes on whenever it is read, which no load slows."""
+    ticks = itertools.count(0, seconds)
+    monkeypatch.setattr(search.time, "perf_counter", lambda: next(ticks))
+    return ticks
+
+
+def ask(player: kaggle.Agent, moves: str = "", timeout: float = 0.05) -> int:
+    obs = Struct(board=Position.from_moves(moves).to_kaggle(), mark=len(moves) % 2 + 1)
+    return player(obs, Struct(rows=6, columns=7, inarow=4, actTimeout=timeout))
+
+
+def test_an_agent_plays_whole_games_on_any_board_and_wins(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On either side against random moves, with plain ints within the board, wherever there is something to win."""
+    player = make_agent(checkpoint, seed=0, backend="torch-fp32")
+    random.seed(0)
+    let_time_pass(monkeypatch, 0.001)
+    for board, side in itertools.product(BOARDS, (1, 2)):
+        agents = [player, player]
+        agents[2 - side] = random_agent
+        winner, _ = play(agents, *board, timeout=0.2)
+        if board not in BOARDS[-2:]:
+            assert winner == side
+
+
+def test_an_agent_takes_a_win_and_blocks(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The board is read the right way up and for the right side; so it is by default, with and without a network."""
+    player = make_agent(f"{checkpoint}@50", seed=0, backend="torch-fp32")
+    assert {moves: ask(player, moves) for moves in TACTICS} == TACTICS
+    monkeypatch.setattr(evaluator, "measure_backends", lambda *_arguments: {"torch-fp32": 1.0})
+    assert ask(kaggle.agent, "112233") == 3
+    monkeypatch.setattr("alphac4.checkpoint.SHIPPED", {"best": "nowhere.safetensors"})
+    assert ask(make_agent(), "112233") == 3
+
+
+def test_an_agent_stops_within_the_act_timeout(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that goes on 0.1 s whenever it is read, 2 s a move allow 17 looks at it; 5 simulations need few."""
+    as_long_as_allowed = make_agent(checkpoint, backend="torch-fp32")
+    five = make_agent(f"{checkpoint}@5", backend="torch-fp32")
+    for player in (as_long_as_allowed, five):
+        ticks = let_time_pass(monkeypatch, 0.1)
+        ask(player, timeout=2.0)
+        spent = next(ticks)
+        assert spent < 2.0
+        assert (spent > 1.5) == (player is as_long_as_allowed)
+
+
+@pytest.mark.parametrize(
+    ("specification", "told"), [("nobody", "unknown player"), ("missing.safetensors@many", "no such file")]
+)
+def test_bad_players_are_refused_before_a_game_begins(specification: str, told: str) -> None:
+    with pytest.raises(PlayerError, match=told):
+        make_agent(specification)
+
+
+def test_a_network_of_another_game_does_not_play_kaggles(network: PolicyValueNetwork, tmp_path: Path) -> None:
+    """One without diagonals would not see those: classic search takes its place on the same board."""
+    path = tmp_path / "straight.safetensors"
+    straight = Checkpoint(network=network, geometry=make_geometry(diagonals=False))
+    save_checkpoint(path, straight)
+    player = make_agent(f"{path}@50", backend="torch-fp32")
+    for moves, win in (("52135763655614163", 3), ("24467413226344", 2), ("3447241375375714663", 4)):
+        assert Position.from_moves(moves).play(win).outcome() is not None
+        assert ask(player, moves) == win
+    with pytest.raises(ValueError, match="diagonal"):
+        submission_text(straight)
+
+
+def test_the_same_seed_plays_the_same_game(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_time_pass(monkeypatch, 0.0)
+    games = [play([make_agent("uct:100", seed=seed), make_agent("uct:100", seed=seed)])[1] for seed in (3, 3, 4)]
+    assert games[0] == games[1] != games[2]
+
+
+@pytest.mark.slow
+def test_an_agent_wins_in_kaggles_own_environment(checkpoint: Path) -> None:
+    environments = pytest.importorskip("kaggle_environments")
+    player = make_agent(f"{checkpoint}@200", seed=0, backend="torch-fp32")
+    random.seed(0)  # from which Kaggle's player draws its moves
+    for side in (0, 1):
+        agents: list[Any] = ["random", "random"]
+        agents[side] = player
+        env = environments.make("connectx")
+        env.run(agents)
+        assert [state.status for state in env.state] == ["DONE", "DONE"]
+        assert env.state[side].reward == 1
+    assert np.shape(env.state[0].observation.board) == (42,)
+
+
+@pytest.mark.parametrize(("rows", "columns", "run"), [(6, 7, 4), (5, 5, 3), (4, 9, 5), (9, 11, 4), (1, 6, 3)])
+def test_runs_and_winning_cells_agree_with_a_scan_of_the_grid(rows: int, columns: int, run: int) -> None:
+    """On boards of all sizes, also beyond 64 bits, and for reachable as well as for hanging cells."""
+    board = Board(rows, columns, run)
+    draws = random.Random(1)
+    for _ in range(60):
+        stacks, _ = naive.random_board(draws, rows, columns, draws.randrange(rows * columns))
+        x, o = (naive.bits(stacks, side, rows) for side in "xo")
+        assert board.has_run(x) == naive.wins(stacks, "x", rows, run)
+        landing = board.legal(x | o)
+        completing = board.winning_cells(x, x | o) & landing
+        for column in range(columns):
+            full = len(stacks[column]) == rows
+            assert bool(landing & board.column_cells[column]) != full
+            if not full and not board.has_run(x):
+                completes = naive.wins(naive.drop(stacks, column, "x"), "x", rows, run)
+                assert bool(completing & board.column_cells[column]) == completes
+
+
+def test_the_submission_reads_the_board_from_the_top_row() -> None:
+    board = Board(2, 3, 2)
+    cells = [0, 0, 1, 2, 0, 1]  # column 2 holds two stones of player 1, column 0 one of player 2
+    bottom_left, bottom_right, top_right = 1, 1 << 6, 1 << 7
+    assert board.read(cells, 1) == (bottom_right | top_right, bottom_left | bottom_right | top_right)
+    assert board.read(cells, 2) == (bottom_left, bottom_left | bottom_right | top_right)
+
+
+def test_the_submission_takes_a_win_and_blocks_without_any_search() -> None:
+    board = Board(6, 7, 4)
+    player = SubmissionPlayer(board, Rollouts(board, random.Random(0)))
+    for moves, expected in TACTICS.items():
+        position = Position.from_moves(moves)
+        assert player.choose(int(position.own), int(position.occupied), deadline=0.0) == expected
+
+
+class ExactNetwork(Network):
+    """Answers that every computer computes alike, for the package's search and for the submission's."""
+
+    def __init__(self, board: Board) -> None:
+        super().__init__(board, {})
+        rng = np.random.default_rng(3)
+        self.policy = rng.integers(-8, 9, (2 * board.rows * board.columns, board.columns)) / 8
+        self.lead = rng.integers(-4, 5, 2 * board.rows * board.columns)
+
+    def evaluate_planes(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], ...]:
+        """Policy logits and win/draw/loss probabilities: sums of eighths and sixteenths."""
+        flat = planes.reshape(len(planes), -1)
+        lead = (flat @ self.lead) % 11 - 5
+        wdl = np.stack([(6 + lead) / 16, np.full(len(flat), 4 / 16), (6 - lead) / 16], axis=1)
+        return (flat @ self.policy).astype(np.float32), wdl.astype(np.float32)
+
+    def predict(self, own: int, occupied: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """See `Network.predict`."""
+        planes = [[side >> bit & 1 for bit in self.bits] for side in (own, own ^ occupied)]
+        logits, wdl = self.evaluate_planes(np.array([planes], np.float32))
+        return logits[0], wdl[0]
+
+
+def as_ours(proof: int | None) -> int:
+    if not proof:
+        return UNPROVEN if proof is None else 0
+    return int(np.sign(proof)) * (PROVEN_WIN - (tree.PROVEN_WIN - abs(proof)))
+
+
+@pytest.mark.parametrize("board", [(6, 7, 4), (4, 5, 3), (5, 8, 4)])
+def test_the_submissions_search_is_ours(board: tuple[int, int, int]) -> None:
+    """The same visits, proofs and move with the same evaluator, from the opening to positions that it proves."""
+    geometry, rng = make_geometry(*board), np.random.default_rng(8)
+    network = ExactNetwork(Board(*board))
+    ours = NetworkSearch(Struct(evaluate=network.evaluate_planes), geometry=geometry, rng=rng)
+    for position, simulations in zip(random_positions(40, rng, geometry), (1, 2, 7, 40, 150) * 8, strict=True):
+        expected = ours.search([position], Budget(simulations=simulations))
+        theirs = SubmissionPlayer(Board(*board), network)
+        root = theirs._new_node(int(position.own), int(position.occupied))
+        for _ in range(simulations):
+            if root.outcome() is None:
+                theirs.simulate(root)
+        visits = np.zeros(geometry.columns, int)
+        visits[root.actions] = root.visits
+        assert visits.tolist() == expected.visits[0].tolist(), position.moves
+        assert list(map(as_ours, root.proofs)) == expected.proofs[0][root.actions].tolist(), position.moves
+        assert root.best_action() == expected.moves[0], position.moves
+
+
+def test_without_a_visit_the_submission_plays_the_priors_best_move() -> None:
+    position = Position.from_moves("4435")
+    player = SubmissionPlayer(Board(6, 7, 4), ExactNetwork(Board(6, 7, 4)))
+    root = player._new_node(int(position.own), int(position.occupied))
+    assert root.best_action() == int(np.argmax(root.priors)) != 0
+
+
+def test_the_settings_of_the_search_are_written_into_the_submission(network: PolicyValueNetwork) -> None:
+    """Whatever PuctConfig holds; the template's own numbers are its defaults."""
+    puct = PuctConfig(c_init=2.5, c_base=1000.0, fpu_reduction=0.4, root_fpu_reduction=0.1, prior_temperature=1.1)
+    namespace = load(submission_text(Checkpoint(network=network), puct))
+    for name, value in dataclasses.asdict(puct).items():
+        assert namespace[name.upper()] == value
+    for name, value in dataclasses.asdict(PuctConfig()).items():
+        assert getattr(network_module, name.upper()) == value
+
+
+def load(text: str) -> dict[str, Any]:
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)
+    return namespace
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "blocks", "network"),
+    [(6, 7, 2, "stones"), (6, 7, 2, "lines"), (4, 5, 0, "lines")],
+    indirect=["network"],
+)
+def test_the_submissions_forward_pass_is_the_networks(
+    network: PolicyValueNetwork, rows: int, columns: int, blocks: int
+) -> None:
+    """Logits in numpy from half-precision weights agree with PyTorch in fp32."""
+    geometry = make_geometry(rows, columns, 4)
+    if blocks == 0:
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            config = NetworkConfig(planes="lines", rows=rows, columns=columns, channels=8, blocks=0)
+            network = PolicyValueNetwork(config).eval()
+    namespace = load(submission_text(Checkpoint(network=network, geometry=geometry)))
+    guide = namespace["player_for"](rows, columns, 4).guide
+    for position in random_positions(15, np.random.default_rng(4), geometry):
+        count = network.config.input_planes
+        planes = make_planes(geometry, np.array([position.own]), np.array([position.occupied]), count)
+        with torch.inference_mode():
+            expected = [output[0].numpy() for output in network(torch.from_numpy(planes))]
+        for got, wanted in zip(guide.forward(int(position.own), int(position.occupied)), expected, strict=True):
+            np.testing.assert_allclose(got, wanted, atol=0.02 * max(1.0, float(np.abs(wanted).max())))
+
+
+def test_the_submission_stops_at_its_share_of_the_act_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = let_time_pass(monkeypatch, 0.1)
+    submission_agent.player_for.cache_clear()
+    ask(submission_agent.agent, timeout=2.0)
+    root = submission_agent.player_for(6, 7, 4).root
+    assert root is not None
+    assert 15 <= sum(root.visits) <= 18
+    assert next(ticks) < 2.0
+
+
+def test_the_submission_keeps_what_it_knows_of_the_position_two_moves_on() -> None:
+    board = Board(6, 7, 4)
+    player = SubmissionPlayer(board, Rollouts(board, random.Random(0)))
+    player.root = root = Node(board, 0, 0)
+    for _ in range(200):
+        player.simulate(root)
+    known = root.children[3].children[3]
+    assert sum(known.visits) > 0
+    second = Position.from_moves("44")
+    player.choose(int(second.own), int(second.occupied), deadline=0.0)
+    assert player.root is known
+
+
+def test_the_submission_ends_with_the_agent_and_is_the_same_at_every_export(
+    network: PolicyValueNetwork, tmp_path: Path
+) -> None:
+    path = tmp_path / "main.py"
+    export_kaggle(Checkpoint(network=network), path)
+    text = path.read_text()
+    assert text == submission_text(Checkpoint(network=network))
+    assert kaggle_stub.last_callable(text).__name__ == "agent"
+
+
+def test_the_submission_plays_where_only_numpy_can_be_imported(network: PolicyValueNetwork, tmp_path: Path) -> None:
+    """It beats random moves wherever a win can be had: on its board, a small one, one beyond 64 bits."""
+    export_kaggle(Checkpoint(network=network), tmp_path / "main.py")
+    games = [(6, 7, 4, 1), (6, 7, 4, 2), (5, 5, 3, 1), (8, 9, 5, 2), (3, 3, 4, 1), (2, 1, 1, 1)]
+    command = [sys.executable, "-I", kaggle_stub.__file__, "main.py", json.dumps(games)]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == [0 if game[:3] == (3, 3, 4) else game[3] for game in games]
+
+
+def test_weights_beyond_half_precision_are_not_exported(network: PolicyValueNetwork) -> None:
+    with torch.no_grad():
+        network.value.bias[0] = 1e6
+    with pytest.raises(ValueError, match="half precision"):
+        submission_text(Checkpoint(network=network))

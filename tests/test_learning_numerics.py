@@ -1,0 +1,212 @@
+"""How the cores compute learning: Winograd's convolutions, Muon's steps, and the choice of the precision."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from campaigns.tiny_run import tiny_run
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from alphac4.benchmarks.learning import random_batch
+from alphac4.game import STANDARD
+from alphac4.nn import precision, winograd
+from alphac4.nn.backends import WinogradBackend
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, ResidualBlock
+from alphac4.nn.precision import BF16, FP32
+from alphac4.training import learner, learners
+from alphac4.training.config import LearningConfig
+from alphac4.training.host_learner import HostLearner
+from alphac4.training.learner import Learner
+from alphac4.training.loop import TrainingLoop
+from alphac4.training.muon import Muon, orthogonalised
+from alphac4.training.schedule import Schedule
+
+CPU = torch.device("cpu")
+SCHEDULE = Schedule(start_rate=1e-3, end_step=100)
+
+
+def convolved(x: Tensor, kernel: Tensor) -> Tensor:
+    """`winograd.convolve` in PyTorch's layout [B, channels, R, C]."""
+    return winograd.convolve(x.permute(2, 3, 0, 1).contiguous(), kernel).permute(2, 3, 0, 1)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(12, 20), (1, 5), (5, 1)])
+@pytest.mark.parametrize(("rows", "columns"), [(6, 7), (1, 1), (8, 9)])  # a side of more than seven is cut into tiles
+def test_a_convolution_and_its_gradients_are_those_of_float64(
+    rows: int, columns: int, inputs: int, outputs: int
+) -> None:
+    """To some 1e-5 of the standard deviation, whatever the order of the kernel in memory."""
+    generator = torch.Generator().manual_seed(rows * 100 + columns)
+    x = torch.randn(5, inputs, rows, columns, generator=generator, requires_grad=True)
+    for format_ in (torch.contiguous_format, torch.channels_last):
+        kernel = torch.randn(outputs, inputs, 3, 3, generator=generator).contiguous(memory_format=format_)
+        kernel.requires_grad_()
+        wanted = F.conv2d(x.double(), kernel.double(), padding=1)
+        found = convolved(x, kernel)
+        gradient = torch.randn(wanted.shape, generator=generator)
+        ours = [found, *torch.autograd.grad(found, (x, kernel), gradient)]
+        theirs = [wanted, *torch.autograd.grad(wanted, (x, kernel), gradient.double())]
+        for mine, exact in zip(ours, theirs, strict=True):
+            errors, unit = (mine - exact).detach(), exact.detach().std(correction=0).clamp(min=1.0)
+            assert errors.abs().max() < 5e-4 * unit
+            assert errors.square().mean().sqrt() < 5e-5 * unit
+
+
+def test_learning_may_follow_inference() -> None:
+    """What inference has computed first is kept for both."""
+    winograd.line_maps.cache_clear()
+    x, kernel = torch.ones(3, 4, 2, 5), torch.ones(5, 5, 3, 3, requires_grad=True)
+    with torch.inference_mode():
+        winograd.convolve(x, kernel)
+    winograd.convolve(x.requires_grad_(), kernel).sum().backward()
+    assert kernel.grad is not None
+    torch.testing.assert_close(kernel.grad[0, 0, 1, 1], torch.tensor(24.0))  # cells times positions
+
+
+def test_a_tower_gives_the_same_features_statistics_and_gradients() -> None:
+    """In learning, where norms are of the batch. In float64: rounding would move some inputs of ReLUs past zero."""
+    generator = torch.Generator().manual_seed(0)
+    blocks = nn.Sequential(*(ResidualBlock(16) for _ in range(3))).double()
+    for parameter in blocks.parameters():
+        nn.init.normal_(parameter, std=0.3, generator=generator)
+    before = {name: value.clone() for name, value in blocks.state_dict().items()}
+    x = torch.randn(9, 16, 6, 7, dtype=torch.float64, generator=generator)
+    x = x.contiguous(memory_format=torch.channels_last)
+    weights = torch.randn(x.shape, dtype=torch.float64, generator=generator)
+    results = []
+    for run in (blocks, lambda planes: winograd.run_tower(blocks, planes)):
+        blocks.load_state_dict(before)
+        blocks.zero_grad()
+        planes = x.clone().requires_grad_()
+        features = run(planes)
+        assert features.is_contiguous(memory_format=torch.channels_last)
+        (features * weights).sum().backward()
+        statistics = [value.clone() for name, value in blocks.state_dict().items() if "running" in name]
+        results.append([features, planes.grad, *statistics, *(p.grad for p in blocks.parameters())])
+    for theirs, ours in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-7, rtol=1e-8)
+
+
+def learner_of(channels: int = winograd.LEAST_CHANNELS, batch: int = 32, replicas: int = 2) -> HostLearner:
+    """A learner whose norms let the tower do something: in a new network the last of each block is zero."""
+    config = LearningConfig(batch_size=batch, warmup_steps=0, optimizer="muon")
+    network = NetworkConfig(channels=channels, blocks=2, ownership=True)
+    made = HostLearner(network, config, STANDARD, 3, replicas=replicas, precision=FP32)
+    generator = torch.Generator().manual_seed(5)
+    for module in made.network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.5, 1.5, generator=generator)
+    made.take_over(made.network)  # the other replicas have the same weights, and the average
+    return made
+
+
+def test_learning_by_winograd_learns_what_learning_without_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = learner_of(), learner_of()
+    used: list[int] = []
+
+    def counted(x: Tensor, kernel: Tensor, convolve: Callable[[Tensor, Tensor], Tensor] = winograd.convolve) -> Tensor:
+        used.append(1)
+        return convolve(x, kernel)
+
+    monkeypatch.setattr(winograd, "convolve", counted)
+    gradients: list[dict[str, Tensor]] = []
+    for one in pair:
+        one.learn_from([random_batch(32, NetworkConfig())], SCHEDULE, window=32)
+        gradients.append({n: p.grad.clone() for n, p in one.network.named_parameters() if p.grad is not None})
+        assert len(used) == 2 * 4  # replicas, convolutions: all of the first learner
+        monkeypatch.setattr(HostLearner, "tower_of", Learner.tower_of)
+    assert len(gradients[0]) == len(list(pair[0].network.parameters()))
+    for name, theirs in gradients[1].items():
+        assert (gradients[0][name] - theirs).norm() < 0.01 * theirs.norm() + 1e-6, name
+
+
+def test_a_batch_smaller_than_the_number_of_cores_is_learned_from() -> None:
+    made = learner_of(channels=8, batch=3, replicas=4)
+    before = made.network.policy.weight.clone()
+    report = made.learn_from([random_batch(3, NetworkConfig())], SCHEDULE, window=3)
+    assert (report.steps, report.skipped_steps) == (1, 0)
+    assert not torch.equal(made.network.policy.weight, before)
+
+
+@pytest.mark.parametrize("most", [winograd.MOST_WEIGHTS, 10], ids=["filtered", "too little memory"])
+def test_the_backend_says_what_the_network_says(
+    most: int, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(winograd, "MOST_WEIGHTS", most)
+    backend = WinogradBackend(network, 1)
+    for size in (1, winograd.LEAST_POSITIONS, 3 * winograd.LEAST_POSITIONS):
+        planes = random_batch(size, NetworkConfig()).planes
+        with torch.inference_mode():
+            expected = network(torch.from_numpy(planes))[0].numpy()
+        np.testing.assert_allclose(backend(planes)[0], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 72), (2, 9, 9), (2, 40, 12)])
+def test_orthogonalising_brings_singular_values_near_one_and_keeps_the_directions(shape: tuple[int, int, int]) -> None:
+    """By a singular value decomposition, however far apart they were."""
+    matrices = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    matrices *= torch.tensor([1e-4, 1.0, 1e4])[: shape[0], None, None]
+    left, before, right = torch.linalg.svd(matrices, full_matrices=False)
+    found = orthogonalised(matrices)
+    assert found.shape == matrices.shape
+    inner = left.mT @ found @ right.mT
+    values = torch.diagonal(inner, dim1=1, dim2=2)
+    large = before > 0.05 * before.amax(dim=1, keepdim=True)
+    assert large.float().mean() > 0.8
+    assert ((values[large] > 0.6) & (values[large] < 1.3)).all()
+    assert (inner - torch.diag_embed(values)).abs().max() < 1e-3
+
+
+def test_muons_steps_are_those_worked_out_by_hand() -> None:
+    """Nesterov momentum, orthogonalised, as long as a step of AdamW, after the decay; kernels of a shape together."""
+    generator = torch.Generator().manual_seed(1)
+    kernels = [nn.Parameter(torch.randn(shape, generator=generator)) for shape in ((4, 2, 3), (5, 2, 2), (4, 2, 3))]
+    expected = [kernel.detach().numpy().astype(np.float64) for kernel in kernels]
+    momenta = [np.zeros(kernel.shape) for kernel in kernels]
+    optimizer = Muon(kernels, lr=0.01, momentum=0.9, weight_decay=0.5)
+    for _ in range(3):
+        for index, kernel in enumerate(kernels):
+            kernel.grad = torch.randn(kernel.shape, generator=generator)
+            gradient = kernel.grad.numpy().astype(np.float64)
+            momenta[index] = 0.9 * momenta[index] + 0.1 * gradient
+            matrix = (0.1 * gradient + 0.9 * momenta[index]).reshape(len(gradient), -1)
+            step = orthogonalised(torch.from_numpy(matrix)[None])[0].numpy().reshape(gradient.shape)
+            expected[index] = expected[index] * (1 - 0.01 * 0.5) - 0.01 * 0.2 * max(matrix.shape) ** 0.5 * step
+        optimizer.step()
+    for kernel, values in zip(kernels, expected, strict=True):
+        np.testing.assert_allclose(kernel.detach().numpy(), values, atol=1e-5)
+
+
+def test_muon_takes_the_towers_kernels_and_adamw_the_rest() -> None:
+    """Every parameter is learned by one of them; a multiple of the rate is Muon's."""
+    config = LearningConfig(optimizer="muon", warmup_steps=1, muon_rate=2.5)
+    made = HostLearner(NetworkConfig(channels=4, blocks=2), config, STANDARD, seed=0, replicas=2, precision=FP32)
+    assert made.muon is not None
+    groups = {kind: optimizer.param_groups for kind, optimizer in made.optimizers().items()}
+    taken = {kind: [id(p) for group in found for p in group["params"]] for kind, found in groups.items()}
+    assert taken["muon"] == [id(p) for p in made.network.tower.parameters() if p.ndim == 4]
+    assert len(taken["muon"]) == 4
+    assert sorted(taken["muon"] + taken["optimizer"]) == sorted(map(id, made.network.parameters()))
+    before = {name: value.clone() for name, value in made.network.named_parameters()}
+    report = made.learn_from([random_batch(8, NetworkConfig())] * 3, Schedule.of_run(config, 100), 24)
+    assert report.skipped_steps == 0
+    assert made.muon.param_groups[0]["lr"] == pytest.approx(2.5 * report.learning_rate)
+    assert all(not torch.equal(value, before[name]) for name, value in made.network.named_parameters())
+
+
+@pytest.mark.parametrize("positions", [1, 16])  # for PyTorch's convolutions, and for Winograd's
+def test_both_precisions_can_be_timed(positions: int) -> None:
+    assert precision.time_both(NetworkConfig(channels=48, blocks=1), positions) > 0
+
+
+def test_a_run_goes_on_in_the_precision_that_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is faster then; so it comes to the same end."""
+    monkeypatch.setattr(learners, "has_bf16", lambda _device: True)
+    for fastest in (FP32, BF16):
+        monkeypatch.setattr(learner, "learning_precision", lambda *_arguments, found=fastest: found)
+        with TrainingLoop.open(tmp_path, tiny_run(iterations=1)) as loop:
+            assert loop.learner.precision == FP32
+            loop.run()

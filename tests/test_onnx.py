@@ -1,0 +1,180 @@
+"""ONNX files: what we write, and the networks of other programs that we play."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from alphac4.arena.players import PlayerError
+from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
+from alphac4.checkpoint import Checkpoint, save_checkpoint
+from alphac4.cli import main
+from alphac4.export import onnx as export
+from alphac4.game import STANDARD, Position, make_geometry
+from alphac4.game.planes import PlanesName, make_planes
+from alphac4.mcts import Budget
+from alphac4.nn.evaluator import Evaluator, softmax
+from alphac4.nn.network import NetworkConfig, NetworkSize, PolicyValueNetwork
+from alphac4.nn.onnx_evaluator import OnnxEvaluator
+from alphac4.nn.quantization import random_boards
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+Array = npt.NDArray[np.float32]
+POLICY: Array = np.random.default_rng(1).normal(size=(84, 7)).astype(np.float32)
+VALUE: Array = np.random.default_rng(2).normal(size=(84, 3)).astype(np.float32) / 4
+
+OUTPUTS: dict[str, tuple[list[int], list[tuple[str, list[str], dict[str, int]]]]] = {
+    # the output's shape after the batch, and the operators that make it of "flat" [B, 84]
+    "logits": ([7], [("MatMul", ["flat", "policy_weights"], {})]),
+    "chances": ([7], [("MatMul", ["flat", "policy_weights"], {}), ("Softmax", [], {"axis": 1})]),
+    "scalar": ([], [("MatMul", ["flat", "value_vector"], {}), ("Tanh", [], {})]),
+    "column": ([1], [("MatMul", ["flat", "value_column"], {}), ("Tanh", [], {})]),
+    "unbounded": ([1], [("MatMul", ["flat", "value_column"], {}), ("Exp", [], {})]),
+    "wdl_logits": ([3], [("MatMul", ["flat", "value_weights"], {})]),
+    "wdl_chances": ([3], [("MatMul", ["flat", "value_weights"], {}), ("Softmax", [], {"axis": 1})]),
+    "ownership": ([84], [("Sigmoid", ["flat"], {})]),
+}
+
+
+def foreign(path: Path, outputs: Sequence[str], batch: int | str = "N", planes: int = 2, kind: str = "FLOAT") -> Path:
+    """A linear network by another program's hands, with these outputs."""
+    helper, tensor = onnx.helper, onnx.TensorProto
+    constants = {
+        "shape": np.array([-1, planes * 42], np.int64),
+        "policy_weights": np.resize(POLICY, (planes * 42, 7)),
+        "value_weights": np.resize(VALUE, (planes * 42, 3)),
+        "value_column": np.resize(VALUE[:, :1], (planes * 42, 1)),
+        "value_vector": np.resize(VALUE[:, 0], planes * 42),
+    }
+    nodes = [
+        helper.make_node("Cast", ["board"], ["floats"], to=tensor.FLOAT),
+        helper.make_node("Reshape", ["floats", "shape"], ["flat"]),
+    ]
+    infos = []
+    for name in outputs:
+        shape, operators = OUTPUTS[name]
+        for index, (operator, inputs, attributes) in enumerate(operators):
+            made = name if index == len(operators) - 1 else f"_{name}"
+            nodes.append(helper.make_node(operator, inputs or [f"_{name}"], [made], **attributes))
+        infos.append(helper.make_tensor_value_info(name, tensor.FLOAT, [batch, *shape]))
+    board = helper.make_tensor_value_info("board", getattr(tensor, kind), [batch, planes, 6, 7])
+    initial = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "foreign", [board], infos, initial)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("policy", ["logits", "chances"])
+@pytest.mark.parametrize("value", ["scalar", "column", "wdl_logits", "wdl_chances"])
+def test_other_programs_networks_are_understood(policy: str, value: str, tmp_path: Path) -> None:
+    """Against the same products by numpy, whatever the outputs' order, and with one more that nothing asks for."""
+    path = foreign(tmp_path / "net.onnx", [value, "ownership", policy])
+    boards = random_boards(STANDARD, 9, np.random.default_rng(3))
+    flat = boards.reshape(9, -1)
+    logits, wdl = OnnxEvaluator(path).evaluate(boards)
+    np.testing.assert_allclose(softmax(logits), softmax(flat @ POLICY), atol=1e-5)
+    expected = softmax(flat @ VALUE)
+    if value in ("scalar", "column"):
+        known = np.tanh(flat @ VALUE[:, 0])
+        expected = np.stack([(1 + known) / 2, np.zeros(9), (1 - known) / 2], axis=1)
+    np.testing.assert_allclose(wdl, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("batch", "kind"), [(1, "FLOAT"), (4, "FLOAT"), ("N", "FLOAT16"), ("N", "UINT8"), (4, "BOOL")])
+def test_fixed_batches_and_other_numbers_answer_the_same(batch: int | str, kind: str, tmp_path: Path) -> None:
+    """Nine positions by a file that takes one or four at a time, as halves, bytes or truth values."""
+    boards = random_boards(STANDARD, 9, np.random.default_rng(3))
+    usual = OnnxEvaluator(foreign(tmp_path / "usual.onnx", ["logits", "scalar"])).evaluate(boards)
+    other = OnnxEvaluator(foreign(tmp_path / "other.onnx", ["logits", "scalar"], batch, kind=kind)).evaluate(boards)
+    for ours, theirs in zip(usual, other, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "planes", "told"),
+    [
+        (["logits", "scalar"], 3, r"takes board \[N, 3, 6, 7\]; expected one input of planes \[B, 2, rows, columns\]"),
+        (["scalar", "ownership"], 2, r"gives scalar \[B\], ownership \[B, 84\] on 7 columns"),
+        (["logits", "unbounded"], 2, r"gives values up to .*, expected within \[-1, 1\]"),
+    ],
+)
+def test_what_is_not_understood_is_refused_with_the_shapes_found_and_expected(
+    outputs: list[str], planes: int, told: str, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    path = foreign(tmp_path / "net.onnx", outputs, planes=planes)
+    with pytest.raises(PlayerError, match=told):
+        parse_player(f"{path}@600", rng=rng)
+
+
+def trained_a_little(rows: int = 6, columns: int = 7, planes: PlanesName = "stones") -> PolicyValueNetwork:
+    """A network whose batch norms and outputs are not those of a new one."""
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        size = NetworkSize(planes=planes, channels=8, blocks=2)
+        network = PolicyValueNetwork(NetworkConfig(rows=rows, columns=columns, ownership=True, **asdict(size)))
+        for parameter in network.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+        network.train()(torch.rand(64, network.config.input_planes, rows, columns))
+    return network.eval()
+
+
+@pytest.mark.parametrize(
+    ("board", "kind"), [((6, 7, 4, True), "stones"), ((6, 7, 4, True), "lines"), ((4, 5, 3, False), "lines")]
+)
+def test_our_own_file_answers_and_plays_as_the_network(
+    board: tuple[int, int, int, bool], kind: PlanesName, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """For batches of any size, each row for itself; on its own board, which the file names.
+
+    The file takes stones, whatever the network sees.
+    """
+    geometry, network = make_geometry(*board), trained_a_little(*board[:2], kind)
+    source, target = tmp_path / "net.safetensors", tmp_path / "deep" / "ours.onnx"
+    save_checkpoint(source, Checkpoint(network=network, geometry=geometry))
+    assert main(["export", str(source), "--onnx", str(target)]) == 0
+    session = onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
+    assert [output.name for output in session.get_outputs()] == ["policy", "wdl"]
+    planes = random_boards(geometry, 7, np.random.default_rng(0), network.config.input_planes)
+    exact = Evaluator(network, backend="torch-fp32", device="cpu")
+    for count in (1, 3, 7):
+        for ours, theirs in zip(
+            session.run(None, {"planes": planes[:count, :2]}), exact.evaluate(planes[:count]), strict=True
+        ):
+            np.testing.assert_allclose(ours, theirs, atol=1e-4)
+    properties = {item.key: item.value for item in onnx.load(target).metadata_props}
+    assert json.loads(properties["board"]) == dict(
+        zip(("rows", "columns", "run_length", "diagonals"), board, strict=True)
+    )
+
+    assert common_geometry(("random", f"{target}@5")) == geometry
+    player = parse_searching_player(f"{target}@40,c-init=2", rng=rng, geometry=geometry)
+    positions = [Position.from_moves(moves, geometry) for moves in ("", "33", "331")]
+    found = player.search(positions, Budget(simulations=0))
+    nothing = np.zeros(1, np.uint64)
+    logits, wdl = exact.evaluate(make_planes(geometry, nothing, nothing, network.config.input_planes))
+    np.testing.assert_allclose(found.priors[0], softmax(logits)[0], atol=1e-4)
+    assert found.value[0] == pytest.approx(wdl[0, 0] - wdl[0, 2], abs=1e-4)
+    assert player.choose(positions) == list(player.search(positions).moves)
+
+
+def test_a_file_that_would_answer_otherwise_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "net.safetensors", tmp_path / "net.onnx"
+    save_checkpoint(source, Checkpoint(network=trained_a_little()))
+    target.write_text("old")
+    other = export.onnx_bytes(Checkpoint(network=PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()))
+    monkeypatch.setattr(export, "onnx_bytes", lambda _checkpoint: other)
+    assert main(["export", str(source), "--onnx", str(target)]) == 2
+    assert "is not written: ONNX would answer otherwise" in capsys.readouterr().err
+    assert target.read_text() == "old"

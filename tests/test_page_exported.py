@@ -1,0 +1,119 @@
+"""The exported page in a browser, where network, search and solver run without a server."""
+
+import contextlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from page_browser import Browser, expect, expect_count, press
+
+from alphac4.play.web import static_page
+
+pytestmark = pytest.mark.slow
+KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated' || null)"
+
+
+@pytest.fixture
+def tireless_address(static_address: str, static_folder: Path) -> str:
+    """The exported page, where analyses and the level master search for days."""
+    folder = static_folder.parent / "tireless"
+    shutil.copytree(static_folder, folder)
+    setup = json.loads((folder / "setup.json").read_text())
+    setup["simulations"] = 10**9
+    next(level for level in setup["levels"] if level["name"] == "master")["simulations"] = 10**9
+    (folder / "setup.json").write_text(json.dumps(setup))
+    return static_address.replace(static_folder.name, folder.name)
+
+
+def test_the_exported_page_works_offline_and_is_renewed(
+    browser: Browser, static_address: str, static_folder: Path
+) -> None:
+    """Once visited it plays, analyses, solves, reviews and sets puzzles; a new export replaces what is kept of it."""
+    from playwright.sync_api import TimeoutError as TooLateError
+
+    folder = static_folder.parent / "renewed"
+    shutil.copytree(static_folder, folder)
+    address = static_address.replace(static_folder.name, folder.name)
+    page = browser.new_page()
+    page.goto(address)
+    page.wait_for_function(KEPT)
+    page.context.set_offline(True)
+    page.reload()
+    for level, column in (("club", "4"), ("perfect", "3")):
+        page.select_option("#second", level)
+        press(page, column)
+        expect(page, "#status", "Red to move")
+    page.check("#analyse")
+    expect(page, "#variation", "800 simulations")
+    page.click("#tree summary")
+    page.click("#nodes li:first-child button")
+    page.wait_for_selector("#path button:nth-child(2)")
+    press(page, "h")
+    expect(page, "#status", "Hint: column")
+    page.goto(address + "#112233")
+    expect(page, "#columns tr.best", "^4.*wins in 1")
+    page.uncheck("#analyse")
+    page.goto(address + "#2266137")  # takes long
+    page.click("#exact")
+    expect(page, "#exact", r"Stop \(\d")
+    page.click("#exact")
+    expect(page, "#exact", "^Solve$")
+    page.goto(address + "#4444452226671")
+    page.click("#exact")
+    expect(page, "#status", "The solver: loses in 11 moves with 3")
+    page.goto(address + "#4444")
+    page.click("#review-ask")
+    expect(page, "#review-summary", "Accuracy: Red .* Yellow .*; no mistakes")
+    page.click("#mode-puzzles")
+    expect(page, "#status", "to move and win")
+    page.context.set_offline(False)
+
+    setup = json.loads((folder / "setup.json").read_text())
+    (folder / "setup.json").write_text(json.dumps(setup | {"levels": setup["levels"][:3]}))
+    shutil.copy(static_page.WEB / "local" / "offline.js", folder)
+    static_page.write_offline_worker(folder)
+    page.goto(address)
+    page.wait_for_function("navigator.serviceWorker.getRegistration().then(({ waiting }) => Boolean(waiting))")
+    for seconds in (5, 20, 120):  # a browser that lets it take over while the page opens shows it at the visit after
+        page.reload()
+        with contextlib.suppress(TooLateError):
+            page.wait_for_function("document.querySelectorAll('#second option').length === 4", timeout=1000 * seconds)
+            break
+    page.wait_for_function("caches.keys().then((names) => names.length === 1)")
+    renewed = page.context.new_page()
+    page.close()  # which may be about to load itself again, now that another worker controls it
+    renewed.context.set_offline(True)
+    renewed.goto(address)
+    expect_count(renewed, "#second option", 4)
+
+
+def test_the_exported_pages_searches_end_when_nobody_waits_for_them(browser: Browser, tireless_address: str) -> None:
+    """An analysis makes room for that of the next position, and so does a hint; a level's move for another level's."""
+    page = browser.open(tireless_address)
+    page.select_option("#second", "")
+    page.check("#analyse")
+    expect(page, "#outlook", "^Red: win")
+    assert len(page.workers) == 2  # no opponent waits for the analysis
+    press(page, "4")
+    expect(page, "#outlook", "^Yellow: win")
+    page.uncheck("#analyse")
+    page.click("#hint")
+    expect(page, "#status", "Looking for a hint")
+    press(page, "4")
+    page.check("#analyse")
+    expect(page, "#outlook", "^Red: win")
+    expect(page, "#status", "^Red to move")
+    page.uncheck("#analyse")
+    page.select_option("#first", "master")
+    expect(page, "#status", "thinking")
+    page.select_option("#first", "beginner")
+    expect(page, "#status", "Yellow to move")
+
+
+def test_a_page_opened_as_a_file_says_what_it_needs(browser: Browser, static_folder: Path) -> None:
+    """Instead of "Loading" for ever."""
+    page = browser.new_page()
+    page.goto((static_folder / "index.html").as_uri())
+    expect(page, "#status", "needs a web server")
+    browser.errors.clear()  # modules that cannot be loaded

@@ -1,0 +1,206 @@
+"""The game's side of the page in a browser, as people use it."""
+
+import threading
+from typing import Any
+
+import pytest
+from page_browser import FITS, PHONE, Browser, audit, expect, expect_count, expect_moves, press
+
+from alphac4.game import make_geometry
+from alphac4.play.levels import LEVELS
+from alphac4.play.web.page_setup import page_setup
+
+pytestmark = pytest.mark.slow
+LOST = "4444452226671"  # the solver tells in a moment: loses in 11 moves with 3
+WORDS = ["loss 1", "loss 1", "loss 11", "loss 1", "loss 1", "loss 1", "loss 1"]
+
+
+def test_a_newcomer_plays_a_level_and_is_told_how_it_ends(browser: Browser, address: str) -> None:
+    """With clicks on a phone, where nothing overflows; in words and aloud; undo goes back to the person's move."""
+    game, page = "17172727", browser.new_page(PHONE)
+
+    def answer(route: Any) -> None:
+        plies = len(route.request.post_data_json["moves"])
+        route.fulfill(json={"column": int(game[plies]) - 1, "player": "casual"})
+
+    page.route("**/api/move", answer)
+    page.goto(address)
+    expect(page, "#status", "You are Red.*4 in a row win")
+    for ply in range(0, len(game), 2):
+        page.locator(".column").nth(int(game[ply]) - 1).click()
+        expect_count(page, "#moves li", ply + 2)
+    expect(page, "#status", r"You lose\.")
+    expect(page, "#announcement", "from column 7, row 1 to column 7, row 4")
+    expect_count(page, ".ring.run", 4)
+    assert page.evaluate(FITS)
+    page.click("#undo")
+    expect_moves(page, game[:6])
+
+
+def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> None:
+    """Digits, arrows with Enter, undo and redo; a link shows the position; a new game can be taken back, once."""
+    page = browser.open(address)
+    page.focus("#second")
+    page.select_option("#second", "")
+    press(page, "1")  # at once, where the list still has the focus
+    expect_moves(page, "1")
+    page.locator("body").click(position={"x": 2, "y": 2})
+    press(page, "1223ur3")
+    page.focus(".column[tabindex='0']")  # the middle
+    press(page, ("ArrowRight", "ArrowLeft", "Enter"))
+    expect(page, "#status", r"^Red wins\.$")
+    expect_moves(page, "1122334")
+    assert "red, yellow" in page.get_attribute(".column >> nth=1", "aria-label")  # from the bottom
+    other = browser.new_page()
+    other.goto(page.url)
+    expect(other, "#status", "Red wins")
+    other.goto(address + "#999")
+    expect(other, "#status", "break the rules")
+    press(page, "n")
+    expect_moves(page, "")
+    press(page, "u")
+    expect_moves(page, "1122334")
+    press(page, "uuuuuuuu")
+    expect_moves(page, "")
+    press(page, "44444441")  # the seventh finds the column full
+    expect_moves(page, "4444441")
+
+
+def test_the_focus_stays_where_it_was(browser: Browser, address: str) -> None:
+    """Also when the last move has been taken back; where a button goes away or a list was clicked, the board has it."""
+    page = browser.open(address)
+    focused = "document.activeElement.id || document.activeElement.getAttribute('class') || 'body'"
+    page.select_option("#second", "")
+    press(page, "4")
+    page.focus("#undo")
+    page.keyboard.press("Enter")
+    expect_moves(page, "")
+    assert page.evaluate(focused) == "undo"
+    page.dispatch_event("#second", "pointerdown")
+    page.select_option("#second", "beginner")
+    assert page.evaluate(focused) == "column"
+    press(page, "r")
+    page.focus("#resume")
+    page.keyboard.press("Enter")
+    expect(page, "#status", "Red to move")
+    assert page.evaluate(focused) == "column"
+
+
+def test_the_browser_remembers_players_looks_and_position(browser: Browser, address: str) -> None:
+    """But not the perfect player against whom a puzzle was played out: the next game is against the usual one."""
+    page = browser.open(address)
+    page.select_option("#second", "club")
+    page.click("#settings summary")
+    page.check("#shapes")
+    page.click("#mode-puzzles")
+    page.click("#puzzle-play")
+    assert "perfect" in (page.input_value("#first"), page.input_value("#second"))
+    page.click("#new")
+    press(page, "4")
+    expect(page, "#status", "Red to move")
+    moves = page.evaluate("location.hash.slice(1)")
+    assert len(moves) == 2
+    page.reload()
+    page.wait_for_selector(".column[aria-disabled='false']")
+    assert [page.input_value(f"#{side}") for side in ("first", "second")] == ["", "club"]
+    expect_moves(page, moves)
+    assert page.is_checked("#shapes")
+
+
+def test_analysis_and_tree_are_shown(browser: Browser, address: str) -> None:
+    """Off until it is asked for; the tree as list and picture to click into; axe finds nothing."""
+    page = browser.open(address + "#44")
+    assert page.locator("#analysis").is_hidden()
+    page.check("#analyse")
+    page.wait_for_selector("#columns tbody tr:nth-child(7)")
+    expect(page, "#certified summary", r"Proven win for Red, at most \d+ more moves")
+    expect(page, "#variation", "2,000 simulations")
+    page.click("#tree summary")
+    page.click("#nodes li:first-child button")
+    expect_count(page, "#path button", 2)
+    page.click("#path button >> nth=0")
+    expect_count(page, "#path button", 1)
+    page.locator("#picture .node").first.click()  # drawn first: the answer to the move most visited
+    expect_count(page, "#path button", 3)
+    page.click("#settings summary")
+    audit(page)
+
+
+def test_the_solver_answers_above_the_columns(browser: Browser, address: str) -> None:
+    """And to those who hear the page; live analysis leaves it there, and so do undo and redo."""
+    page = browser.open(f"{address}#{LOST}")
+    page.check("#analyse")
+    page.click("#exact")
+    expect(page, "#status", "The solver: loses in 11 moves with 3")
+    expect(page, "#announcement", "The solver: loses in 11 moves")
+    expect(page, "#variation", "2,000 simulations")
+    assert page.locator(".word").all_text_contents() == WORDS
+    assert "loses in 11 moves, best" in page.get_attribute(".column >> nth=2", "aria-label")
+    page.click("#undo")
+    expect_count(page, ".word", 0)
+    page.click("#redo")
+    assert page.locator(".word").all_text_contents() == WORDS
+    audit(page)
+
+
+def test_solving_can_be_stopped(browser: Browser, address: str) -> None:
+    """By the same button or by Escape; then another position can be solved."""
+    page = browser.new_page()
+    page.route("**/api/exact", lambda _route: None)  # never answers
+    page.goto(address + "#44")
+    for stop in (lambda: page.click("#exact"), lambda: page.keyboard.press("Escape")):
+        page.click("#exact")
+        expect(page, "#exact", r"Stop \([1-9]\d* s\)")
+        stop()
+        expect(page, "#exact", "^Solve$")
+    page.unroute("**/api/exact")
+    page.goto(address + "#444445267614")
+    page.click("#exact")
+    expect(page, "#status", "wins in 1 move with 3")
+
+
+def test_a_hint_follows_exact_play_and_stays_until_the_next_move(browser: Browser, address: str) -> None:
+    """After 4 3, which the opening book knows, the network would play 3, and only 6 and 7 win."""
+    page = browser.open(address + "#43")
+    page.click("#exact")
+    page.wait_for_selector(".word")  # by now the server has read its book, and a hint is in time on a busy machine
+    press(page, "h")
+    expect(page, "#status", r"Hint: column [67] wins in \d+ moves\.")
+    page.check("#analyse")
+    page.wait_for_selector("#columns tbody tr")
+    expect_count(page, ".hinted", 1)
+
+
+def test_a_lost_server_is_told_and_tried_again(browser: Browser, address: str) -> None:
+    """In one line with a button, and the game goes on where it was."""
+    page, lost = browser.new_page(), threading.Event()
+    page.route("**/api/*", lambda route: route.abort() if lost.is_set() else route.continue_())
+    page.goto(address)
+    page.wait_for_selector(".column[aria-disabled='false']")
+    for ask, answered in (
+        (lambda: press(page, "4"), "#moves li:nth-child(2)"),
+        (lambda: page.click("#exact"), ".word"),
+        (page.reload, "#moves li:nth-child(2)"),
+        (lambda: page.click("#mode-puzzles"), "#mode-puzzles[aria-pressed='true']"),
+    ):
+        lost.set()
+        ask()
+        expect(page, "#problem", "The server does not answer")
+        if page.locator(".column").count():  # else there is only the line that says so
+            audit(page)
+        lost.clear()
+        page.click("#retry")
+        page.wait_for_selector(answered)
+        expect(page, "#status", "to move|The solver: wins")
+        page.locator("#problem").wait_for(state="hidden")
+    browser.errors.clear()  # the requests that failed
+
+
+def test_another_board_is_shown_and_has_no_puzzles(browser: Browser, address: str) -> None:
+    setup = page_setup(make_geometry(5, 5, 4), "network", LEVELS, simulations=2000, exact=True, review=True)
+    page = browser.new_page()
+    page.route("**/api/setup", lambda route: route.fulfill(json=setup))
+    page.goto(address + "#1122334")
+    expect(page, "#status", "Red wins")
+    assert page.locator("#modes").is_hidden()
+    expect_count(page, ".column", 5)

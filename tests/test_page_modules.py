@@ -1,0 +1,308 @@
+"""The modules of the exported page in Node.js against ours: rules, search, solver, reviews."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game.rules import STANDARD
+from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts.results import describe_proof
+from alphac4.play.web import static_page
+from alphac4.puzzles import packaged_puzzles
+from alphac4.review import review_game
+from alphac4.solver import no_known_scores, shared_solver
+from alphac4.solver.verdict import exact
+
+NODE = shutil.which("node")
+pytestmark = pytest.mark.skipif(NODE is None, reason="needs node: install Node.js")
+
+FULL = "121212343434565656212121434343656565777777"
+LATE = 14  # stones from which on positions are solved in a moment
+
+RunInNode = Callable[..., Any]
+START = """
+import { readFileSync } from "node:fs";
+const given = JSON.parse(readFileSync(0)), { setup, games } = given;
+const tell = (found) => console.log(JSON.stringify(found));
+"""
+SOLVER = """
+import { Bitboard } from "./bitboard.js";
+import { ExactSolver } from "./exact.js";
+const solver = new ExactSolver(new WebAssembly.Module(readFileSync("solver.wasm")), setup, given.book);
+const board = new Bitboard(setup);
+"""
+
+
+@pytest.fixture(scope="module")
+def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
+    """Runs a script beside the page's modules, which is given some values and tells what it has found."""
+    folder = tmp_path_factory.mktemp("modules")
+    for part in ("static", "local"):
+        shutil.copytree(static_page.WEB / part, folder, dirs_exist_ok=True)
+    (folder / "package.json").write_text('{"type": "module"}')
+
+    def run(script: str, geometry: Geometry = STANDARD, **given: Any) -> Any:
+        setup = static_page.setup(geometry, "network")
+        ran = subprocess.run(
+            [str(NODE), "--input-type=module", "--eval", START + script],
+            input=json.dumps(given | {"setup": setup}),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    return run
+
+
+def random_positions(lengths: Iterable[int], geometry: Geometry = STANDARD) -> list[Position]:
+    """Positions after so many random moves, or where the game ends before."""
+    rng, positions = np.random.default_rng(8), []
+    for length in lengths:
+        position = Position(geometry=geometry)
+        while position.plies < length and position.outcome() is None:
+            position = position.play(int(rng.choice(position.legal_columns())))
+        positions.append(position)
+    return positions
+
+
+def columns_of(games: Iterable[str]) -> list[list[int]]:
+    """Each game as 0-based columns."""
+    return [[int(name) - 1 for name in game] for game in games]
+
+
+RULES = """
+import { Rules } from "./rules.js";
+import { Bitboard } from "./bitboard.js";
+const rules = new Rules(setup), bits = new Bitboard(setup);
+const answers = games.map((text) => {
+  const moves = rules.read(text), { own, occupied } = bits.at(moves), winning = bits.winning(own, occupied);
+  return {
+    written: rules.write(moves), result: rules.result(moves), legal: rules.legal(moves),
+    wins: rules.legal(moves).filter((column) => winning & bits.landing(occupied, column)),
+  };
+});
+tell({ answers, wrong: given.wrong.map((text) => rules.read(text)) });
+"""
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [STANDARD, make_geometry(4, 12, 4), make_geometry(3, 4, 3, False)],
+    ids=["standard", "twelve columns", "no diagonals"],
+)
+def test_the_page_knows_the_rules_of_every_board(geometry: Geometry, run_in_node: RunInNode) -> None:
+    positions = random_positions(np.linspace(1, geometry.cells, 200).astype(int), geometry)
+    beyond = "123456789abcdefghijklmnopqrstuvwxyz"[geometry.columns]
+    wrong = [beyond, "0", "x y", "1" * (geometry.rows + 1)]
+    found = run_in_node(RULES, geometry, games=[position.moves for position in positions], wrong=wrong)
+    assert found["wrong"] == [None] * len(wrong)
+    for position, told in zip(positions, found["answers"], strict=True):
+        assert told["written"] == position.moves
+        outcome = position.outcome()
+        if outcome is None:
+            assert told["result"] is None
+            assert told["legal"] == position.legal_columns()
+            assert told["wins"] == [c for c in position.legal_columns() if position.play(c).outcome() == -1]
+        else:
+            assert told["legal"] == []
+            assert told["result"]["winner"] == (None if outcome == 0 else 1 - position.plies % 2)
+    assert 10 < sum(position.outcome() is not None for position in positions) < 190
+
+
+def test_the_page_tells_proofs_in_our_words(run_in_node: RunInNode) -> None:
+    proofs = list(range(-128, 128))
+    script = 'import { describeProof } from "./search.js"; tell(given.proofs.map(describeProof));'
+    told = dict(zip(proofs, run_in_node(script, proofs=proofs), strict=True))
+    assert told == {proof: describe_proof(proof) for proof in proofs}
+
+
+class SumsOfEighths:
+    """Answers that every computer computes alike."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        rng = np.random.default_rng(3)
+        inputs = 2 * geometry.cells
+        self.policy = rng.integers(-8, 9, (inputs, geometry.columns)) / 8
+        self.value = rng.integers(-4, 5, inputs)
+
+    def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """See `alphac4.nn.Evaluator.evaluate`."""
+        flat = planes.reshape(len(planes), -1)
+        lead = (flat @ self.value) % 11 - 5
+        wdl = np.stack([(6 + lead) / 16, np.full(len(flat), 4 / 16), (6 - lead) / 16], axis=1)
+        return (flat @ self.policy).astype(np.float32), wdl.astype(np.float32)
+
+
+SEARCH = """
+import { Search, sample } from "./search.js";
+const { policy, value, simulations } = given;
+const evaluate = async (planes) => {
+  const logits = policy[0].map((_, a) => planes.reduce((sum, x, i) => sum + x * policy[i][a], 0));
+  const sum = planes.reduce((total, x, i) => total + x * value[i], 0);
+  const lead = (((sum % 11) + 11) % 11) - 5;
+  return { policy: logits, wdl: [(6 + lead) / 16, 4 / 16, (6 - lead) / 16] };
+};
+const results = [];
+for (const line of games) {
+  const search = new Search(setup, evaluate);
+  for (const moves of line.length ? [[], line] : [[]]) { // the second time from the kept tree
+    search.plant(moves);
+    await search.run(simulations);
+    results.push({
+      visits: [...search.root.visits], best: search.best(), value: search.root.mean(), wdl: search.wdl(),
+      variation: search.variation(), proofs: [...search.root.proof],
+    });
+  }
+}
+const drawn = [0, 0, 0];
+const weights = [1, 2, 3].map(Math.log);
+for (let i = 0; i < 1400; i++) drawn[sample([0, 1, 2], weights, 0.5, () => (i + 0.5) / 1400)] += 1;
+tell({ results, drawn, sure: sample([4, 5], [1, 2], 0) });
+"""
+
+
+@pytest.mark.parametrize("geometry", [STANDARD, make_geometry(5, 6, 4, False)])
+def test_the_pages_search_is_ours(geometry: Geometry, run_in_node: RunInNode) -> None:
+    """The same visits, moves, proofs, values and variations, with fresh trees and with kept ones."""
+    evaluator, simulations = SumsOfEighths(geometry), 150
+    lines = ["", "44", "1122", "1212", "3344", "15254", "4444", "112233"]
+    weights = {"policy": evaluator.policy.tolist(), "value": evaluator.value.tolist()}
+    answer = run_in_node(SEARCH, geometry, **weights, games=columns_of(lines), simulations=simulations)
+    found = iter(answer["results"])
+    for line in lines:
+        search = NetworkSearch(evaluator, geometry=geometry, rng=np.random.default_rng(0), reuse="trees")
+        for start in dict.fromkeys(("", line)):
+            expected = search.search([Position.from_moves(start, geometry)], Budget(simulations=simulations))
+            result = next(found)
+            assert result["visits"] == expected.visits[0].tolist()
+            assert result["proofs"] == expected.proofs[0].tolist()
+            assert result["best"] == expected.moves[0]
+            assert result["variation"][:20] == expected.variations[0]
+            assert result["value"] == pytest.approx(expected.value[0], abs=1e-6)
+            assert result["wdl"] == pytest.approx(expected.wdl[0], abs=1e-5)
+    assert next(found, None) is None
+    assert answer["drawn"] == [100, 400, 900]
+    assert answer["sure"] == 5
+
+
+SOLVE = """
+import { Judge } from "./judge.js";
+class InOneThread extends Judge {
+  async score(position) { return solver.score(position); }
+}
+const judge = new InOneThread(setup, given.book), verdicts = [];
+for (const moves of games) verdicts.push(await judge.columns(moves));
+tell(verdicts);
+"""
+
+
+def test_the_pages_solver_is_ours(run_in_node: RunInNode) -> None:
+    """Scores, words and best columns from the opening, whose book it has, to the last stone."""
+    openings = ["", "4", "7", "444", "172"]
+    late = [puzzle.moves for puzzle in packaged_puzzles()[::12]]
+    unfinished = [p.moves for p in random_positions(np.linspace(16, 42, 400).astype(int)) if p.outcome() is None]
+    assert len(unfinished) >= 50
+    games = [*openings, *late, *unfinished, FULL[:-1]]
+    found = run_in_node(SOLVER + SOLVE, games=columns_of(games), book=static_page.book())
+    for game, told in zip(games, found, strict=True):
+        assert told == [
+            {"column": item.column, "score": item.score, "outcome": item.outcome, "best": item.best}
+            for item in exact(Position.from_moves(game))
+        ], game
+
+
+PAUSE = """
+const [first, second] = games.map((moves) => board.at(moves));
+const paused = solver.advance(first) === null;
+solver.abandon(); // the next question does not go on where this one was
+tell({ paused, answers: [solver.score(second), solver.score(first)] });
+"""
+
+
+def test_a_search_goes_on_after_a_pause_and_can_be_abandoned(run_in_node: RunInNode) -> None:
+    """What was asked next gets its own answer, and so does the abandoned position when it is asked again."""
+    games = ["12345671", "4444452226671"]
+    found = run_in_node(SOLVER + PAUSE, games=columns_of(games), book=static_page.book())
+    assert found["paused"]
+    assert found["answers"] == [shared_solver(STANDARD).solve(Position.from_moves(moves)) for moves in reversed(games)]
+
+
+REVIEW = """
+import { reviewGame } from "./reviewer.js";
+const reviews = [];
+for (const moves of games) {
+  const first = solver.score(board.at(moves.slice(0, given.late))), asked = [];
+  const score = async (position) => {
+    const stones = position.occupied.toString(2).replaceAll("0", "").length;
+    return stones < given.late ? first * (-1) ** stones : solver.score(position);
+  };
+  const opinion = async (before) => {
+    asked.push(before.length);
+    return { value: before.length / 100, column: 3 };
+  };
+  for await (const line of reviewGame(moves, setup, { score, opinion })) {
+    if (line.reviewed) reviews.push({ ...line, asked });
+  }
+}
+tell(reviews);
+"""
+
+
+class LateSolver:
+    """The solver of late positions, as though all moves before were the best, so that the opening takes no time."""
+
+    book = no_known_scores()
+
+    def __init__(self, game: str) -> None:
+        self.first = shared_solver(STANDARD).solve(Position.from_moves(game[:LATE]))
+
+    def solve(self, position: Position, _on_pause: object) -> int:
+        """See `Solver.solve`."""
+        if position.plies < LATE:
+            return self.first * (-1) ** position.plies
+        return shared_solver(STANDARD).solve(position)
+
+
+class Counter:
+    """Holds a position with n stones for worth n hundredths to the side to move; remembers what it was asked."""
+
+    name = "counter"
+
+    def search(self, positions: list[Position]) -> SimpleNamespace:
+        """See `SearchingPlayer`."""
+        self.asked = [position.plies for position in positions]
+        count = len(positions)
+        return SimpleNamespace(
+            value=np.array(self.asked) / 100, moves=np.full(count, 3), priors=np.full((count, 7), 1 / 7)
+        )
+
+
+def test_the_pages_reviews_are_ours(run_in_node: RunInNode) -> None:
+    """Grades, words, better moves, lines, accuracies and opinions of games with mistakes, finished or not."""
+    positions = [Position.from_moves(FULL), *random_positions([20, 24, 28, 32, 42, 42, 42])]
+    assert {position.outcome() for position in positions} == {None, 0, -1}
+    games = [position.moves for position in positions if position.plies >= LATE]
+    found = run_in_node(SOLVER + REVIEW, games=columns_of(games), late=LATE)
+    for game, told in zip(games, found, strict=True):
+        player = Counter()
+        ours = review_game(game, player=player, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
+        for move in ours["reviewed"]:
+            del move["opinion"]["prior"]
+        for name in ("moves", "turning_points", "unjudged", "reviewed", "values"):
+            assert told[name] == ours[name], (game, name)
+        assert told["asked"] == player.asked  # not about the end of a finished game
+        assert [side["accuracy"] for side in told["sides"]] == pytest.approx([s["accuracy"] for s in ours["sides"]])
+    grades = {move["grade"] for review in found for move in review["reviewed"]}
+    assert grades == {"best", "keeps", "slips-win", "slips-draw", "throws-win"}

@@ -1,0 +1,208 @@
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from campaigns.tiny_run import SETTINGS, outcome, tiny_run
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from alphac4 import cli
+from alphac4.arena.ratings import Rating, fit_ratings
+from alphac4.checkpoint import load_checkpoint
+from alphac4.training.alarms import find_stalls
+from alphac4.training.config import TrainConfig
+from alphac4.training.loop import TrainingLoop
+from alphac4.training.monitor import Monitor, scalars
+from alphac4.training.progress import elo_over_run, find_warnings
+from alphac4.training.reports import (
+    EvaluationReport,
+    ExactPlayFigures,
+    IterationReport,
+    MatchReport,
+    read_reports,
+)
+
+GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4, "classic_every": 2, "classic_rollouts": [20]}
+GATE |= {"classic_pairs": 2, "classic_simulations": 4, "closing_pairs": 2}
+
+
+def judged_run(**evaluation: int) -> TrainConfig:
+    """Two iterations with matches against classic MCTS."""
+    return tiny_run(iterations=2, gate=GATE, evaluation=evaluation)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _by_no_clock() -> Iterator[None]:
+    """Cut blocks of games at the same places in every run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run judged at every iteration on six positions, and closed."""
+    path = tmp_path_factory.mktemp("judged")
+    with TrainingLoop.open(path, judged_run(positions=6, simulations=4)) as loop:
+        loop.close(loop.run())
+    return path
+
+
+def reports(folder: Path) -> list[IterationReport]:
+    """What the run wrote."""
+    return read_reports(folder / "reports.jsonl")
+
+
+def test_a_run_reports_what_it_did(folder: Path) -> None:
+    first, report = reports(folder)
+    assert report.samples_total >= 100
+    assert first.selfplay.games + report.selfplay.games == report.games_total
+    assert sum(report.time_shares.values()) == pytest.approx(1.0, abs=0.02)
+    assert report.gate is not None
+    assert len(set(report.gate.games)) > 3
+    assert report.matches[0].opponent == "uct:20"
+    best = load_checkpoint(folder / "checkpoints" / "best.safetensors")
+    assert best.provenance["iteration"] == report.best_iteration
+    assert best.strength["uct:20"]["games"] == 4
+    assert IterationReport.from_json(report.to_json()) == report
+    events = EventAccumulator(str(folder / "tensorboard"), size_guidance={"images": 0, "scalars": 0})
+    events.Reload()
+    for tag, value in scalars(report).items():
+        assert events.Scalars(tag)[-1].value == pytest.approx(value, rel=1e-5, abs=1e-6), tag
+    assert {"games/openings", "strength/elo by iteration"} < set(events.Tags()["images"])
+
+
+def test_reports_say_of_a_network_what_the_command_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [str(folder / "checkpoints" / "best.safetensors"), "--count", "6", "--simulations", "0,4"]
+    assert cli.main(["evaluate", *arguments, "--backend", "torch-fp32", "--json", "-"]) == 0
+    budgets = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
+    evaluation = reports(folder)[-1].evaluation
+    assert evaluation is not None
+    assert (evaluation.positions, evaluation.simulations) == (36, 4)
+    for figures, budget in zip((evaluation.raw, evaluation.search), budgets, strict=True):
+        assert figures.error == budget["sets"]["all"]["moves"]["error"]["value"]
+        assert figures.value_error == pytest.approx(budget["sets"]["all"]["value"]["absolute"]["value"], abs=1e-6)
+        for name, error in figures.errors.items():
+            assert error == budget["sets"][name]["moves"]["error"]["value"]
+
+
+def test_the_judge_changes_nothing_that_is_learned(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Monitor, "_figures", lambda _monitor, _report: {})  # two seconds of drawing
+    with TrainingLoop.open(tmp_path, judged_run(every=0)) as loop:
+        loop.run()
+    assert outcome(folder) == outcome(tmp_path)  # bit for bit
+    assert [report.evaluation for report in reports(tmp_path)] == [None, None]
+
+
+def judged(error: float, iteration: int, like: IterationReport) -> IterationReport:
+    """A report whose network erred in that share of 240 positions, raw and with search."""
+    half = 1.96 * (error * (1 - error) / 240) ** 0.5
+    figures = ExactPlayFigures(errors={}, error=error, low=error - half, high=error + half, value_error=0.5)
+    evaluation = EvaluationReport(positions=240, simulations=64, raw=figures, search=figures)
+    return dataclasses.replace(like, iteration=iteration, evaluation=evaluation)
+
+
+def test_a_clear_rise_of_errors_is_warned_of_while_the_gate_passes(folder: Path) -> None:
+    like = reports(folder)[-1]
+    assert like.gate is not None
+    passed, refused = (dataclasses.replace(like.gate, accepted=accepted) for accepted in (True, False))
+    history = [judged(0.3, 1, like), judged(0.05, 2, like), judged(0.1, 3, like)]
+    found = find_warnings(like.selfplay, passed, history, (), judged(0.2, 4, like).evaluation)
+    messages = [warning for warning in found if "exact play" in warning]
+    assert "raw in 20.0% of the positions, up from 5.0% after iteration 2" in messages[0]
+    for gate, error in ((passed, 0.08), (refused, 0.2)):
+        quiet = find_warnings(like.selfplay, gate, history, (), judged(error, 4, like).evaluation)
+        assert not [warning for warning in quiet if "exact play" in warning]
+
+
+def test_a_falling_score_against_classic_search_is_warned_of_at_once(folder: Path) -> None:
+    like = reports(folder)[-1]
+    assert like.gate is not None
+    good, bad = (
+        dataclasses.replace(like.gate, player="best", opponent="uct:1000", wins=wins, draws=0, losses=10 - wins)
+        for wins in (9, 2)
+    )
+    history = [dataclasses.replace(like, matches=[good])]
+    found = find_warnings(like.selfplay, like.gate, history, [bad])
+    assert "score against uct:1000 fell from 0.90 to 0.20" in found
+    for matches in ([], [good]):
+        later = find_warnings(like.selfplay, like.gate, [*history, dataclasses.replace(like, matches=[bad])], matches)
+        assert not [warning for warning in later if "fell" in warning]
+
+
+def iterations(**changes: list[Any]) -> list[Any]:
+    """Iterations of 1,000 games each that get better, but for what is changed."""
+    figures = {"entropy": falling(1.2, 0.9), "openings": [700] * 36, "wins": [0.5] * 36}
+    figures |= {"loss": falling(1.5, 1.1), "error": falling(0.2, 0.05)} | changes
+    return [
+        SimpleNamespace(
+            selfplay=SimpleNamespace(policy_entropy=e, distinct_openings=o, games=1000, first_player_wins=w),
+            learning=SimpleNamespace(policy_loss=p),
+            evaluation=None if r is None else SimpleNamespace(raw=SimpleNamespace(error=r)),
+        )
+        for e, o, w, p, r in zip(*figures.values(), strict=True)
+    ]
+
+
+def falling(start: float, end: float) -> list[float]:
+    """A straight line."""
+    return np.linspace(start, end, 36).tolist()
+
+
+def stalls(run: list[Any]) -> list[str]:
+    """What is told in the whole run."""
+    return [
+        line
+        for index, now in enumerate(run)
+        for line in find_stalls(now.selfplay, now.learning, now.evaluation, run[:index])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "figures", "words"),
+    [
+        ("entropy", falling(1.2, 0.4), "entropy of policy targets"),
+        ("openings", [int(count) for count in falling(700, 250)], "opening of their own"),
+        ("wins", falling(0.49, 0.28), "first player wins"),
+        ("error", [0.1] * 36, "by heart"),
+    ],
+)
+def test_each_sign_of_stalling_is_reported_once(name: str, figures: list[float], words: str) -> None:
+    (line,) = stalls(iterations(**{name: figures}))
+    assert words in line
+
+
+def test_a_healthy_run_is_left_alone() -> None:
+    assert not stalls(iterations())
+    assert not stalls(iterations(error=[None] * 36))  # without evaluations nothing is known of errors
+
+
+def some_gates(count: int, accept: float, rng: np.random.Generator) -> tuple[list[MatchReport], int]:
+    """The gates of a run in which a share of the candidates is promoted, and the best iteration at its end."""
+    gates, best = [], 0
+    for iteration in range(1, count + 1):
+        wins, draws, losses = (int(number) for number in rng.multinomial(40, [0.5, 0.2, 0.3]))
+        accepted = bool(rng.random() < accept)
+        names = {"player": f"iteration {iteration}", "opponent": f"iteration {best}"}
+        gates.append(MatchReport(**names, wins=wins, draws=draws, losses=losses, seconds=1.0, accepted=accepted))
+        best = iteration if accepted else best
+    return gates, best
+
+
+@pytest.mark.parametrize("accept", [0.1, 0.5, 1.0])
+def test_the_rating_over_a_run_is_that_of_all_networks_together(accept: float, rng: np.random.Generator) -> None:
+    gates, best = some_gates(40, accept, rng)
+    gates[3] = dataclasses.replace(gates[3], wins=40, draws=0, losses=0)
+    gates[5] = dataclasses.replace(gates[5], wins=0, draws=0, losses=40)
+    results = {(gate.player, gate.opponent): (gate.wins + gate.draws / 2, 40) for gate in gates}
+    expected = fit_ratings(results, "iteration 0")[f"iteration {best}"]
+    found = elo_over_run(gates, best)
+    assert found.elo == pytest.approx(expected.elo, rel=1e-6)
+    assert found.error == pytest.approx(expected.error, rel=1e-4)
+    assert elo_over_run(gates, 0) == elo_over_run([], 0) == Rating(elo=0.0, error=0.0)
