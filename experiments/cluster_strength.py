@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alphac4.compute.cluster import local_cluster
+from alphac4.compute.cluster.place import local_cluster
 from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
 from alphac4.evaluation.report import ALL
 from alphac4.training.reports import read_reports

@@ -16,7 +16,7 @@ from page_browser import (  # noqa: F401 - fixtures
     static_folder,
 )
 
-from alphac4.cuda.device import why_not
+from alphac4.compute.gpu.device import why_not
 from alphac4.machine import cores
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
 

@@ -26,7 +26,7 @@ from test_cluster_crew import wait_for
 from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.compute import Backends
-from alphac4.compute.cluster import ClusterPool, local_cluster, make_pool
+from alphac4.compute.cluster.place import ClusterPool, local_cluster, make_pool
 from alphac4.compute.cores import Cores
 from alphac4.game.rules import STANDARD
 from alphac4.nn import PolicyValueNetwork
@@ -56,7 +56,7 @@ def started() -> Iterator[Cluster]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ray.cluster_utils.Cluster", RecordedCluster)
-        patch.setattr("alphac4.cluster.local.SETTINGS", QUICK_TO_NOTICE)
+        patch.setattr("alphac4.compute.cluster.local.SETTINGS", QUICK_TO_NOTICE)
         with local_cluster([0, 1, 1]) as address:
             assert made[0].address == address
             yield made[0]
@@ -91,7 +91,7 @@ def tiny(**changes: object) -> TrainConfig:
 def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("alphac4.compute.cluster.WORTH_A_POOL", 0)  # the cluster is large enough for its matches
+    monkeypatch.setattr("alphac4.compute.cluster.place.WORTH_A_POOL", 0)  # the cluster is large enough for its matches
     calls, call = set(), ClusterPool.call
     monkeypatch.setattr(ClusterPool, "call", lambda *arguments: calls.add(arguments[2].__name__) or call(*arguments))
     config, run = tmp_path / "tiny.json", tmp_path / "run"
@@ -163,7 +163,7 @@ def test_what_a_cluster_has_not_is_refused_in_one_line(
 
     assert "no backend 'device-float16' on a cluster's cores; available: " in refusal("--backend", "device-float16")
     assert "no node of the cluster has a GPU and a core beside it" in refusal("--device", "cuda")
-    monkeypatch.setattr("alphac4.cluster.connection.__version__", "99.0")
+    monkeypatch.setattr("alphac4.compute.cluster.connection.__version__", "99.0")
     assert "install the same on every node" in refusal()
 
 
@@ -281,7 +281,7 @@ def test_work_is_done_though_processes_and_nodes_die(
         assert [pool.call(index, int, "7") for index in range(2)] == [7, 7]
     assert caplog.text.count("its work is done again") == here
 
-    monkeypatch.setattr("alphac4.cluster.pool.MOST_DEATHS", 2)
+    monkeypatch.setattr("alphac4.compute.cluster.pool.MOST_DEATHS", 2)
     lost = "2 processes of the cluster were lost at the same work, the last by "
     with pytest.raises(RuntimeError, match=lost) as caught:
         pool.call(0, os._exit, 1)

@@ -17,10 +17,10 @@ import pytest
 import torch
 
 from alphac4.cli import main
-from alphac4.cluster.connection import Connection, Node
-from alphac4.cluster.crew import CALLS_IN_FLIGHT, Crew, GamesUnderWay
-from alphac4.cluster.worker import Place, RemoteActor, Task
-from alphac4.compute.cluster import ClusterActors, ClusterPool
+from alphac4.compute.cluster.connection import Connection, Node
+from alphac4.compute.cluster.crew import CALLS_IN_FLIGHT, Crew, GamesUnderWay
+from alphac4.compute.cluster.place import ClusterActors, ClusterPool
+from alphac4.compute.cluster.worker import Place, RemoteActor, Task
 from alphac4.game.rules import STANDARD
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
@@ -110,7 +110,7 @@ def _ray_of_actors(monkeypatch: pytest.MonkeyPatch) -> None:
     context = SimpleNamespace(get_node_id=lambda: "here")
     util = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
     ray = SimpleNamespace(get=lambda network: network, get_runtime_context=lambda: context, util=util)
-    monkeypatch.setattr("alphac4.cluster.worker.import_ray", lambda: ray)
+    monkeypatch.setattr("alphac4.compute.cluster.worker.import_ray", lambda: ray)
 
 
 def make_network() -> PolicyValueNetwork:
@@ -272,7 +272,7 @@ def test_a_mistake_of_an_actor_ends_the_run_in_one_line(make_actors: MakeActors)
 @pytest.fixture
 def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, str]]:
     """Something that listens until a test closes it, and its address; nobody waits for it to come back."""
-    monkeypatch.setattr("alphac4.cluster.connection.SECONDS_OF_ABSENCE", 0.0)
+    monkeypatch.setattr("alphac4.compute.cluster.connection.SECONDS_OF_ABSENCE", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server, f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -344,7 +344,7 @@ def test_an_address_without_a_cluster_is_refused_at_once(
 
     assert "HOST:PORT" in refusal("nowhere")
     assert "no Ray cluster at 127.0.0.1:9: " in refusal("127.0.0.1:9")
-    monkeypatch.setattr("alphac4.cluster.connection.SECONDS_TO_CONNECT", 0.2)
+    monkeypatch.setattr("alphac4.compute.cluster.connection.SECONDS_TO_CONNECT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")

@@ -13,7 +13,7 @@ import torch
 
 from alphac4.compute import Backends, choose, choose_for_run
 from alphac4.compute import choice as compute_choice
-from alphac4.cuda.device import simulated
+from alphac4.compute.gpu.device import simulated
 from alphac4.game import Position, make_geometry
 from alphac4.machine import BlockEndedError, bound_openmp_spinning, worker_threads
 from alphac4.mcts import Budget, NetworkSearch
@@ -86,7 +86,7 @@ def test_a_run_takes_up_what_it_remembers_where_it_exists() -> None:
 
 @pytest.mark.gpu
 def test_a_gpu_keeps_the_trees_and_a_single_one_stays_on_a_core(network: PolicyValueNetwork) -> None:
-    from alphac4.cuda.search import DeviceSearch
+    from alphac4.compute.gpu.search import DeviceSearch
 
     for backend in ("auto", "device-float32"):
         compute = choose("cuda", backend)
@@ -104,7 +104,7 @@ import alphac4.commands.train
 from alphac4.checkpoint import load_checkpoint
 from alphac4.compute import choose
 choose("cpu", "torch-fp32").evaluator(load_checkpoint(Path("fast")).network)
-unwanted = ("torch._dynamo", "numba.cuda.", "alphac4.cuda.kernels", "ray.", "alphac4.cluster")
+unwanted = ("torch._dynamo", "numba.cuda.", "alphac4.compute.gpu.kernels", "ray.", "alphac4.compute.cluster")
 print([name for name in sys.modules if name.startswith(unwanted)])
 """
 

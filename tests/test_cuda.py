@@ -13,11 +13,11 @@ import pytest
 import torch
 from campaigns.tiny_run import tiny_run
 
-from alphac4.cuda import kernels
-from alphac4.cuda.actor import DeviceActor
-from alphac4.cuda.arrays import share_trees
-from alphac4.cuda.device import largest_that_fits, simulated
-from alphac4.cuda.search import DeviceSearch
+from alphac4.compute.gpu import kernels
+from alphac4.compute.gpu.actor import DeviceActor
+from alphac4.compute.gpu.arrays import share_trees
+from alphac4.compute.gpu.device import largest_that_fits, simulated
+from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.game import STANDARD, Geometry, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.tree import make_trees
@@ -124,7 +124,7 @@ def test_the_device_plays_the_same_games(changes: dict[str, Any]) -> None:
 @pytest.mark.gpu
 def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking so seldom that all rows fill up and slots have to wait."""
-    monkeypatch.setattr("alphac4.cuda.actor.STEPS_BETWEEN_LOOKS", 120)
+    monkeypatch.setattr("alphac4.compute.gpu.actor.STEPS_BETWEEN_LOOKS", 120)
     config = replace(CONFIG, full_simulations=4, fast_simulations=2)
     ours = finished(cpu_actor(config, 2), 50)
     blocks = list(device_actor(config, 2).play(90, lambda: False))
@@ -211,7 +211,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     from numba import cuda, typeof
     from numba.cuda import dispatcher
 
-    from alphac4.cuda.network import Exchange
+    from alphac4.compute.gpu.network import Exchange
     from alphac4.selfplay.game_arrays import make_finished, make_games, make_parameters
 
     hopper = types.SimpleNamespace(compute_capability=(9, 0))

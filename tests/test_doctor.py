@@ -9,7 +9,7 @@ from campaigns.tiny_run import tiny_run
 from alphac4.benchmarks.presets import LATER_WORK, OTHER_WORK, measure_preset
 from alphac4.cli import main
 from alphac4.commands import doctor
-from alphac4.cuda.device import NO_DEVICE
+from alphac4.compute.gpu.device import NO_DEVICE
 from alphac4.play import installation
 from alphac4.play.installation import EXTRAS, Check, check_installation, find_extras
 from alphac4.training.reports import read_reports

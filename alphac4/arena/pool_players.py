@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from alphac4.arena.players import Player, SearchingPlayer, as_searching
-from alphac4.compute.pool import Pool
+from alphac4.compute import Pool
 from alphac4.game import Position
 from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.results import NodeView, SearchResult

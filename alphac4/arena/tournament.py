@@ -21,8 +21,7 @@ from alphac4.arena.networks import find_network
 from alphac4.arena.openings import match_openings
 from alphac4.arena.ratings import Rating, SprtState, fit_ratings, pair_counts, sprt
 from alphac4.arena.record import TournamentRecord
-from alphac4.compute import choose
-from alphac4.compute.pool import Pool, Shared
+from alphac4.compute import Pool, Shared, choose
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores

@@ -29,7 +29,7 @@ def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
 
     Processor time is this process's own: by it one sees what a core could do if no other program had a part of it.
     """
-    from alphac4.compute.cluster import Cluster, local_cluster
+    from alphac4.compute.cluster.place import Cluster, local_cluster
 
     config, seconds = PRESETS["quick"], 10 * settings.seconds
     compute = choose_for_run("cpu", "auto", Backends())

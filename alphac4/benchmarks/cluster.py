@@ -47,7 +47,7 @@ def measure_cluster(settings: BenchmarkSettings) -> Iterator[Figure]:
     A turn takes ten times the usual seconds. Processor time is that of all processes, Ray's own included: where other
     programs take turns on the machine it says more than wall time.
     """
-    from alphac4.compute.cluster import ClusterActors, local_cluster
+    from alphac4.compute.cluster.place import ClusterActors, local_cluster
 
     config, network, seconds = SelfPlayConfig(), settings.network(), 10 * settings.seconds
     first = cores() // 2

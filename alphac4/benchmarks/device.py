@@ -10,9 +10,9 @@ import torch
 from alphac4.benchmarks.figures import BenchmarkSettings, Figure
 from alphac4.benchmarks.jax_peer import pgx_mctx_rate
 from alphac4.benchmarks.peers import missing_packages
-from alphac4.cuda.actor import DeviceActor
-from alphac4.cuda.device import synchronise, the_device
-from alphac4.cuda.network import DeviceNetwork, captured
+from alphac4.compute.gpu.actor import DeviceActor
+from alphac4.compute.gpu.device import synchronise, the_device
+from alphac4.compute.gpu.network import DeviceNetwork, captured
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import play_together

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from alphac4.compute import choose_pool
-from alphac4.compute.pool import Pool
+from alphac4.compute import Pool, choose_pool
 
 Cluster = Annotated[
     str | None,

@@ -5,7 +5,17 @@ another kind needs no change in its callers.
 """
 
 from alphac4.compute.choice import choose, choose_for_run, choose_pool
-from alphac4.compute.interface import Actors, Backends, ClusterReport, Compute, LearningPlace, NetworkEvaluator, Seeds
+from alphac4.compute.interface import (
+    Actors,
+    Backends,
+    ClusterReport,
+    Compute,
+    LearningPlace,
+    NetworkEvaluator,
+    Pool,
+    Seeds,
+    Shared,
+)
 
 __all__ = [
     "Actors",
@@ -14,7 +24,9 @@ __all__ = [
     "Compute",
     "LearningPlace",
     "NetworkEvaluator",
+    "Pool",
     "Seeds",
+    "Shared",
     "choose",
     "choose_for_run",
     "choose_pool",

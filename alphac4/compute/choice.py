@@ -5,9 +5,8 @@ import logging
 import torch
 
 from alphac4.compute.cores import Cores
-from alphac4.compute.interface import Backends, Compute
-from alphac4.compute.pool import Pool
-from alphac4.cuda.device import GPU_BACKENDS, on_gpu, why_not
+from alphac4.compute.gpu.device import GPU_BACKENDS, on_gpu, why_not
+from alphac4.compute.interface import Backends, Compute, Pool
 from alphac4.nn.backends import INT8, available_backends
 
 logger = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
     )
     if cluster is None:
         return compute
-    from alphac4.compute.cluster import Cluster  # Ray is optional, and slow to import
+    from alphac4.compute.cluster.place import Cluster  # Ray is optional, and slow to import
 
     return Cluster(compute, cluster, device, backend, remembered.actors)
 
@@ -68,7 +67,7 @@ def choose_pool(address: str) -> Pool:
         RuntimeError: in one line, for a cluster that cannot be used.
         ValueError: in one line, for anything else than an address.
     """
-    from alphac4.compute.cluster import make_pool  # Ray is optional, and slow to import
+    from alphac4.compute.cluster.place import make_pool  # Ray is optional, and slow to import
 
     return make_pool(address)
 
@@ -87,7 +86,7 @@ def _choose(
     if gpu and (asked == "auto" or asked in GPU_BACKENDS):
         reason = why_not()
         if not reason:
-            from alphac4.compute.gpu import Gpu  # Numba's CUDA part is slow to import, and optional
+            from alphac4.compute.gpu.place import Gpu  # Numba's CUDA part is slow to import, and optional
 
             return Gpu(GPU_BACKENDS.get(asked))
         if asked != "auto":

@@ -3,14 +3,14 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from alphac4.compute.pool import Pool
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.kept_trees import Reuse
@@ -22,6 +22,9 @@ from alphac4.selfplay.actor import SelfPlayer, even_shares, play_together
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.under_way import GamesUnderWay, count_games, fill_up, join_actors, split_actors
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 BATCH = 128  # positions in a usual call of a network
 
@@ -173,6 +176,39 @@ class Actors:
     def reset_one(self, index: int, rng: np.random.Generator) -> None:
         """Forget the games that one player has under way and let it start others."""
         self._players[index].reset(rng)
+
+
+class Shared(Protocol[T_co]):
+    """Something that every process can get."""
+
+    def get(self) -> T_co:
+        """The thing, in whichever process asks for it."""
+
+
+class Pool(Protocol):
+    """A process on each of some cores; `alphac4.compute.choose_pool` makes it.
+
+    Functions, arguments and results travel by pickle. What a process was doing when it died is done again by another.
+    """
+
+    cores: int
+
+    def share(self, value: T) -> Shared[T]:
+        """Put something where every process can get it, once for all calls that need it."""
+
+    def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
+        """Call a function by the first process that is free."""
+
+    def call(self, index: int, function: Callable[..., T], *arguments: object) -> T:
+        """Call a function by the ``index``-th process, which keeps what functions keep, and wait for what it returns.
+
+        Raises:
+            RuntimeError: in one line, if the processes have gone for good.
+            Exception: whatever the function raises.
+        """
+
+    def close(self) -> None:
+        """End all processes, and give up what they do."""
 
 
 class Compute(ABC):

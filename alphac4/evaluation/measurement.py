@@ -17,8 +17,7 @@ from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import common_geometry, describe, parse_player
 from alphac4.checkpoint import Checkpoint, pack_checkpoint
-from alphac4.compute import Compute, NetworkEvaluator, choose
-from alphac4.compute.pool import Pool
+from alphac4.compute import Compute, NetworkEvaluator, Pool, choose
 from alphac4.evaluation.answers import BATCH, Answers, ask_network, ask_players
 from alphac4.evaluation.games import PerfectMatchReport, play_perfect, standard_starts
 from alphac4.evaluation.positions import SETS, PositionSet, load_positions, packaged_positions

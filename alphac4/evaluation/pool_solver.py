@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from alphac4.compute.pool import Pool
+from alphac4.compute import Pool
 from alphac4.game import Geometry
 from alphac4.solver import Solver
 from alphac4.solver.solver import Scores, Stones

@@ -7,8 +7,7 @@ the report of an iteration.
 
 from collections.abc import Sequence
 
-from alphac4.compute import Compute
-from alphac4.compute.pool import Pool
+from alphac4.compute import Compute, Pool
 from alphac4.evaluation.accuracy import judge_moves, judge_values
 from alphac4.evaluation.answers import Answers, ask_network, ask_players
 from alphac4.evaluation.positions import PositionSet, packaged_positions

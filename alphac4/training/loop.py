@@ -11,8 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from alphac4.checkpoint import Checkpoint, save_checkpoint
-from alphac4.compute import Actors, Backends, choose_for_run
-from alphac4.compute.pool import Pool
+from alphac4.compute import Actors, Backends, Pool, choose_for_run
 from alphac4.game.rules import Geometry
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.targets import PolicyTarget

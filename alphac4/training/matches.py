@@ -9,7 +9,7 @@ import numpy as np
 from alphac4.arena.match import play_shared
 from alphac4.arena.openings import balanced_openings
 from alphac4.arena.players import Player, UctPlayer
-from alphac4.compute.pool import Pool
+from alphac4.compute import Pool
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.mcts.search import Budget

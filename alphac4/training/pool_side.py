@@ -6,8 +6,7 @@ import numpy as np
 
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
 from alphac4.arena.pool_players import Outline, like_in_each_process, searching_in_each_process
-from alphac4.compute import choose
-from alphac4.compute.pool import Pool, Shared
+from alphac4.compute import Pool, Shared, choose
 from alphac4.game import Geometry
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from alphac4.cluster.connection import Connection, Node, first_line, import_ray, on_node
+from alphac4.compute.cluster.connection import Connection, Node, first_line, import_ray, on_node
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from alphac4.cluster.worker import Place
+from alphac4.compute.cluster.worker import Place
 
 
 @dataclass(kw_only=True)

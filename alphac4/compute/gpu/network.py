@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from alphac4.cuda.arrays import kernel_view
+from alphac4.compute.gpu.arrays import kernel_view
 from alphac4.game.rules import Geometry
 from alphac4.nn.backends import has_bf16
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm

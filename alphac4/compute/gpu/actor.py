@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from alphac4.cuda import kernels
-from alphac4.cuda.arrays import share, share_trees
-from alphac4.cuda.device import launch, synchronise, the_device
-from alphac4.cuda.network import DeviceNetwork, captured
+from alphac4.compute.gpu import kernels
+from alphac4.compute.gpu.arrays import share, share_trees
+from alphac4.compute.gpu.device import launch, synchronise, the_device
+from alphac4.compute.gpu.network import DeviceNetwork, captured
 from alphac4.game.rules import Geometry
 from alphac4.mcts.tree import make_trees
 from alphac4.nn.network import PolicyValueNetwork

@@ -9,12 +9,12 @@ from collections.abc import Callable, Container, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.cluster.connection import Connection, connect, first_line
-from alphac4.cluster.crew import Crew
-from alphac4.cluster.local import local_cluster
-from alphac4.cluster.metrics import Metrics
-from alphac4.cluster.pool import ClusterPool
-from alphac4.cluster.worker import (
+from alphac4.compute.cluster.connection import Connection, connect, first_line
+from alphac4.compute.cluster.crew import Crew
+from alphac4.compute.cluster.local import local_cluster
+from alphac4.compute.cluster.metrics import Metrics
+from alphac4.compute.cluster.pool import ClusterPool
+from alphac4.compute.cluster.worker import (
     RemoteActor,
     ReplayingActor,
     Task,
@@ -22,8 +22,8 @@ from alphac4.cluster.worker import (
     fastest_backend,
     what_an_actor_needs,
 )
+from alphac4.compute.gpu.device import GPU_BACKENDS
 from alphac4.compute.interface import BATCH, Actors, Backends, ClusterReport, Compute, NetworkEvaluator, Seeds
-from alphac4.cuda.device import GPU_BACKENDS
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.kept_trees import Reuse
@@ -51,7 +51,7 @@ class Cluster(Compute):
 
     Args:
         local: what evaluates, searches and learns in this process.
-        address: of the cluster; see `alphac4.cluster.connection.connect`.
+        address: of the cluster; see `alphac4.compute.cluster.connection.connect`.
         device: "cpu" for an actor on each core, "cuda" for one on each GPU that has a core beside it, "auto" for GPUs
             where there are any besides the one that learns.
         backend: of self-play, "auto" for the fastest; a node that does not have it takes the fastest that it has.

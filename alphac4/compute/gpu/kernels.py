@@ -4,7 +4,7 @@ from typing import Any
 
 from numba import cuda as numba_cuda
 
-from alphac4.cuda.network import Exchange
+from alphac4.compute.gpu.network import Exchange
 from alphac4.game.rules import Geometry
 from alphac4.mcts.network_search import goes_on, walk_to_leaf
 from alphac4.mcts.puct import PuctParameters, expand, write_leaf

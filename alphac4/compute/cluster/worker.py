@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from alphac4.cluster.connection import import_ray
-from alphac4.cuda.device import GPU_BACKENDS, largest_that_fits, precision_name, the_device
+from alphac4.compute.cluster.connection import import_ray
+from alphac4.compute.gpu.device import GPU_BACKENDS, largest_that_fits, precision_name, the_device
 from alphac4.game import Geometry
 from alphac4.nn.backends import backend_or_auto, has_bf16
 from alphac4.nn.evaluator import Evaluator
@@ -125,7 +125,7 @@ def make_player(
     if task.device == "cpu":
         evaluator = make_evaluator(network, task)
         return Actor(task.geometry, task.config, evaluator, task.slots, rng), evaluator.update
-    from alphac4.cuda.actor import DeviceActor  # Numba's CUDA part is slow to import, and optional
+    from alphac4.compute.gpu.actor import DeviceActor  # Numba's CUDA part is slow to import, and optional
 
     precision = GPU_BACKENDS[precision_here(task.backend)]
     player, _ = largest_that_fits(
@@ -136,7 +136,7 @@ def make_player(
 
 def precision_here(backend: str) -> str:
     """That of another machine's GPU, or the fastest of this one's if it has no arithmetic for the other."""
-    from alphac4.cuda.network import best_precision
+    from alphac4.compute.gpu.network import best_precision
 
     device = the_device()
     lacking = GPU_BACKENDS[backend] == torch.bfloat16 and not has_bf16(device)
@@ -152,7 +152,7 @@ def make_evaluator(network: PolicyValueNetwork, task: Task) -> Evaluator:
 def fastest_backend(weights: Weights, task: Task) -> str:
     """The fastest backend for self-play on the node that is asked."""
     if task.device == "cuda":
-        from alphac4.cuda.network import best_precision
+        from alphac4.compute.gpu.network import best_precision
 
         return precision_name(best_precision(the_device()))
     return make_evaluator(_fetch(weights), task).backend

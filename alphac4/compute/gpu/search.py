@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from alphac4.cuda import kernels
-from alphac4.cuda.arrays import NODE_FIELDS, Shared, kernel_view, share_trees
-from alphac4.cuda.device import launch, the_device
-from alphac4.cuda.network import DeviceNetwork, captured
+from alphac4.compute.gpu import kernels
+from alphac4.compute.gpu.arrays import NODE_FIELDS, Shared, kernel_view, share_trees
+from alphac4.compute.gpu.device import launch, the_device
+from alphac4.compute.gpu.network import DeviceNetwork, captured
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import check_block

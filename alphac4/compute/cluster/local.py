@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from alphac4.cluster.connection import import_ray
+from alphac4.compute.cluster.connection import import_ray
 
 OBJECT_STORE_BYTES = 200 * 2**20  # of each node
 SETTINGS = {"worker_niceness": 0}  # Ray's actors give way to every other program otherwise

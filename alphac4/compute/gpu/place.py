@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
+from alphac4.compute.gpu.actor import DeviceActor
+from alphac4.compute.gpu.device import largest_that_fits, precision_name, simulated, the_device
+from alphac4.compute.gpu.network import best_precision
+from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.interface import BATCH, Actors, Backends, Compute, LearningPlace, NetworkEvaluator, Seeds
-from alphac4.cuda.actor import DeviceActor
-from alphac4.cuda.device import largest_that_fits, precision_name, simulated, the_device
-from alphac4.cuda.network import best_precision
-from alphac4.cuda.search import DeviceSearch
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.kept_trees import Reuse

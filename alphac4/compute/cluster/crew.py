@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.cluster.connection import Connection, first_line
-from alphac4.cluster.seat import Seat
-from alphac4.cluster.worker import Place, RemoteActor, Task, Weights, what_an_actor_needs
+from alphac4.compute.cluster.connection import Connection, first_line
+from alphac4.compute.cluster.seat import Seat
+from alphac4.compute.cluster.worker import Place, RemoteActor, Task, Weights, what_an_actor_needs
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.under_way import GamesUnderWay
@@ -48,7 +48,7 @@ class Crew:
         network: the first weights.
         seeds: the random numbers of a seat that begins its games.
         kind: of actors.
-        show: tells a gauge's name and value to whoever shows them; see `alphac4.cluster.metrics.GAUGES`.
+        show: tells a gauge's name and value to whoever shows them; see `alphac4.compute.cluster.metrics.GAUGES`.
     """
 
     def __init__(
