@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.checkpoint import load_checkpoint
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD, has_run, landing_cell, legal_cells, play
 from alphac4.game.symmetry import canonical_keys, oriented
@@ -29,6 +28,7 @@ from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.replay import Batch
 from alphac4.selfplay.shards import load_shard
 from alphac4.solver import Solver
+from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, from_dict
 from alphac4.training.host_learner import HostLearner
 from alphac4.training.schedule import Schedule

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.game.rules import STANDARD
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.shards import Samples, concatenate, load_shard
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import PRESETS, from_dict
 from alphac4.training.host_learner import HostLearner
 from alphac4.training.learner import LearningPlan

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.checkpoint import load_checkpoint
 from alphac4.game.rules import STANDARD
 from alphac4.nn.evaluator import Evaluator
 from alphac4.selfplay.actor import Actor
@@ -21,6 +20,7 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.game_arrays import Finished
 from alphac4.selfplay.returns import lambda_returns
 from alphac4.solver import FULL_COLUMN, Solver
+from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, from_dict
 
 BOOK_PLIES = 3  # the solver's opening book scores every move up to here

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from alphac4.files import write_atomically
+from alphac4.storage.files import write_atomically
 from alphac4.version import __version__
 
 GRACE = 60.0  # seconds that a step has to end after Ctrl-C

@@ -11,11 +11,11 @@ from matplotlib import pyplot
 from matplotlib.patches import Circle
 
 import alphac4
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.mcts import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.nn import Evaluator, PolicyValueNetwork
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 Planes = npt.NDArray[np.float32]
 REPORTS = Path(__file__).resolve().parents[1] / "docs" / "notebooks" / "quick-reports.jsonl"  # of a real run

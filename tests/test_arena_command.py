@@ -16,10 +16,10 @@ from alphac4.arena.tournament import (
     play_round_robin,
     rate_players,
 )
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.commands.arena import ArenaOptions, run
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 PLAYERS = ("negamax:3", "negamax:1", "random")
 

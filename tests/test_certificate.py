@@ -26,7 +26,6 @@ from alphac4.certificate.file import (
 )
 from alphac4.certificate.moves import KnownMoves, proof_moves
 from alphac4.certificate.walk import ASK, Columns, Keys, follow, rule_moves, unpack_key
-from alphac4.checkpoint_header import shipped_checkpoint
 from alphac4.evaluation.certification import build, moves_in_order, position_of
 from alphac4.game import Geometry, Outcome, Position, make_geometry
 from alphac4.game.rules import STANDARD
@@ -35,8 +34,8 @@ from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.tree import UNPROVEN
 from alphac4.nn.evaluator import UniformEvaluator
-from alphac4.shipped import shipped_file
 from alphac4.solver import Solver
+from alphac4.storage.checkpoints import shipped_checkpoint, shipped_file
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 POSITIONS = 8_295_279  # in which the shipped certificate's player is to move, by `scripts/verify_certificate.py`

@@ -7,7 +7,9 @@ import pytest
 import safetensors.numpy
 import torch
 
-from alphac4.checkpoint import (
+from alphac4.game.rules import make_geometry
+from alphac4.nn import NetworkConfig, PolicyValueNetwork
+from alphac4.storage.checkpoints import (
     FORMAT,
     SCHEMA_VERSION,
     SHIPPED,
@@ -19,8 +21,6 @@ from alphac4.checkpoint import (
     shipped_checkpoint,
     unpack_tensors,
 )
-from alphac4.game.rules import make_geometry
-from alphac4.nn import NetworkConfig, PolicyValueNetwork
 
 
 @pytest.fixture

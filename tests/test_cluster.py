@@ -23,7 +23,6 @@ pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
 from ray.cluster_utils import Cluster
 from test_cluster_crew import wait_for
 
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.compute import Backends
 from alphac4.compute.cluster.place import ClusterPool, local_cluster, make_pool
@@ -31,6 +30,7 @@ from alphac4.compute.cores import Cores
 from alphac4.game.rules import STANDARD
 from alphac4.nn import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import EvaluationConfig, GateConfig, TrainConfig, from_dict
 from alphac4.training.judging import Judge
 from alphac4.training.loop import TrainingLoop

@@ -8,7 +8,7 @@ import pytest
 
 import alphac4
 from alphac4.cli import COMMANDS, main
-from alphac4.outputs import check_folder, check_output
+from alphac4.storage.files import check_folder, check_output
 
 
 def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:

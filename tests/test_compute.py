@@ -101,7 +101,7 @@ LOADED = """
 import sys
 from pathlib import Path
 import alphac4.commands.train
-from alphac4.checkpoint import load_checkpoint
+from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.compute import choose
 choose("cpu", "torch-fp32").evaluator(load_checkpoint(Path("fast")).network)
 unwanted = ("torch._dynamo", "numba.cuda.", "alphac4.compute.gpu.kernels", "ray.", "alphac4.compute.cluster")

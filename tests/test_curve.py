@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.commands.curve import find_checkpoints
 from alphac4.evaluation.curves import CurvePoint, band
@@ -15,6 +14,7 @@ from alphac4.game import Position
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
 from alphac4.solver import Solver
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 
 def make_run(folder: Path, iterations: int) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import alphac4
-from alphac4.checkpoint import load_checkpoint
 from alphac4.cli import main
 from alphac4.compute import choose
+from alphac4.storage.checkpoints import load_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

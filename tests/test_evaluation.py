@@ -15,7 +15,6 @@ import torch
 
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.arena.solver_player import SolverPlayer
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.evaluation.accuracy import judge_moves, judge_values, mean, proportion
 from alphac4.evaluation.answers import ask_network, ask_players
@@ -27,6 +26,7 @@ from alphac4.game import Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, UniformEvaluator
 from alphac4.solver import Solver
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 # A won, a drawn, a lost and a won position; no move errs in the last two. In the first red holds three in columns 1 to
 # 3 of the bottom row: 4 wins at once. The scores are made up for the counting.

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from alphac4.checkpoint import load_checkpoint
-from alphac4.checkpoint_header import shipped_checkpoint
 from alphac4.game import STANDARD
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, backend_memory
 from alphac4.nn import evaluator as evaluator_module
@@ -22,7 +20,8 @@ from alphac4.nn.backends import INT8, Array, TorchBackend, available_backends
 from alphac4.nn.evaluator import measure_backends, softmax
 from alphac4.nn.network import fold_batch_norm
 from alphac4.nn.quantization import random_boards
-from alphac4.user_folders import CACHE, cache_folder
+from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
+from alphac4.storage.folders import CACHE, cache_folder
 
 BACKENDS = list(available_backends("cpu", 64, 1, 1))
 needs_8_bits = pytest.mark.skipif(INT8 not in BACKENDS, reason="needs openvino")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.game import make_geometry
 from alphac4.nn.network import PolicyValueNetwork
@@ -18,6 +17,7 @@ from alphac4.play.levels import LEVELS
 from alphac4.play.web import static_page
 from alphac4.play.web.page_setup import page_setup
 from alphac4.play.web.static_page import RUNTIME_FILES, WEB
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,11 @@ from typing import IO
 
 import pytest
 
-from alphac4 import locks
-from alphac4.files import append_line, link_atomically, remove_leftovers, write_atomically
-from alphac4.json_files import parse_json, read_record
-from alphac4.locks import STALE_SECONDS, FileLock, Holder, LockedError
-from alphac4.owned_folders import foreign_file, place_to_build, put_in_place, seal
+from alphac4.storage import locks
+from alphac4.storage.files import append_line, link_atomically, remove_leftovers, write_atomically
+from alphac4.storage.folders import foreign_file, place_to_build, put_in_place, seal
+from alphac4.storage.locks import STALE_SECONDS, FileLock, Holder, LockedError
+from alphac4.storage.records import parse_json, read_record
 from alphac4.training.costs import Costs
 
 
@@ -44,7 +44,7 @@ def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
 PRINTED_BETWEEN = """
 import sys
 from pathlib import Path
-from alphac4.files import append_line, write_atomically
+from alphac4.storage.files import append_line, write_atomically
 print("first")
 write_atomically(Path("/dev/stdout"), b"second\\n")
 append_line(Path(sys.argv[1]), "third")
@@ -162,7 +162,7 @@ def test_records_are_read_with_their_types() -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from alphac4.locks import FileLock
+from alphac4.storage.locks import FileLock
 lock = FileLock(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(600)
@@ -296,7 +296,7 @@ def test_the_old_folder_comes_back_if_the_new_one_cannot_be_put_in_place(
 KILLED = """
 import os, sys
 from pathlib import Path
-from alphac4.owned_folders import place_to_build, put_in_place
+from alphac4.storage.folders import place_to_build, put_in_place
 folder, rename = Path(sys.argv[1]), Path.rename
 building = place_to_build(folder)
 (building / "static").mkdir(parents=True)

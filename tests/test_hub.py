@@ -19,9 +19,7 @@ import pytest
 import torch
 
 import alphac4
-from alphac4 import hub
 from alphac4.arena.networks import find_network
-from alphac4.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.compute import choose
 from alphac4.evaluation import positions
@@ -29,6 +27,8 @@ from alphac4.evaluation.positions import packaged_positions
 from alphac4.export import card_figures
 from alphac4.game import Geometry, make_geometry
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.storage import hub
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import BoardConfig, from_dict
 from alphac4.training.provenance import load_start
 

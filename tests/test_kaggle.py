@@ -19,7 +19,6 @@ from kaggle_stub import Struct, play, random_agent
 from test_rules import random_positions
 
 from alphac4.arena.players import PlayerError
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.export.kaggle import export_kaggle, submission_text
 from alphac4.export.submission import agent as submission_agent
 from alphac4.export.submission import network as network_module
@@ -37,6 +36,7 @@ from alphac4.mcts import Budget, NetworkSearch, PuctConfig, search
 from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN
 from alphac4.nn import evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 TACTICS = {"112233": 3, "1122335": 3, "12121": 0, "1212127": 1}  # the winning move, or the one that blocks
 BOARDS = [
@@ -86,7 +86,7 @@ def test_an_agent_takes_a_win_and_blocks(checkpoint: Path, monkeypatch: pytest.M
     assert {moves: ask(player, moves) for moves in TACTICS} == TACTICS
     monkeypatch.setattr(evaluator, "measure_backends", lambda *_arguments: {"torch-fp32": 1.0})
     assert ask(kaggle.agent, "112233") == 3
-    monkeypatch.setattr("alphac4.checkpoint.SHIPPED", {"best": "nowhere.safetensors"})
+    monkeypatch.setattr("alphac4.storage.checkpoints.SHIPPED", {"best": "nowhere.safetensors"})
     assert ask(make_agent(), "112233") == 3
 
 

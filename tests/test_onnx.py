@@ -12,7 +12,6 @@ import torch
 
 from alphac4.arena.players import PlayerError
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.export import onnx as export
 from alphac4.game import STANDARD, Position, make_geometry
@@ -22,6 +21,7 @@ from alphac4.nn.evaluator import Evaluator, softmax
 from alphac4.nn.network import NetworkConfig, NetworkSize, PolicyValueNetwork
 from alphac4.nn.onnx_evaluator import OnnxEvaluator
 from alphac4.nn.quantization import random_boards
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

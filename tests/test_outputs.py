@@ -8,7 +8,8 @@ from campaigns.tiny_run import tiny_run
 from test_files import held_elsewhere
 
 from alphac4.cli import main
-from alphac4.outputs import check_output, own_file
+from alphac4.storage.files import check_output
+from alphac4.storage.locks import own_file
 from alphac4.training.loop import TrainingLoop
 
 

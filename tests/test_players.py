@@ -22,13 +22,13 @@ from alphac4.arena.players import (
 )
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
-from alphac4.checkpoint import SHIPPED, Checkpoint, save_checkpoint
 from alphac4.compute import choose
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch, PuctConfig
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.solver import analyze
+from alphac4.storage.checkpoints import SHIPPED, Checkpoint, save_checkpoint
 
 Planes = npt.NDArray[np.float32]
 Make = Callable[[np.random.Generator], Player]

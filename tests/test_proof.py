@@ -7,7 +7,6 @@ from naive import Board, drop, minimax, wins
 
 from alphac4.arena.auto_player import AutoPlayer, TimeManagement
 from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.cli import main
 from alphac4.commands import prove
 from alphac4.compute import Backends, Compute
@@ -17,6 +16,7 @@ from alphac4.game import Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.nn import PolicyValueNetwork, UniformEvaluator
 from alphac4.solver import Solver
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 ROWS, COLUMNS, RUN = 4, 4, 3
 SMALL = make_geometry(ROWS, COLUMNS, RUN)

@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from alphac4 import cli
 from alphac4.arena.ratings import Rating, fit_ratings
-from alphac4.checkpoint import load_checkpoint
+from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.alarms import find_stalls
 from alphac4.training.config import TrainConfig
 from alphac4.training.loop import TrainingLoop

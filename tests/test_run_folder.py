@@ -12,12 +12,12 @@ import torch
 from campaigns.tiny_run import EXPLORING, SETTINGS, outcome, tiny_run
 from test_files import held_elsewhere
 
-from alphac4.checkpoint import load_checkpoint
 from alphac4.game import STANDARD
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.game_arrays import NEW_GAME, SEARCHING, Games, make_games
 from alphac4.selfplay.shards import load_shard
 from alphac4.selfplay.under_way import GamesUnderWay, count_games, fill_up, join_actors, share_out, split_actors
+from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import LearningConfig
 from alphac4.training.costs import SECONDS_BETWEEN_ENTRIES, CostJournal, Costs
 from alphac4.training.loop import Stopped, TrainingLoop

@@ -10,11 +10,11 @@ import pytest
 import torch
 from campaigns.tiny_run import SETTINGS, tiny_run
 
-from alphac4.checkpoint import load_checkpoint
 from alphac4.cli import main
 from alphac4.nn import Evaluator
 from alphac4.nn.backends import INT8
 from alphac4.selfplay.blocks import Block
+from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, from_dict, load_config, to_dict
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.matches import Contender

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from alphac4.arena import foreign
 from alphac4.arena.options import NetworkOptions, parse_options
 from alphac4.arena.players import PlayerError
-from alphac4.checkpoint_header import SHIPPED, CheckpointError, checkpoint_geometry, named_file
 from alphac4.game import Geometry
-from alphac4.hub import FORM as HUB_FORM
-from alphac4.hub import PREFIX, is_hub_name, shown_name
+from alphac4.storage.checkpoints import SHIPPED, CheckpointError, checkpoint_geometry, named_file
+from alphac4.storage.hub import FORM as HUB_FORM
+from alphac4.storage.hub import PREFIX, is_hub_name, shown_name
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, which a command that only names a network need not wait for
-    from alphac4.checkpoint import Checkpoint
     from alphac4.nn.onnx_evaluator import OnnxEvaluator
+    from alphac4.storage.checkpoints import Checkpoint
 
 ONNX = ".onnx"
 FORM = re.compile(
@@ -62,7 +62,7 @@ class NamedNetwork:
         Raises:
             PlayerError: if the file is no checkpoint that can be used.
         """
-        from alphac4.checkpoint import load_checkpoint
+        from alphac4.storage.checkpoints import load_checkpoint
 
         try:
             return load_checkpoint(self.path)

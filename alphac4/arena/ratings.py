@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.ranges import check_finite, check_ranges
+from alphac4.storage.records import check_finite, check_ranges
 
 MOST_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
 Z95 = NormalDist().inv_cdf(0.975)

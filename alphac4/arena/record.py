@@ -9,8 +9,8 @@ from typing import Any
 
 from alphac4.arena.match import MatchResult
 from alphac4.arena.networks import network_digest
-from alphac4.files import append_line, read_lines
-from alphac4.json_files import read_record, read_signed_line, read_value, sign_line
+from alphac4.storage.files import append_line, read_lines
+from alphac4.storage.records import read_record, read_signed_line, read_value, sign_line
 
 logger = logging.getLogger(__name__)
 

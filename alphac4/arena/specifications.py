@@ -30,7 +30,6 @@ from alphac4.arena.players import (
 )
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.certificate.file import SHIPPED
-from alphac4.checkpoint_header import SHIPPED as SHIPPED_NETWORKS
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -38,7 +37,8 @@ from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import MOST_SIMULATIONS, Budget, TreeSearch
-from alphac4.shipped import shipped_file
+from alphac4.storage.checkpoints import SHIPPED as SHIPPED_NETWORKS
+from alphac4.storage.checkpoints import shipped_file
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
     from alphac4.compute import Compute

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.ranges import check_ranges
+from alphac4.storage.records import check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)

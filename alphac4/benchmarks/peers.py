@@ -14,8 +14,6 @@ from alphac4.arena.openspiel_player import OpenSpielPlayer
 from alphac4.arena.players import UctPlayer
 from alphac4.benchmarks.figures import BenchmarkSettings
 from alphac4.benchmarks.jax_peer import pgx_mctx_rate
-from alphac4.checkpoint import load_checkpoint
-from alphac4.checkpoint_header import shipped_checkpoint
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -26,6 +24,7 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.blocks import Work
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
 
 PEERS = {"openspiel": ("pyspiel",), "pgx + mctx": ("jax", "pgx", "mctx")}  # the packages that each needs
 

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from alphac4.certificate.walk import ASK, LOST, Columns, Keys, follow, rule_moves, stones_of, unpack_key
-from alphac4.checkpoint_header import read_geometry
-from alphac4.files import write_atomically
+from alphac4.game.board import BoardConfig
 from alphac4.game.position import COLUMN_NAMES, Position
 from alphac4.game.rules import Geometry
-from alphac4.json_files import parse_json, read_value
+from alphac4.storage.files import write_atomically
+from alphac4.storage.records import parse_json, read_record, read_value
 
 SHIPPED = "best.certificate"
-"""The certificate that comes with the project; see `alphac4.shipped`."""
+"""The certificate that comes with the project; see `shipped_file`."""
 FORMAT, VERSION = "alphac4-certificate", 1
 MOST_MOVES = 1 << 30  # a larger file is damaged
 
@@ -84,7 +84,7 @@ def read_certificate(path: Path) -> Certificate:
         text = reader.decompress(packed, count + 1)
         if len(text) != count or not reader.eof or hashlib.sha256(text).hexdigest() != header.get("sha256"):
             raise ValueError("it is damaged, or was altered")
-        geometry = read_geometry(header.get("board"))
+        geometry = read_record(BoardConfig, header.get("board"), "board").geometry()
         codes = np.full(256, -1, np.int8)
         codes[list(COLUMN_NAMES[: geometry.columns].encode())] = np.arange(geometry.columns)
         columns = codes[np.frombuffer(text, np.uint8)]

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.certificate.walk import ASK, Columns, Keys, stones_of
-from alphac4.files import write_atomically
 from alphac4.game.rules import Geometry
-from alphac4.json_files import parse_json
+from alphac4.storage.files import write_atomically
+from alphac4.storage.records import parse_json
 
 logger = logging.getLogger(__name__)
 

@@ -28,8 +28,8 @@ from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.commands.cluster_option import Cluster, device_with, pool_or_none
 from alphac4.compute import Compute, choose
 from alphac4.machine import cores
-from alphac4.outputs import own_file
-from alphac4.ranges import MOST_SEED, check_ranges
+from alphac4.storage.locks import own_file
+from alphac4.storage.records import MOST_SEED, check_ranges
 
 MOST_GAMES = 1_000_000  # in a pairing
 MOST_PROCESSES = 1024

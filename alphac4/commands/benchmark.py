@@ -22,7 +22,7 @@ from alphac4.benchmarks.searches import measure_parallel, measure_puct, measure_
 from alphac4.benchmarks.selfplay import measure_selfplay
 from alphac4.commands.arguments import read_arguments
 from alphac4.machine import cores
-from alphac4.ranges import check_ranges
+from alphac4.storage.records import check_ranges
 
 PARTS: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
     "rules": measure_rules,

@@ -27,10 +27,11 @@ from alphac4.compute import choose
 from alphac4.evaluation.certification import LevelReport, ProvingPlayer, build, moves_in_order, position_of
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
-from alphac4.outputs import check_output, own_folder
-from alphac4.ranges import MOST_SEED, check_ranges
-from alphac4.shipped import shipped_file
 from alphac4.solver import Solver
+from alphac4.storage.checkpoints import shipped_file
+from alphac4.storage.files import check_output
+from alphac4.storage.locks import own_folder
+from alphac4.storage.records import MOST_SEED, check_ranges
 from alphac4.version import __version__
 
 BATCH = 256

@@ -13,8 +13,6 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from alphac4.checkpoint import Checkpoint, load_checkpoint
-from alphac4.checkpoint_header import checkpoint_geometry
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.evaluate import parse_budgets
 from alphac4.compute import Compute, choose
@@ -23,11 +21,11 @@ from alphac4.evaluation.answers import ask_network
 from alphac4.evaluation.curves import CurvePoint, check_comparable, draw_run, draw_runs, read_figures
 from alphac4.evaluation.pictures import check_picture
 from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
-from alphac4.files import append_line, read_lines, write_atomically
 from alphac4.game.rules import STANDARD
-from alphac4.json_files import read_signed_line, read_value
-from alphac4.outputs import check_output, own_file
-from alphac4.ranges import MOST, check_ranges
+from alphac4.storage.checkpoints import Checkpoint, checkpoint_geometry, load_checkpoint
+from alphac4.storage.files import append_line, check_output, read_lines, write_atomically
+from alphac4.storage.locks import own_file
+from alphac4.storage.records import MOST, check_ranges, read_signed_line, read_value
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.mcts.search import MOST_SIMULATIONS
 from alphac4.play.engine import COMMANDS, DEFAULT_NODES, Engine, EngineOptions
-from alphac4.ranges import check_ranges
+from alphac4.storage.records import check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)

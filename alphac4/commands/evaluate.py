@@ -16,10 +16,9 @@ from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
 from alphac4.evaluation.table import as_text
-from alphac4.files import write_atomically
 from alphac4.mcts.search import MOST_SIMULATIONS
-from alphac4.outputs import check_output
-from alphac4.ranges import MOST, MOST_SEED, check_ranges
+from alphac4.storage.files import check_output, write_atomically
+from alphac4.storage.records import MOST, MOST_SEED, check_ranges
 
 MOST_GAMES = 1_000_000
 

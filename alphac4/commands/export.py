@@ -11,7 +11,6 @@ from typing import Annotated
 import tyro
 
 from alphac4.arena.networks import network_digest
-from alphac4.checkpoint import SHIPPED, Checkpoint, load_checkpoint
 from alphac4.commands.arguments import read_arguments
 from alphac4.export.card_figures import CardFigures, measure, read_rates
 from alphac4.export.hub_folder import (
@@ -23,8 +22,9 @@ from alphac4.export.hub_folder import (
 )
 from alphac4.export.kaggle import export_kaggle
 from alphac4.export.onnx import export_onnx
-from alphac4.outputs import check_folder, check_output
 from alphac4.play.web.static_page import export_page
+from alphac4.storage.checkpoints import SHIPPED, Checkpoint, load_checkpoint
+from alphac4.storage.files import check_folder, check_output
 
 _log = logging.getLogger(__name__)
 

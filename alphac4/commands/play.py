@@ -34,8 +34,8 @@ from alphac4.play.terminal import Side, TerminalGame, read_line
 from alphac4.play.web.server import MOST_PORT, serve
 from alphac4.puzzles import packaged_puzzles
 from alphac4.puzzles.puzzle import DIFFICULTIES, load_puzzles
-from alphac4.ranges import MOST_SEED, check_ranges
 from alphac4.review.text import describe_review
+from alphac4.storage.records import MOST_SEED, check_ranges
 
 HUMAN = "human"
 WAYS = {"puzzle": ("puzzle_file", "difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}

@@ -14,9 +14,9 @@ from tqdm import tqdm
 from alphac4.commands.arguments import read_arguments
 from alphac4.evaluation.generation import random_positions, sampled_positions, write_set
 from alphac4.evaluation.positions import PUBLIC_NAMES, SETS, SUFFIX
-from alphac4.outputs import own_folder
-from alphac4.ranges import MOST, MOST_SEED, check_ranges
 from alphac4.solver import Solver
+from alphac4.storage.locks import own_folder
+from alphac4.storage.records import MOST, MOST_SEED, check_ranges
 
 _log = logging.getLogger(__name__)
 

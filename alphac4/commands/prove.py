@@ -36,9 +36,9 @@ from alphac4.evaluation.proof import (
 )
 from alphac4.game import Position
 from alphac4.machine import cores
-from alphac4.outputs import own_file
-from alphac4.ranges import MOST_SEED, check_ranges
 from alphac4.solver import Solver
+from alphac4.storage.locks import own_file
+from alphac4.storage.records import MOST_SEED, check_ranges
 
 SHOWN_ERRORS = 10
 

@@ -15,17 +15,16 @@ from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.specifications import check_network, common_geometry, parse_searching_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
-from alphac4.files import write_atomically
 from alphac4.game.rules import STANDARD, Geometry
-from alphac4.outputs import check_output
 from alphac4.play.solving_progress import SolvingProgress
-from alphac4.ranges import check_ranges
 from alphac4.review import Review, review_game
 from alphac4.review.games import read_games
 from alphac4.review.html import review_page
 from alphac4.review.reviewer import DEFAULT_SECONDS
 from alphac4.review.text import describe_review
 from alphac4.solver.solver import shared_solver
+from alphac4.storage.files import check_output, write_atomically
+from alphac4.storage.records import check_ranges
 
 NOBODY = "none"
 REVIEWER = "best@200"  # on the standard board, unless another is asked for

@@ -12,13 +12,12 @@ import tyro
 from alphac4.arena.specifications import common_geometry, parse_searching_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
-from alphac4.files import write_atomically
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.report import describe_search
-from alphac4.outputs import check_output
-from alphac4.ranges import MOST_SEED, check_ranges
+from alphac4.storage.files import check_output, write_atomically
+from alphac4.storage.records import MOST_SEED, check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)

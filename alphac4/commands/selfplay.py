@@ -15,18 +15,18 @@ import torch
 import tyro
 from tqdm import tqdm
 
-from alphac4.checkpoint import load_checkpoint
 from alphac4.commands.arguments import read_arguments
 from alphac4.compute import Backends, Compute, choose, choose_for_run
-from alphac4.files import append_line
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.outputs import own_folder
-from alphac4.ranges import MOST, MOST_SEED, check_ranges
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.statistics import SelfPlayStatistics, move_string
+from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.files import append_line
+from alphac4.storage.locks import own_folder
+from alphac4.storage.records import MOST, MOST_SEED, check_ranges
 from alphac4.training.reports import selfplay_report
 
 

@@ -14,13 +14,13 @@ from alphac4.commands.board_options import BoardOptions
 from alphac4.game.position import IllegalMove, Position, column_name
 from alphac4.game.rules import Geometry
 from alphac4.game.wording import describe_end
-from alphac4.outputs import own_file
 from alphac4.play.solving_progress import SolvingProgress
-from alphac4.ranges import check_ranges
 from alphac4.solver.book import book_name
 from alphac4.solver.book_builder import build_book
 from alphac4.solver.exact import no_known_scores
 from alphac4.solver.solver import DEFAULT_TABLE_BITS, Solver, best_columns, moves_to_end
+from alphac4.storage.locks import own_file
+from alphac4.storage.records import check_ranges
 
 BAD_INPUT = 2  # exit code
 

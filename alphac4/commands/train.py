@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import tyro
 
 from alphac4.commands.arguments import read_arguments
-from alphac4.outputs import check_folder
+from alphac4.storage.files import check_folder
 from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Stopped
 from alphac4.training.session import find_config, train

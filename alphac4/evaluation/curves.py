@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from alphac4.evaluation.positions import PositionSet
-from alphac4.files import read_lines
-from alphac4.json_files import parse_json, read_record
+from alphac4.storage.files import read_lines
+from alphac4.storage.records import parse_json, read_record
 
 _log = logging.getLogger(__name__)
 

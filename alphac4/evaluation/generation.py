@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from alphac4.evaluation.positions import PositionSetError, format_line, parse_positions, read_text
-from alphac4.files import append_line, write_atomically
 from alphac4.game import IllegalMove, Position
 from alphac4.game.rules import STANDARD
 from alphac4.solver import Solver, moves_to_end
+from alphac4.storage.files import append_line, write_atomically
 
 # The most stones on the board in each stage, and the most still to come with best play in each difficulty.
 STAGES = {"begin": 14, "middle": 28, "end": STANDARD.cells - 1}

@@ -16,7 +16,6 @@ from alphac4.arena.networks import NamedNetwork, find_network, network_digest
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import common_geometry, describe, parse_player
-from alphac4.checkpoint import Checkpoint, pack_checkpoint
 from alphac4.compute import Compute, NetworkEvaluator, Pool, choose
 from alphac4.evaluation.answers import BATCH, Answers, ask_network, ask_players
 from alphac4.evaluation.games import PerfectMatchReport, play_perfect, standard_starts
@@ -26,6 +25,7 @@ from alphac4.game import Geometry
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)

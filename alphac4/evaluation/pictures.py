@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
 from alphac4.evaluation.report import ALL, UNTRAINED, StrengthReport, SubjectReport
-from alphac4.files import write_atomically
+from alphac4.storage.files import write_atomically
 
 OURS, GREY = "#1f4e9c", "#8a8f98"
 OTHERS = ("#d7263d", "#e39b0b", "#2a9d4b", "#7b3fa0")

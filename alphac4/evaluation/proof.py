@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.arena.players import Player, as_searching
-from alphac4.files import append_line, read_lines
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import stones
 from alphac4.game.position import COLUMN_NAMES, Outcome, column_name
 from alphac4.game.rules import STANDARD
 from alphac4.game.symmetry import mirror_is_canonical
-from alphac4.json_files import checksum, read_signed_line, sign_line
 from alphac4.machine import cores, worker_threads
 from alphac4.solver.solver import Scores, Stones
+from alphac4.storage.files import append_line, read_lines
+from alphac4.storage.records import checksum, read_signed_line, sign_line
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from alphac4.checkpoint import Checkpoint
 from alphac4.compute import Compute, choose
 from alphac4.evaluation.accuracy import judge_moves
 from alphac4.evaluation.answers import Answers, ask_network
@@ -16,7 +15,8 @@ from alphac4.evaluation.positions import PositionSet, packaged_positions
 from alphac4.evaluation.report import ALL, FORMAT
 from alphac4.game import Outcome, Position
 from alphac4.game.rules import STANDARD
-from alphac4.json_files import parse_json, read_value
+from alphac4.storage.checkpoints import Checkpoint
+from alphac4.storage.records import parse_json, read_value
 
 BUDGETS = (0, 100)  # simulations a position, where the figures are measured here: about a minute on two cores
 

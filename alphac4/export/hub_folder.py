@@ -6,13 +6,13 @@ import shutil
 from importlib import metadata
 from pathlib import Path
 
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.export.card_figures import CardFigures
 from alphac4.export.model_card import ONNX_FILE, CardFacts, model_card
 from alphac4.export.onnx import export_onnx
-from alphac4.files import write_atomically
-from alphac4.hub import NETWORK_FILE
-from alphac4.owned_folders import check_replaceable, foreign_file, place_to_build, put_in_place, seal
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.files import write_atomically
+from alphac4.storage.folders import check_replaceable, foreign_file, place_to_build, put_in_place, seal
+from alphac4.storage.hub import NETWORK_FILE
 
 CARD = "README.md"
 EVALUATION_FILE = "evaluation.json"

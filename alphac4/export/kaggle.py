@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from alphac4.checkpoint import Checkpoint
-from alphac4.files import write_atomically
 from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.storage.checkpoints import Checkpoint
+from alphac4.storage.files import write_atomically
 
 PLACEHOLDER = 'WEIGHTS = ""\n'
 LINE_LENGTH = 120

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from alphac4.checkpoint import Checkpoint
-from alphac4.files import write_atomically
 from alphac4.nn.line_planes import LinePlanes
 from alphac4.nn.network import fold_batch_norm
 from alphac4.nn.quantization import random_boards
+from alphac4.storage.checkpoints import Checkpoint
+from alphac4.storage.files import write_atomically
 
 TOLERANCE = 1e-4  # largest deviation from PyTorch in a probability
 CHECKED_BOARDS = 256

@@ -25,7 +25,6 @@ import numpy as np
 from alphac4.arena.networks import find_network
 from alphac4.arena.players import Player, PlayerError, UctPlayer, as_searching
 from alphac4.arena.specifications import common_geometry, parse_player
-from alphac4.checkpoint import CheckpointError, shipped_checkpoint
 from alphac4.compute import choose
 from alphac4.export.submission.agent import SHARE_OF_TIME
 from alphac4.export.submission.board import Board
@@ -33,6 +32,7 @@ from alphac4.export.submission.player import SubmissionPlayer
 from alphac4.export.submission.rollouts import Rollouts
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.mcts.search import Budget
+from alphac4.storage.checkpoints import CheckpointError, shipped_checkpoint
 
 Agent = Callable[[Any, Any], int]  # Kaggle's observation and configuration to a 0-based column
 

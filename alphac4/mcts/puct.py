@@ -14,7 +14,7 @@ from alphac4.game.symmetry import mirror_is_canonical
 from alphac4.mcts import random_state
 from alphac4.mcts.selection import NodeTotals, known_value, scores_actions
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees, backup
-from alphac4.ranges import check_finite
+from alphac4.storage.records import check_finite
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from alphac4.mcts.tree import (
     root_visits,
 )
 from alphac4.mcts.ucb1 import BIAS, INSTEAD, UctParameters
-from alphac4.ranges import check_finite
+from alphac4.storage.records import check_finite
 
 EVALUATIONS = {"none": NO_EVALUATION, "lines": LINES, "longest": LONGEST, "chains": CHAINS}
 REWARD_SCALES = {"1/0/-1": 1.0, "1/0.5/0": 0.5, "2/1/0": 1.0}

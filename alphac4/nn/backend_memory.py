@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from alphac4.files import write_atomically
-from alphac4.json_files import parse_json
 from alphac4.machine import processor_name
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.user_folders import cache_folder
+from alphac4.storage.files import write_atomically
+from alphac4.storage.folders import cache_folder
+from alphac4.storage.records import parse_json
 from alphac4.version import __version__
 
 FILE = "backends.json"

@@ -102,8 +102,7 @@ def _check_book() -> str:
 
 
 def _check_networks() -> str:
-    from alphac4.checkpoint import load_checkpoint
-    from alphac4.checkpoint_header import SHIPPED
+    from alphac4.storage.checkpoints import SHIPPED, load_checkpoint
 
     for name in SHIPPED:
         load_checkpoint(Path(name))
@@ -145,7 +144,7 @@ def _check_compiled() -> str:
 
 
 def _check_cache() -> str:
-    from alphac4.user_folders import CACHE, cache_folder
+    from alphac4.storage.folders import CACHE, cache_folder
 
     folder = cache_folder()
     try:

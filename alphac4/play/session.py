@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from alphac4.files import write_atomically
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.position import may_be_moves
 from alphac4.game.rules import STANDARD
+from alphac4.storage.files import write_atomically
 
 
 class Session:

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from alphac4.files import append_line, read_lines
 from alphac4.puzzles.puzzle import Puzzle
-from alphac4.user_folders import state_folder
+from alphac4.storage.files import append_line, read_lines
+from alphac4.storage.folders import state_folder
 
 FILE = "solved-puzzles.txt"
 

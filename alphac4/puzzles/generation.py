@@ -11,8 +11,8 @@ from alphac4.game import Position
 from alphac4.game.rules import STANDARD, legal_cells, winning_cells
 from alphac4.game.symmetry import canonical_key
 from alphac4.puzzles.puzzle import Puzzle
-from alphac4.ranges import check_ranges
 from alphac4.solver.solver import Solver, moves_to_end, shared_solver
+from alphac4.storage.records import check_ranges
 
 GAMES_AT_ONCE = 64
 RANDOM_PLIES = 6  # at the beginning of each game, so that no two are alike

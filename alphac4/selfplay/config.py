@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from alphac4.mcts.puct import PuctConfig
-from alphac4.ranges import check_finite, check_ranges
+from alphac4.storage.records import check_finite, check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)

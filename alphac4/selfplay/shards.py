@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.array_files import ArrayFileError, Arrays, load_arrays, save_arrays
+from alphac4.storage.arrays import ArrayFileError, Arrays, load_arrays, save_arrays
 
 FORMAT = "alphac4-replay-4"
 UNSIGNED_FORMATS = ("alphac4-replay-3",)  # the same without a digest

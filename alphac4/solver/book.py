@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.files import write_atomically
 from alphac4.game.rules import Geometry
-from alphac4.json_files import parse_json, read_value
 from alphac4.solver.exact import KnownScores, no_known_scores
+from alphac4.storage.files import write_atomically
+from alphac4.storage.records import parse_json, read_value
 
 FORMAT = "alphac4 opening book 1"
 MOST_POSITIONS = 100_000_000  # the books of the standard board with 10 and 12 stones hold 0.2 and 2 million

@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 from alphac4.arena.ratings import GateRule
 from alphac4.game.board import BoardConfig
-from alphac4.json_files import parse_json, read_value
 from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
-from alphac4.ranges import MOST, MOST_SEED, check_finite, check_ranges
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.storage.records import MOST, MOST_SEED, check_finite, check_ranges, parse_json, read_value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from alphac4.files import write_atomically
-from alphac4.json_files import read_record, read_signed_line, sign_line
+from alphac4.storage.files import write_atomically
+from alphac4.storage.records import read_record, read_signed_line, sign_line
 
 logger = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from alphac4.checkpoint import Checkpoint, save_checkpoint
 from alphac4.compute import Actors, Backends, Pool, choose_for_run
 from alphac4.game.rules import Geometry
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.targets import PolicyTarget
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.costs import CostJournal, Costs
 from alphac4.training.judging import Judge

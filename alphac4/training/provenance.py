@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from alphac4.checkpoint import load_checkpoint
-from alphac4.json_files import read_record
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.records import read_record
 from alphac4.training.config import TrainConfig, to_dict
 from alphac4.training.costs import Costs
 from alphac4.training.run_state import RunState

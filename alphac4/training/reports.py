@@ -9,9 +9,9 @@ from pathlib import Path
 
 from alphac4.arena.match import MatchResult
 from alphac4.compute import ClusterReport
-from alphac4.files import read_lines
-from alphac4.json_files import read_record, read_signed_line, sign_line
 from alphac4.selfplay.statistics import GameRecord, SelfPlayStatistics
+from alphac4.storage.files import read_lines
+from alphac4.storage.records import read_record, read_signed_line, sign_line
 
 logger = logging.getLogger(__name__)
 

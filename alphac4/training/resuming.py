@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from alphac4.array_files import ArrayFileError, load_arrays, save_arrays
 from alphac4.compute import Actors
 from alphac4.selfplay.under_way import GamesUnderWay, count_games, join_actors, share_out, split_actors
+from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.training.randomness import RunRandom
 from alphac4.training.run_folder import RunFolder
 from alphac4.training.run_state import RunState

@@ -29,14 +29,14 @@ from typing import Any
 
 import numpy.typing as npt
 
-from alphac4.array_files import ArrayFileError, load_arrays, save_arrays
-from alphac4.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
-from alphac4.files import append_line, link_atomically, remove_leftovers, write_atomically
-from alphac4.locks import FileLock, LockedError
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.shards import ShardName
+from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
+from alphac4.storage.checkpoints import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from alphac4.storage.files import append_line, link_atomically, remove_leftovers, write_atomically
+from alphac4.storage.locks import FileLock, LockedError
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 from alphac4.training.costs import CostJournal, Costs
 from alphac4.training.reports import REPORTS_FILE, IterationReport, read_reports

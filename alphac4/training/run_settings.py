@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from alphac4.json_files import parse_json, read_value
+from alphac4.storage.records import parse_json, read_value
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 from alphac4.training.earlier_runs import completed
 from alphac4.training.run_state import PREVIOUS_STATE_FILE, STATE_FILE, RunError, has_state, load_state

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphac4.checkpoint import CheckpointError, pack_tensors, unpack_tensors
-from alphac4.files import write_atomically
-from alphac4.json_files import read_value
+from alphac4.storage.checkpoints import CheckpointError, pack_tensors, unpack_tensors
+from alphac4.storage.files import write_atomically
+from alphac4.storage.records import read_value
 from alphac4.training.schedule import Schedule
 
 STATE_FILE = "state.safetensors"

@@ -23,8 +23,6 @@ from hypothesis import strategies as st
 
 from alphac4.arena.match import MatchResult
 from alphac4.arena.record import TournamentRecord
-from alphac4.array_files import load_arrays
-from alphac4.checkpoint import load_checkpoint
 from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.proof import CONTINUES, MoveRecord
 from alphac4.game import Position
@@ -33,6 +31,8 @@ from alphac4.play.session import Session
 from alphac4.selfplay.shards import load_shard
 from alphac4.solver.book import load_book, save_book
 from alphac4.solver.exact import KnownScores
+from alphac4.storage.arrays import load_arrays
+from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import load_config
 from alphac4.training.costs import CostJournal, Costs
 from alphac4.training.monitor import Monitor

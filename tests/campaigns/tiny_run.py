@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from alphac4.checkpoint import load_checkpoint
 from alphac4.cli import main as alphac4
 from alphac4.selfplay import actor
 from alphac4.selfplay.shards import load_shard
+from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig, from_dict
 from alphac4.training.loop import TrainingLoop
 from alphac4.training.monitor import Monitor

@@ -21,8 +21,8 @@ from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import Level
 from alphac4.play.web.work_queue import Stop
 from alphac4.review import Review, review_game
-from alphac4.shipped import shipped_file
 from alphac4.solver.verdict import ExactColumn, exact
+from alphac4.storage.checkpoints import shipped_file
 
 REVIEW_SIMULATIONS = 100  # for the network's opinion of each position of a reviewed game
 MOST_SESSIONS = 64  # search trees kept at a time; the one longest unused goes first

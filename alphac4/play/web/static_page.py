@@ -14,17 +14,16 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from alphac4.checkpoint import Checkpoint
 from alphac4.export.onnx import export_onnx
-from alphac4.files import write_atomically
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
-from alphac4.owned_folders import check_replaceable, foreign_file, place_to_build, put_in_place, seal
 from alphac4.play.levels import LEVELS
 from alphac4.play.web.page_setup import page_puzzles, page_setup
 from alphac4.solver.book import packaged_book
-from alphac4.user_folders import cache_folder
+from alphac4.storage.checkpoints import Checkpoint
+from alphac4.storage.files import write_atomically
+from alphac4.storage.folders import cache_folder, check_replaceable, foreign_file, place_to_build, put_in_place, seal
 
 WEB = Path(__file__).parent
 SIMULATIONS = 800  # of an analysis in the page; a phone makes some hundred a second

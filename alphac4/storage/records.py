@@ -1,14 +1,17 @@
-"""JSON from files that may be damaged: of bounded depth, with checked types, and lines with a checksum."""
+"""Checked records: JSON with types and a bounded depth, lines with a checksum, and numbers within their ranges."""
 
 import dataclasses
 import hashlib
 import json
+import math
 import re
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
+MOST_SEED = 2**63 - 1
+MOST = 1_000_000_000_000  # where a larger number can only be a slip of the finger
 MAX_DEPTH = 50  # ours are at most seven deep
 _SIGNED = re.compile(r'(?P<body>\{.*),"checksum":"(?P<checksum>[0-9a-f]{16})"\}', re.DOTALL)
 
@@ -138,3 +141,36 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
         if item.name not in value and not optional:
             raise ValueError(f"{prefix}{item.name} is missing")
     return record(**{key: read_value(hints[key], item, prefix + key) for key, item in value.items()})
+
+
+def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
+    """Check that each named field lies within ``(least, most)``; None is left alone, of a list each item is checked.
+
+    Raises:
+        ValueError: in one line that names the field.
+    """
+    for name, (least, most) in ranges.items():
+        value = getattr(settings, name)
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not least <= number <= most:
+                limit = f"at most {most:,}" if number > most else f"at least {least:,}"
+                raise ValueError(f"{name} must be {limit}, not {_shown(number)}")
+
+
+def check_finite(settings: Any) -> None:
+    """Check that no field is infinite or not a number: whatever is computed from those is no number either.
+
+    Raises:
+        ValueError: in one line that names the field.
+    """
+    for item in dataclasses.fields(settings):
+        value = getattr(settings, item.name)
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, float) and not math.isfinite(number):
+                raise ValueError(f"{item.name} must be a finite number, not {number}")
+
+
+def _shown(number: float) -> str:
+    """The number, or how long it is."""
+    text = str(number)
+    return text if len(text) <= 30 else f"a number of {len(text)} digits"

@@ -17,12 +17,14 @@ import tempfile
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from alphac4.json_files import parse_json, read_record
 from alphac4.machine import boot_id, process_runs
+from alphac4.storage.files import check_folder, check_output, is_file_to_be
+from alphac4.storage.records import parse_json, read_record
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +75,39 @@ class FileLock:
     def release(self) -> None:
         """Give the lock back; a second call does nothing."""
         self._finalizer()
+
+
+@contextlib.contextmanager
+def own_file(path: Path | None) -> Iterator[None]:
+    """Keep other processes from appending to the same file: their lines would mix. Devices and pipes are free to all.
+
+    Raises:
+        LockedError: naming the file and the process that has it.
+        OSError: naming the file, if it could not be written.
+    """
+    check_output(path)
+    if path is None or not is_file_to_be(path):
+        yield
+        return
+    with _locked(path.resolve().with_name(f".{path.resolve().name}.lock"), path):
+        yield
+
+
+@contextlib.contextmanager
+def own_folder(folder: Path) -> Iterator[None]:
+    """The same for a folder, which is made if it is not there; a run's folder has the same lock."""
+    check_folder(folder)
+    with _locked(folder / "lock", folder):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(path: Path, of: Path) -> Iterator[None]:
+    lock = FileLock(path, of)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _release(path: Path) -> None:

@@ -1,16 +1,46 @@
-"""Folders that are written as a whole, and replaced only if they hold nothing but what this program wrote."""
+"""Folders: those that are written and replaced as a whole, and those where a user's things are kept."""
 
 import hashlib
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
-from alphac4.files import flush_folder, is_abandoned, own_mark, write_atomically
-from alphac4.json_files import read_signed_line, read_value, sign_line
+from alphac4.storage.files import flush_folder, is_abandoned, own_mark, write_atomically
+from alphac4.storage.records import read_signed_line, read_value, sign_line
 
 MARKER = ".alphac4-export.json"
 FORMAT = "alphac4 export 1"
+CACHE, STATE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # variables of the environment
+
+
+def cache_folder() -> Path:
+    """For what can be found out again: the folder named by ``ALPHAC4_CACHE``, else one where the system has such.
+
+    It may not exist.
+
+    Raises:
+        RuntimeError: if the system does not know a home folder of the user.
+    """
+    return _folder(CACHE, mac="Caches", variable="XDG_CACHE_HOME", usual=".cache")
+
+
+def state_folder() -> Path:
+    """The same for what a person would miss, and ``ALPHAC4_STATE``."""
+    return _folder(STATE, mac="Application Support", variable="XDG_STATE_HOME", usual=".local/state")
+
+
+def _folder(named: str, *, mac: str, variable: str, usual: str) -> Path:
+    if os.environ.get(named):
+        return Path(os.environ[named])
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / mac
+    else:
+        base = os.environ.get(variable) or Path.home() / usual
+    return Path(base) / "alphac4"
 
 
 def place_to_build(folder: Path) -> Path:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
-from alphac4.files import write_atomically
+from alphac4.storage.files import write_atomically
 
 Arrays = dict[str, npt.NDArray[Any]]
 

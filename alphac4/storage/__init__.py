@@ -1,0 +1,1 @@
+"""Files that are whole or not there: checkpoints, arrays, records, locks, and the folders they lie in."""
