@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 _thread = threading.local()
@@ -63,13 +62,6 @@ def process_runs(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def boot_id() -> str:
-    """What tells this machine since its last start from all others; empty where the system does not say."""
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return ""
 
 
 def bound_openmp_spinning() -> None:

@@ -3,12 +3,14 @@ import resource
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import safetensors.numpy
 import torch
 
 from alphac4.game.rules import make_geometry
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
+from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.checkpoints import (
     FORMAT,
     SCHEMA_VERSION,
@@ -16,10 +18,8 @@ from alphac4.storage.checkpoints import (
     Checkpoint,
     CheckpointError,
     load_checkpoint,
-    pack_tensors,
     save_checkpoint,
     shipped_checkpoint,
-    unpack_tensors,
 )
 
 
@@ -70,17 +70,17 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
         load_checkpoint(path)
 
 
-def repacked(path: Path, *, header: dict[str, object] | None = None, **tensors: torch.Tensor | None) -> None:
+def repacked(path: Path, *, header: dict[str, object] | None = None, **weights: npt.NDArray[np.float32] | None) -> None:
     """Change a good checkpoint and sign it anew: only its meaning is wrong, not its digest."""
-    old_header, old_tensors = unpack_tensors(path, FORMAT, SCHEMA_VERSION)
-    changed = {**old_tensors, **{name.replace("__", "."): tensor for name, tensor in tensors.items()}}
-    kept = {name: tensor.clone() for name, tensor in changed.items() if tensor is not None}
-    path.write_bytes(pack_tensors(kept, {**old_header, **(header or {})}))
+    old_weights, old_header = load_arrays(path, FORMAT)
+    changed = {**old_weights, **{name.replace("__", "."): array for name, array in weights.items()}}
+    kept = {name: array for name, array in changed.items() if array is not None}
+    save_arrays(path, kept, {**old_header, **(header or {})})
 
 
 def test_a_missing_a_foreign_and_a_misshapen_tensor_are_refused(saved: Path) -> None:
     content = saved.read_bytes()
-    for change in ({"policy__weight": None}, {"stranger": torch.zeros(1)}, {"policy__bias": torch.zeros(6)}):
+    for change in ({"policy__weight": None}, {"stranger": np.zeros(1)}, {"policy__bias": np.zeros(6)}):
         saved.write_bytes(content)
         repacked(saved, **change)
         with pytest.raises(CheckpointError, match=r"good\.safetensors: the weights do not fit the header"):

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from alphac4.storage.arrays import ArrayFileError, Arrays, load_arrays, save_arrays
 
-FORMAT = "alphac4-replay-4"
-UNSIGNED_FORMATS = ("alphac4-replay-3",)  # the same without a digest
+FORMAT = "alphac4-replay-5"
 _NAME = re.compile(r"(?P<iteration>\d{6,})-(?P<actor>\d{3,})-(?P<number>\d{5,})\.safetensors")
 
 
@@ -86,7 +85,7 @@ def parse_shard_name(path: Path) -> ShardName | None:
 
 def save_shard(path: Path, samples: Samples, iteration: int) -> None:
     """Write a shard atomically."""
-    save_arrays(path, samples.arrays(), {"format": FORMAT, "iteration": str(iteration)})
+    save_arrays(path, samples.arrays(), {"format": FORMAT, "iteration": iteration})
 
 
 def load_shard(path: Path) -> Samples:
@@ -95,14 +94,14 @@ def load_shard(path: Path) -> Samples:
     Raises:
         ValueError: in one line, if it is truncated, altered or not a shard.
     """
-    arrays, _ = load_arrays(path, FORMAT, unsigned=UNSIGNED_FORMATS)
+    arrays, _ = load_arrays(path, FORMAT)
     if reason := _implausible(arrays):
         raise ArrayFileError(f"{path}: damaged: {reason}")
     return Samples(**{name: arrays[name] for name in _TYPES})
 
 
 def _implausible(arrays: Arrays) -> str:
-    """What no shard that this program wrote can hold, in words; earlier formats have no digest that would tell."""
+    """What no shard that this program wrote can hold, in words."""
     for name, (kind, dimensions) in _TYPES.items():
         if name not in arrays:
             return f"{name} is missing"

@@ -1,8 +1,12 @@
-"""Arrays in one `safetensors` file with a digest over them and what is said about them."""
+"""Arrays in one `safetensors` file, with a JSON header that says what they are and a SHA-256 over both.
 
+A truncated, altered or foreign file is refused in one line. Nothing is unpickled.
+"""
+
+import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,52 +16,82 @@ import safetensors
 import safetensors.numpy
 
 from alphac4.storage.files import write_atomically
+from alphac4.storage.records import parse_json, read_value
 
 Arrays = dict[str, npt.NDArray[Any]]
+Header = dict[str, Any]  # among its entries the file's "format"
 
 
 class ArrayFileError(ValueError):
     """A file that cannot be used, and why, in one line."""
 
 
-def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, str]) -> None:
-    """Write arrays and facts about them, among them the "format", atomically."""
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    metadata = {**facts, "sha256": _digest(whole, facts)}
-    write_atomically(path, safetensors.numpy.save(whole, metadata))
+def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]) -> None:
+    """Write arrays and what a header says of them, among it their "format", atomically."""
+    write_atomically(path, pack_arrays(arrays, header))
 
 
-def load_arrays(path: Path, kind: str, *, unsigned: tuple[str, ...] = ()) -> tuple[Arrays, dict[str, str]]:
-    """Arrays and facts of a file of some format.
+def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]) -> bytes:
+    """The bytes of such a file."""
+    text = json.dumps(header, sort_keys=True)
+    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    return safetensors.numpy.save(whole, {"header": text, "sha256": _digest(whole, text)})
 
-    Args:
-        path: the file.
-        kind: the format that it must have.
-        unsigned: earlier formats without a digest, which are read as well.
+
+def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
+    """Arrays and header of a file of some format.
 
     Raises:
         ArrayFileError: if it is missing, truncated, altered, or has another format.
     """
+    with _opened(path) as file:
+        header, metadata = _read_header(path, file, kind), file.metadata()
+        arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    if metadata.get("sha256") != _digest(arrays, metadata["header"]):
+        raise ArrayFileError(f"{path}: the digest does not match: the file was damaged or altered")
+    return arrays, header
+
+
+def load_header(path: Path, kind: str) -> Header:
+    """The header alone, without a look at the arrays.
+
+    Raises:
+        ArrayFileError: if the file is missing, truncated, or has another format.
+    """
+    with _opened(path) as file:
+        return _read_header(path, file, kind)
+
+
+def _read_header(path: Path, file: Any, kind: str) -> Header:
+    header: Header = read_value(dict[str, Any], parse_json((file.metadata() or {})["header"]), "the header")
+    if header["format"] != kind:
+        raise ArrayFileError(f"{path}: holds {header['format']!r}, expected {kind!r}")
+    return header
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A `safetensors` file; what goes wrong while it is read is told in one line that names it."""
     try:
         with safetensors.safe_open(path, framework="np") as file:
-            facts: dict[str, str] = file.metadata() or {}
-            arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    except (safetensors.SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
-        raise ArrayFileError(f"{path}: damaged: {(str(error) or type(error).__name__).splitlines()[0]}") from error
-    if facts.get("format") in unsigned:
-        return arrays, facts
-    if facts.get("format") != kind:
-        raise ArrayFileError(f"{path}: holds {facts.get('format')!r}, expected {kind!r}")
-    signed = facts.pop("sha256", None)
-    if signed != _digest(arrays, facts):
-        raise ArrayFileError(f"{path}: damaged: the digest does not match")
-    return arrays, facts
+            yield file
+    except ArrayFileError:
+        raise
+    except FileNotFoundError as error:
+        raise ArrayFileError(f"{path}: no such file") from error
+    except OSError as error:
+        raise ArrayFileError(f"{path}: cannot be read: {error}") from error
+    except (safetensors.SafetensorError, ValueError) as error:
+        found = str(error).splitlines()[0].removeprefix("Error while deserializing header: ")
+        raise ArrayFileError(f"{path}: truncated, or no safetensors file ({found})") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ArrayFileError(f"{path}: a safetensors file, but not one of alphac4") from error
 
 
-def _digest(arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, str]) -> str:
-    digest = hashlib.sha256(json.dumps(dict(facts), sort_keys=True).encode())
+def _digest(arrays: Mapping[str, npt.NDArray[Any]], header: str) -> str:
+    digest = hashlib.sha256(header.encode())
     for name in sorted(arrays):
         array = arrays[name]
-        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(f"{name} torch.{array.dtype.name} {array.shape}".encode())  # types as PyTorch names them
+        digest.update(array.tobytes())
     return digest.hexdigest()

@@ -15,7 +15,7 @@ from alphac4.training.run_state import RunState
 
 logger = logging.getLogger(__name__)
 
-SHARED_OUT_FORMAT = "alphac4-games-shared-out-1"
+SHARED_OUT_FORMAT = "alphac4-games-shared-out-2"
 
 
 @dataclass(frozen=True, kw_only=True)

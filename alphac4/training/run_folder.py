@@ -52,7 +52,7 @@ from alphac4.training.run_state import (
 
 logger = logging.getLogger(__name__)
 
-UNDER_WAY_FORMAT = "alphac4-games-under-way-1"
+UNDER_WAY_FORMAT = "alphac4-games-under-way-2"
 
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 _OF_GAMES = re.compile(r"(\d{6,})-(\d{3,}-\d{5,}|shared-out)\.safetensors")
@@ -136,7 +136,7 @@ class RunFolder:
                 continue
             try:
                 state = load_state(path)
-            except CheckpointError as error:
+            except ArrayFileError as error:
                 reasons.append(str(error))
                 continue
             self._state_is_good = name == STATE_FILE

@@ -11,16 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphac4.storage.checkpoints import CheckpointError, pack_tensors, unpack_tensors
-from alphac4.storage.files import write_atomically
+from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.storage.records import read_value
 from alphac4.training.schedule import Schedule
 
 STATE_FILE = "state.safetensors"
 PREVIOUS_STATE_FILE = "state.previous.safetensors"
-STATE_FORMAT = "alphac4-run-state"
-STATE_VERSION = 1
-_EARLIER_NAMES = {"games.deep": "games.full_searches"}  # of the actors' arrays
+STATE_FORMAT = "alphac4-run-state-2"
 
 
 class RunError(ValueError):
@@ -61,46 +58,38 @@ _COUNTERS = {name: hint for name, hint in typing.get_type_hints(RunState).items(
 
 def save_state(path: Path, state: RunState) -> None:
     """Write a state atomically."""
-    tensors = {f"learner.{name}": value.contiguous() for name, value in state.learner.items()}
-    types: dict[str, str] = {}
-    for name, array in state.actors.items():
-        types[f"actors.{name}"] = array.dtype.str
-        signed = np.dtype(f"i{array.dtype.itemsize}") if array.dtype.kind in "ub" else array.dtype
-        tensors[f"actors.{name}"] = torch.from_numpy(np.ascontiguousarray(array).view(signed).copy())
+    arrays = {f"learner.{name}": value.detach().cpu().numpy() for name, value in state.learner.items()}
+    arrays |= {f"actors.{name}": array for name, array in state.actors.items()}
     counters = {name: getattr(state, name) for name in _COUNTERS}
     header = {
         "format": STATE_FORMAT,
-        "schema_version": STATE_VERSION,
         "counters": counters | {"schedule": dataclasses.asdict(state.schedule) if state.schedule else None},
-        "actor_types": types,
     }
-    write_atomically(path, pack_tensors(tensors, header))
+    save_arrays(path, arrays, header)
 
 
 def load_state(path: Path) -> RunState:
     """Read a state.
 
     Raises:
-        CheckpointError: if it is missing or damaged, or holds weights that are not finite numbers.
+        ArrayFileError: if it is missing or damaged, or holds weights that are not finite numbers.
     """
-    header, tensors = unpack_tensors(path, STATE_FORMAT, STATE_VERSION)
+    arrays, header = load_arrays(path, STATE_FORMAT)
     try:
-        counters, types = dict(header["counters"]), dict(header["actor_types"])
+        counters = dict(header["counters"])
         if unknown := [name for name in counters if name not in _COUNTERS]:
             raise ValueError(f"unknown entry {unknown[0]!r}")
         state = RunState(**{name: read_value(_COUNTERS[name], value, name) for name, value in counters.items()})
-        for name, tensor in tensors.items():
+        for name, array in arrays.items():
             kind, _, rest = name.partition(".")
             if kind == "learner":
-                state.learner[rest] = tensor
-            elif kind == "actors":  # PyTorch has few unsigned types: the header says what each array was
-                for earlier, now in _EARLIER_NAMES.items():
-                    rest = rest.replace(earlier, now)
-                state.actors[rest] = tensor.numpy().view(np.dtype(types[name]))
+                state.learner[rest] = torch.from_numpy(array)
+            elif kind == "actors":
+                state.actors[rest] = array
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: no state of a run: {str(error).splitlines()[0]}") from error
+        raise ArrayFileError(f"{path}: no state of a run: {str(error).splitlines()[0]}") from error
     if not 0 <= state.best_iteration <= state.iteration or state.iteration < 1 or not math.isfinite(state.seconds):
-        raise CheckpointError(f"{path}: no state of a run: impossible counters")
+        raise ArrayFileError(f"{path}: no state of a run: impossible counters")
     if not all(torch.isfinite(tensor).all() for tensor in state.learner.values() if tensor.is_floating_point()):
-        raise CheckpointError(f"{path}: the weights are not finite numbers")
+        raise ArrayFileError(f"{path}: the weights are not finite numbers")
     return state
