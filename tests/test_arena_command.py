@@ -7,10 +7,11 @@ import pytest
 
 from alphac4.arena import tournament as module
 from alphac4.arena.match import MatchResult
-from alphac4.arena.record import TournamentError, TournamentRecord
 from alphac4.arena.tournament import (
     Part,
     Tournament,
+    TournamentError,
+    TournamentRecord,
     crosstable,
     play_part,
     play_round_robin,

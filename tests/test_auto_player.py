@@ -5,8 +5,7 @@ import numpy.typing as npt
 import pytest
 from test_rules import random_positions
 
-from alphac4.arena.auto_player import AutoPlayer, TimeManagement
-from alphac4.arena.players import NetworkPlayer, as_searching
+from alphac4.arena.players import AutoPlayer, NetworkPlayer, TimeManagement, as_searching
 from alphac4.game import Position
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.results import SearchResult

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
-from alphac4.arena.solver_player import SolverPlayer
 from alphac4.cli import main
 from alphac4.evaluation.accuracy import judge_moves, judge_values, mean, proportion
 from alphac4.evaluation.answers import ask_network, ask_players

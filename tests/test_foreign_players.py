@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alphac4.arena import engine_player
-from alphac4.arena.engine_player import EnginePlayer
+from alphac4.arena import foreign
+from alphac4.arena.foreign import EnginePlayer
 from alphac4.arena.match import play_match
 from alphac4.arena.players import PlayerError, RandomPlayer, as_searching
 from alphac4.arena.specifications import parse_player
@@ -69,7 +69,7 @@ def test_what_goes_wrong_with_a_program_is_reported_in_one_line(
     command: str, moves: str, seconds: float, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if moves in "35":  # it will not leave by itself
-        monkeypatch.setattr(engine_player, "CLOSE_SECONDS", 0.1)
+        monkeypatch.setattr(foreign, "CLOSE_SECONDS", 0.1)
     player = EnginePlayer(command, move_seconds=seconds)
     with pytest.raises(PlayerError, match=told) as error:
         player.choose([Position.from_moves(moves)])

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import alphac4
-from alphac4.arena.networks import find_network
+from alphac4.arena.specifications import find_network
 from alphac4.cli import main
 from alphac4.compute import choose
 from alphac4.evaluation import positions

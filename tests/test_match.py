@@ -4,8 +4,7 @@ import naive
 import numpy as np
 import pytest
 
-from alphac4.arena.match import MatchResult, play_match
-from alphac4.arena.openings import balanced_openings
+from alphac4.arena.match import MatchResult, balanced_openings, play_match
 from alphac4.arena.players import RandomPlayer, UctPlayer
 from alphac4.game import IllegalMove, Position, make_geometry
 from alphac4.mcts import Budget

@@ -6,11 +6,11 @@ import numpy.typing as npt
 import pytest
 from test_rules import random_positions
 
-from alphac4.arena import negamax
-from alphac4.arena.auto_player import AutoPlayer
-from alphac4.arena.negamax import NegamaxPlayer
-from alphac4.arena.openspiel_player import OpenSpielPlayer
+from alphac4.arena import alpha_beta
+from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
+from alphac4.arena.foreign import OpenSpielPlayer
 from alphac4.arena.players import (
+    AutoPlayer,
     NetworkPlayer,
     Player,
     PlayerError,
@@ -20,7 +20,6 @@ from alphac4.arena.players import (
     as_searching,
     raw_result,
 )
-from alphac4.arena.solver_player import SolverPlayer
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
 from alphac4.compute import choose
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
@@ -101,16 +100,16 @@ def plain_negamax(position: Position, depth: int, ply: int) -> int:
     """Without pruning, on the friendly positions; shares only the evaluation with the code under test."""
     outcome = position.outcome()
     if outcome is not None:
-        return 0 if outcome == Outcome.DRAW else -(negamax.WIN - ply)
+        return 0 if outcome == Outcome.DRAW else -(alpha_beta.WIN - ply)
     if depth == 0:
-        return int(negamax.evaluate(position.geometry, position.own, position.occupied))
+        return int(alpha_beta.evaluate(position.geometry, position.own, position.occupied))
     return max(-plain_negamax(position.play(column), depth - 1, ply + 1) for column in position.legal_columns())
 
 
 def test_negamax_values_threats_and_the_middle() -> None:
     # O is to move: a threat of x counts 8 against it; closeness to the middle is 0 + 1 for o, 0 + 1 + 2 for x.
     position = Position.from_moves("11223")
-    assert negamax.evaluate(position.geometry, position.own, position.occupied) == -8 + 1 - 3
+    assert alpha_beta.evaluate(position.geometry, position.own, position.occupied) == -8 + 1 - 3
 
 
 def test_the_raw_policy_is_asked_about_the_canonical_orientation(network: PolicyValueNetwork) -> None:
@@ -154,7 +153,7 @@ def test_settings_of_a_networks_search_are_used_and_named(
 def test_negamax_finds_what_a_search_without_pruning_finds(geometry: Geometry, rng: np.random.Generator) -> None:
     for position in random_positions(16, rng, geometry):
         scores = np.zeros(geometry.columns, np.int64)
-        negamax.score_moves(geometry, position.own, position.occupied, 3, scores)
+        alpha_beta.score_moves(geometry, position.own, position.occupied, 3, scores)
         expected = {column: -plain_negamax(position.play(column), 2, 1) for column in position.legal_columns()}
         best = max(expected.values())
         assert scores.max() == best

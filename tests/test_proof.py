@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from naive import Board, drop, minimax, wins
 
-from alphac4.arena.auto_player import AutoPlayer, TimeManagement
-from alphac4.arena.players import NetworkPlayer, Player, RandomPlayer
+from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
 from alphac4.cli import main
 from alphac4.commands import prove
 from alphac4.compute import Backends, Compute

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from alphac4.arena.match import MatchResult
-from alphac4.arena.record import TournamentError, TournamentRecord
+from alphac4.arena.tournament import TournamentError, TournamentRecord
 from alphac4.evaluation.proof import CONTINUES, DRAWS, MoveRecord
 from alphac4.game import Position
 

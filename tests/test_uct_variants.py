@@ -4,8 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alphac4.arena.options import UctOptions, describe_options, parse_options
-from alphac4.arena.specifications import parse_player
+from alphac4.arena.specifications import UctOptions, describe_options, parse_options, parse_player
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.heuristics import CHAINS, chains_value, lines_value

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.api.agent import Agent, load
-from alphac4.arena.match import MatchResult
+from alphac4.arena.match import MatchResult, match_openings
 from alphac4.arena.match import play_match as play_openings
-from alphac4.arena.openings import match_openings
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import common_geometry
 from alphac4.compute import choose

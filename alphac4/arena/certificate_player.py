@@ -104,7 +104,7 @@ class CertificatePlayer:
         return self._other.node(index, path)
 
     def detach(self) -> Searched:
-        """See `alphac4.arena.players.GivesTrees`; the other player's."""
+        """See `TreePlayer.detach`; the other player's."""
         return keep_trees(self._other)
 
     @property

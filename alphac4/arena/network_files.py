@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.arena.networks import find_network
 from alphac4.arena.players import Player
 from alphac4.arena.pool_players import like_in_each_process
-from alphac4.arena.specifications import parse_player
+from alphac4.arena.specifications import find_network, parse_player
 from alphac4.compute import Pool, Shared, choose
 from alphac4.game import Geometry
 from alphac4.mcts.kept_trees import Reuse

@@ -1,15 +1,15 @@
-"""One batch-first interface of every player, and the players that need nothing but the rules or a tree search."""
+"""One batch-first interface of every player, and the players that search trees: classic MCTS and networks."""
 
 import copy
 import dataclasses
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.options import UctOptions, describe_options
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
@@ -20,8 +20,11 @@ from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSear
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import NodeView, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, TreeSearch
-from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN
+from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, one_ply_earlier, proof_value
+from alphac4.mcts.uct import UctConfig
 from alphac4.mcts.uct_search import UctSearch
+
+TREES_AT_ONCE = 256  # of the deep searches, which take memory
 
 
 class PlayerError(ValueError):
@@ -56,33 +59,17 @@ class SearchingPlayer(Player, Protocol):
         """A node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
 
 
-@runtime_checkable
-class KeepsTrees(Protocol):
-    """A player that keeps trees between searches."""
-
-    def drop_trees(self) -> None:
-        """Let no tree be kept for the positions that follow."""
-
-
-@runtime_checkable
-class GivesTrees(Protocol):
-    """A player that can give the trees of its last search away."""
-
-    def detach(self) -> Searched:
-        """Those trees, which stay as they are."""
-
-
 def keep_trees(player: SearchingPlayer) -> Searched:
     """The trees of a player's last search, which stay as they are whatever it searches next.
 
-    A player of somebody else's shows those of whatever it has searched last.
+    A foreign player without ``detach()`` shows those of whatever it has searched last.
     """
-    return player.detach() if isinstance(player, GivesTrees) else player
+    return player.detach() if hasattr(player, "detach") else player
 
 
 def drop_trees(player: SearchingPlayer) -> None:
-    """Let a player begin its next search anew, as in a new game; somebody else's player decides that by itself."""
-    if isinstance(player, KeepsTrees):
+    """Let a player begin its next search anew, as in a new game; a foreign one without ``drop_trees()`` may not."""
+    if hasattr(player, "drop_trees"):
         player.drop_trees()
 
 
@@ -142,7 +129,7 @@ class TreePlayer:
         return self._search.node(index, path)
 
     def drop_trees(self) -> None:
-        """See `KeepsTrees`."""
+        """Let no tree be kept for the positions that follow."""
         self._trees = 0
         self._search.drop_trees()
 
@@ -155,9 +142,20 @@ class TreePlayer:
 
 
 class UctPlayer(TreePlayer):
-    """Classic MCTS with random rollouts; ``threads`` trees are searched at a time.
+    """Classic MCTS with random rollouts.
 
-    By default it keeps between moves what its options say; ``reuse`` overrules them.
+    Args:
+        budget: what it spends on a position.
+        rng: of the rollouts.
+        geometry: the board.
+        config: how it searches.
+        roots: independent trees a position, whose statistics add up.
+        threads: trees searched at a time.
+        reuse: what it keeps between moves.
+        name: how it is called; by default "uct:1000" or the like.
+
+    Raises:
+        PlayerError: for a budget of no simulations.
     """
 
     def __init__(
@@ -165,22 +163,17 @@ class UctPlayer(TreePlayer):
         budget: Budget,
         rng: np.random.Generator,
         geometry: Geometry = STANDARD,
-        options: UctOptions | None = None,
+        config: UctConfig | None = None,
+        *,
+        roots: int = 1,
         threads: int = 1,
-        reuse: Reuse | None = None,
+        reuse: Reuse = "nothing",
+        name: str = "",
     ) -> None:
-        options = options or UctOptions()
         if budget.simulations == 0:
             raise PlayerError("uct:0: classic MCTS needs at least one simulation")
-        search = UctSearch(
-            options.config,
-            geometry=geometry,
-            rng=rng,
-            reuse=reuse or ("trees" if options.tree == "keep" else "nothing"),
-            threads=threads,
-            roots=options.roots,
-        )
-        super().__init__(f"uct:{budget_name(budget)}{describe_options(options)}", search, budget)
+        search = UctSearch(config, geometry=geometry, rng=rng, reuse=reuse, threads=threads, roots=roots)
+        super().__init__(name or f"uct:{budget_name(budget)}", search, budget)
 
 
 class NetworkPlayer(TreePlayer):
@@ -302,11 +295,134 @@ def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geo
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimeManagement:
+    """When a search is enough, and how a longer one is spent: the same rule for every position.
+
+    A search that has proven its move, or whose value is beyond ``sure``, is enough. Otherwise every legal move is
+    searched in its own right, for the policy may know nothing of the right one: sequential halving (Karnin et al.
+    2013) over ``rounds``, each the most moves that remain and the simulations that each of them gets.
+    """
+
+    simulations: int = 400
+    """Of the first search."""
+    sure: float = 0.95
+    """A value so near to a win or a loss needs no second look."""
+    rounds: tuple[tuple[int, int], ...] = ((64, 100), (4, 300), (2, 1600))
+    """Moves and additional simulations a move; it ends early once the best of them is beyond ``sure``."""
+
+
+class AutoPlayer:
+    """Searches as a `NetworkPlayer` does, and longer by `TimeManagement` where that leaves it unsure.
+
+    Given a budget, it keeps to that. ``deeper`` is a search of the same network that keeps its trees.
+    """
+
+    def __init__(self, name: str, first: NetworkPlayer, deeper: TreeSearch, management: TimeManagement) -> None:
+        if deeper.reuse != "trees":
+            raise ValueError("the deeper search must keep its trees from round to round")
+        self.name = name
+        self.budget = Budget(simulations=management.simulations)
+        self.management = management
+        self._first = first
+        self._deeper = deeper
+
+    @property
+    def reuse(self) -> Reuse:
+        """See `SearchingPlayer`: nothing, as what only the longer search has proven is not kept for the next move."""
+        return "nothing"
+
+    @property
+    def geometry(self) -> Geometry:
+        """The board."""
+        return self._deeper.geometry
+
+    def choose(self, positions: Sequence[Position]) -> list[int]:
+        """See `Player`."""
+        return [int(move) for move in self.search(positions).moves]
+
+    def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
+        """See `SearchingPlayer`."""
+        started = time.perf_counter()
+        result = self._first.search(positions, budget or self.budget)
+        if budget is not None:
+            return result
+        value = np.take_along_axis(result.values, result.moves[:, None], axis=1)[:, 0]
+        value = np.where(np.isnan(value), result.value, value)
+        is_open = np.array([result.root_proof(row) == UNPROVEN for row in range(len(positions))], np.bool_)
+        unsure = np.flatnonzero(is_open & (np.abs(value) < self.management.sure))
+        per_position = self.geometry.columns
+        for start in range(0, len(unsure), TREES_AT_ONCE // per_position):
+            rows = unsure[start : start + TREES_AT_ONCE // per_position]
+            self._think(positions, rows.tolist(), result)
+        return dataclasses.replace(result, seconds=time.perf_counter() - started)
+
+    def node(self, index: int, path: Sequence[int]) -> NodeView:
+        """See `SearchingPlayer`; the tree is that of the first, brief search."""
+        return self._first.node(index, path)
+
+    def detach(self) -> Searched:
+        """See `TreePlayer.detach`."""
+        return self._first.detach()
+
+    def drop_trees(self) -> None:
+        """See `TreePlayer.drop_trees`."""
+        self._first.drop_trees()
+
+    def winning_moves(self, index: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
+        """The moves that prove a win in the ``index``-th position searched last, if the first search found it."""
+        return self._first.winning_moves(index)
+
+    def _think(self, positions: Sequence[Position], rows: Sequence[int], result: SearchResult) -> None:
+        """Search every move of some positions by halving; writes what it finds into their rows of ``result``."""
+
+        def not_lost(row: int) -> list[int]:
+            return [c for c in positions[row].legal_columns() if result.proofs[row, c] >= PROVEN_DRAW]
+
+        remaining = {row: not_lost(row) for row in rows}
+        for row in rows:
+            result.visits[row], result.values[row] = 0, np.nan
+        seen: dict[tuple[int, int], tuple[npt.NDArray[np.float64], list[int]]] = {}  # wdl and line after a move
+        self._deeper.drop_trees()
+        for most, simulations in self.management.rounds:
+            for row, columns in remaining.items():
+                columns.sort(key=lambda column: self._rank(result, row, column), reverse=True)
+                remaining[row] = columns[:most]
+            asked = [(row, column) for row, columns in remaining.items() for column in columns]
+            asked = [(row, column) for row, column in asked if result.proofs[row, column] == UNPROVEN]
+            if not asked:
+                break
+            found = self._deeper.search([positions[r].play(c) for r, c in asked], Budget(simulations=simulations))
+            for index, (row, column) in enumerate(asked):
+                proof = found.root_proof(index)
+                if proof != UNPROVEN:
+                    result.proofs[row, column] = one_ply_earlier(proof)
+                result.visits[row, column] += found.simulations[index]
+                result.values[row, column] = -found.value[index]
+                seen[row, column] = found.wdl[index, ::-1], [column, *found.variations[index]]
+                result.simulations[row] += found.simulations[index]
+            for row in list(remaining):
+                if all(result.proofs[row, column] < PROVEN_DRAW for column in remaining[row]):
+                    remaining[row] = not_lost(row) or remaining[row]  # one that was left out loses no sooner
+                best = max(remaining[row], key=lambda column: self._rank(result, row, column))
+                value, proof = result.values[row, best], result.proofs[row, best]
+                result.moves[row] = best
+                result.value[row] = value if proof == UNPROVEN else proof_value(proof)
+                if (row, best) in seen:
+                    result.wdl[row], result.variations[row] = seen[row, best]
+                if abs(result.value[row]) >= self.management.sure or result.root_proof(row) != UNPROVEN:
+                    del remaining[row]
+
+    @staticmethod
+    def _rank(result: SearchResult, row: int, column: int) -> tuple[float, float]:
+        """By value, and among proven moves by speed."""
+        proof = int(result.proofs[row, column])
+        if proof != UNPROVEN:
+            return proof_value(proof), float(proof)
+        value = result.values[row, column]
+        return (float(result.priors[row, column]) - 2.0, 0.0) if np.isnan(value) else (float(value), 0.0)
+
+
 def budget_name(budget: Budget) -> str:
     """A budget as specifications write it: "600" or "1.5s"."""
     return str(budget.simulations) if budget.simulations is not None else f"{budget.seconds:g}s"
-
-
-def random_best(scores: npt.NDArray[np.integer], rng: np.random.Generator) -> int:
-    """A random one of the columns with the highest score; full ones are marked by a score below all others."""
-    return int(rng.choice(np.flatnonzero(scores == scores.max())))

@@ -1,35 +1,36 @@
-"""Players from short texts such as "uct:1000", as the command line and configurations write them."""
+"""Players from short texts such as "uct:1000" or "best@600,c-init=2", as the command line and settings write them."""
 
 import dataclasses
 import difflib
+import hashlib
 import math
 import re
-from collections.abc import Callable
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from alphac4.arena import foreign
-from alphac4.arena.auto_player import AutoPlayer, TimeManagement
+from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
 from alphac4.arena.certificate_player import CertificatePlayer
-from alphac4.arena.engine_player import EnginePlayer
-from alphac4.arena.negamax import NegamaxPlayer
-from alphac4.arena.networks import NamedNetwork, find_network
-from alphac4.arena.openspiel_player import OpenSpielPlayer
-from alphac4.arena.options import UctOptions, describe_options, parse_options
+from alphac4.arena.foreign import MODULE_FORM, EnginePlayer, OpenSpielPlayer, make_foreign_player
 from alphac4.arena.players import (
+    AutoPlayer,
     NetworkPlayer,
     Player,
     PlayerError,
     RandomPlayer,
     SearchingPlayer,
+    TimeManagement,
     UctPlayer,
     as_searching,
+    budget_name,
 )
-from alphac4.arena.solver_player import SolverPlayer
-from alphac4.certificate.file import SHIPPED
+from alphac4.certificate.file import SHIPPED as SHIPPED_CERTIFICATE
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -37,11 +38,16 @@ from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import MOST_SIMULATIONS, Budget, TreeSearch
-from alphac4.storage.checkpoints import SHIPPED as SHIPPED_NETWORKS
-from alphac4.storage.checkpoints import shipped_file
+from alphac4.mcts.uct import UctConfig
+from alphac4.mcts.uct_search import MOST_ROOTS
+from alphac4.storage.checkpoints import SHIPPED, CheckpointError, checkpoint_geometry, named_file, shipped_file
+from alphac4.storage.hub import FORM as HUB_FORM
+from alphac4.storage.hub import PREFIX, is_hub_name, shown_name
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
     from alphac4.compute import Compute
+    from alphac4.nn.onnx_evaluator import OnnxEvaluator
+    from alphac4.storage.checkpoints import Checkpoint
 
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # a limit: as long as the player is unsure
@@ -72,6 +78,250 @@ SPECIFICATIONS = """\
                          rng, geometry and threads that it has parameters for; MODULE:CLASS@600 adds a budget,
                          MODULE:CLASS,NAME=VALUE other arguments"""
 FORMS = ", ".join(line.split()[0].rstrip(",") for line in SPECIFICATIONS.splitlines() if line[2] != " ")
+ONNX = ".onnx"
+NETWORK_FORM = re.compile(
+    rf"(?P<network>{'|'.join(SHIPPED)}|{HUB_FORM}|.+\.(?:safetensors|onnx))(?P<limit>@[^,]*)?(?P<options>,.*)?",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UctOptions:
+    """How a classic player searches, beyond its budget."""
+
+    config: UctConfig = field(default_factory=UctConfig)
+    tree: Literal["new", "keep"] = "new"  # a fresh tree each move, or the part that both sides' moves lead to
+    roots: int = 1  # independent trees a position, which run in parallel and add up
+
+    short_names: ClassVar[Mapping[str, str]] = {"c": "exploration"}
+    example: ClassVar[str] = "final=rate"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.roots <= MOST_ROOTS:
+            raise ValueError(f"roots must be at least 1 and at most {MOST_ROOTS}, not {self.roots}")
+        if self.tree == "keep" and self.roots > 1:
+            raise ValueError("several roots start anew each move: tree=keep needs roots=1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """How a player with a network searches, beyond its budget."""
+
+    config: PuctConfig = field(default_factory=PuctConfig)
+    temperature: float = 0.0  # of the choice among moves: 0 plays the best, above 0 others in proportion
+
+    short_names: ClassVar[Mapping[str, str]] = {}
+    example: ClassVar[str] = "c-init=2"
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise ValueError(f"temperature must not be negative, not {self.temperature:g}")
+
+
+Options = TypeVar("Options", UctOptions, NetworkOptions)
+
+
+def parse_options(text: str, kind: type[Options]) -> Options:
+    """Read "exploration=1,final=rate" as options of a ``kind`` of player; nothing gives the defaults.
+
+    Fields are written with dashes for underscores, those of the search's configuration beside the player's own.
+
+    Raises:
+        ValueError: in one line, naming an option or a value that does not exist, and those that do.
+    """
+    config, hints = type(kind().config), _hints(kind)
+    given: dict[str, Any] = {}
+    for part in text.split(",") if text else []:
+        written, equals, value = part.partition("=")
+        name = kind.short_names.get(written, written).replace("-", "_")
+        if not part:
+            raise ValueError("an option is missing before or after a comma")
+        if not equals or name not in hints:
+            known = ", ".join(name.replace("_", "-") for name in hints)
+            raise ValueError(f"no option {part!r}; options are written {known}, as in {kind.example}")
+        if name in given:
+            raise ValueError(f"{written} is given twice")
+        given[name] = _parse_value(written, value, hints[name])
+    searching = {item.name for item in dataclasses.fields(config)}
+    own = {name: value for name, value in given.items() if name not in searching}
+    return kind(config=config(**{name: given[name] for name in given.keys() - own.keys()}), **own)
+
+
+def describe_options(options: UctOptions | NetworkOptions) -> str:
+    """What differs from the defaults, as `parse_options` reads it, each after a comma."""
+    usual = _values(type(options)())
+    changed = {name: value for name, value in _values(options).items() if value != usual[name]}
+    return "".join(f",{name.replace('_', '-')}={_shown(value)}" for name, value in changed.items())
+
+
+def _hints(kind: type[UctOptions] | type[NetworkOptions]) -> dict[str, Any]:
+    """The type of each option, those of the search's configuration first."""
+    hints: dict[str, Any] = {}
+    for part in (type(kind().config), kind):
+        types_of = typing.get_type_hints(part)
+        hints |= {item.name: types_of[item.name] for item in dataclasses.fields(part) if item.name != "config"}
+    return hints
+
+
+def _values(options: UctOptions | NetworkOptions) -> dict[str, Any]:
+    """The value of each option, in the order of `_hints`."""
+    return {**vars(options.config), **{name: value for name, value in vars(options).items() if name != "config"}}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return str(value)
+
+
+def _parse_value(name: str, text: str, hint: Any) -> Any:
+    if isinstance(hint, types.UnionType):  # an optional number
+        hint = next(option for option in typing.get_args(hint) if option is not type(None))
+    if typing.get_origin(hint) is Literal:
+        choices = typing.get_args(hint)
+        if text not in choices:
+            raise ValueError(f"{name} is one of {', '.join(choices)}, not {text!r}")
+        return text
+    if hint is bool:
+        if text not in ("on", "off"):
+            raise ValueError(f"{name} is on or off, not {text!r}")
+        return text == "on"
+    try:
+        number = hint(text)
+    except ValueError as error:
+        raise ValueError(f"{name} is a number, not {text!r}") from error
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite")
+    return number
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedNetwork:
+    """What a specification such as "runs/mine/best.safetensors@600,c-init=2" says of a network."""
+
+    written: str  # "runs/mine/best.safetensors"
+    name: str  # to show: "best", or the file's name without its ending; "mine/best" for runs/mine/checkpoints/best
+    path: Path
+    limit: str  # "600", "1s" or "0"; empty where none is given
+    options: NetworkOptions
+
+    @property
+    def is_onnx(self) -> bool:
+        """Whether it is an ONNX file, our own export or another program's, instead of a checkpoint."""
+        return self.path.suffix == ONNX
+
+    @property
+    def geometry(self) -> Geometry:
+        """The board that it plays on.
+
+        Raises:
+            PlayerError: if the file cannot be used.
+        """
+        try:
+            if not self.is_onnx:
+                return checkpoint_geometry(self.path)
+            from alphac4.nn.onnx_evaluator import onnx_geometry
+
+            return onnx_geometry(self.path)
+        except ValueError as error:  # of either kind of file
+            raise PlayerError(str(error)) from error
+
+    def load(self) -> "Checkpoint":
+        """The checkpoint.
+
+        Raises:
+            PlayerError: if the file is no checkpoint that can be used.
+        """
+        from alphac4.storage.checkpoints import load_checkpoint
+
+        try:
+            return load_checkpoint(self.path)
+        except CheckpointError as error:
+            raise PlayerError(str(error)) from error
+
+    def load_onnx(self, threads: int) -> "OnnxEvaluator":
+        """The network of an ONNX file, ready to evaluate.
+
+        Raises:
+            PlayerError: if its shapes are not understood.
+        """
+        from alphac4.nn.onnx_evaluator import OnnxError, OnnxEvaluator
+
+        try:
+            return OnnxEvaluator(self.path, threads)
+        except OnnxError as error:
+            raise PlayerError(str(error)) from error
+
+
+def find_network(specification: str) -> NamedNetwork | None:
+    """The network that a specification names; None for any other player.
+
+    A name that comes with the project means that network, whatever lies in the current folder.
+
+    Raises:
+        PlayerError: for an unknown option.
+    """
+    found = NETWORK_FORM.fullmatch(specification)
+    if found is None or specification.startswith("engine:") or MODULE_FORM.fullmatch(specification):
+        return None  # another program, or a player of one's own, may be given a file as well
+    written = found["network"]
+    try:
+        options = parse_options((found["options"] or ",")[1:], NetworkOptions)
+        path = named_file(Path(written))
+    except (ValueError, CheckpointError) as error:
+        raise PlayerError(f"{specification!r}: {error}") from error
+    return NamedNetwork(
+        written=written,
+        name=written if written in SHIPPED else shown_name(written) if is_hub_name(written) else _shown_name(path),
+        path=path,
+        limit=(found["limit"] or "@")[1:],
+        options=options,
+    )
+
+
+def _shown_name(path: Path) -> str:
+    """A file's name without its ending; with its run's, where it would read like a network of the project."""
+    if path.stem not in SHIPPED:
+        return path.stem
+    folders = [name for name in path.absolute().parts[1:-1] if name != "checkpoints"]
+    return "/".join((*folders[-1:], path.stem))
+
+
+def network_file(specification: str) -> Path | None:
+    """The file of the network that a specification names; None for any other player."""
+    network = find_network(specification)
+    return None if network is None else network.path
+
+
+def network_digest(specification: str) -> str | None:
+    """The SHA-256 of that file, by which records know a network whatever it is called; None for any other player."""
+    path = network_file(specification)
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def named_checkpoint(specification: str) -> NamedNetwork:
+    """The network such as "best" or FILE.safetensors, not loaded yet; a limit is ignored.
+
+    Raises:
+        PlayerError: if a checkpoint is not named.
+    """
+    network = find_network(specification)
+    if network is None or network.is_onnx:
+        names = f"{' or '.join(SHIPPED)}, FILE.safetensors or {PREFIX}OWNER/NAME"
+        raise PlayerError(f"a network is named {names}, not {specification!r}")
+    return network
+
+
+def load_network(specification: str) -> "tuple[str, Checkpoint]":
+    """The name and the checkpoint of a network such as "best" or FILE.safetensors; a limit is ignored.
+
+    Raises:
+        PlayerError: if a checkpoint is not named, or cannot be used.
+    """
+    network = named_checkpoint(specification)
+    return network.name, network.load()
 
 
 def parse_player(
@@ -98,32 +348,8 @@ def parse_player(
     threads = threads or cores()
     network = find_network(specification)
     if network is not None:
-        budget, options = check_network(network, specification, geometry), network.options
-        if isinstance(puct, PuctConfig):
-            options, puct = dataclasses.replace(options, config=puct), None
-        label = describe_options(options) + ("" if puct is None else f",{type(puct).__name__}")
-        rule = puct or options.config
-        reuse = reuse or "proofs"
-        evaluator: Evaluate
-        search_of: Callable[..., TreeSearch]
-        if network.is_onnx:
-            evaluator = network.load_onnx(threads)
-            search_of = partial(NetworkSearch, evaluator)
-        else:
-            from alphac4.compute import choose
-
-            compute = compute or choose(threads=threads)
-            size = batch_size if budget.seconds is None else 1
-            evaluator = loaded = compute.evaluator(network.load().network, batch_size=size)
-            search_of = partial(compute.search, loaded)
-        search_of = partial(search_of, rule, geometry=geometry, rng=rng, cache=CACHE)
-        name = f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}"
-        player = NetworkPlayer(
-            name, evaluator, budget, rng, temperature=options.temperature, search=search_of(reuse=reuse)
-        )
-        if network.limit != AUTO:
-            return player
-        return AutoPlayer(name, player, search_of(reuse="trees"), TimeManagement())
+        budget = check_network(network, specification, geometry)
+        return _network_player(network, budget, rng, geometry, threads, compute, batch_size, reuse, puct)
     kind, _, argument = specification.partition(":")
     if specification == "random":
         return RandomPlayer(rng)
@@ -135,12 +361,22 @@ def parse_player(
             uct_options = parse_options(written, UctOptions)
         except ValueError as error:
             raise PlayerError(f"{specification!r}: {error}") from error
-        return UctPlayer(_parse_budget(limit, specification), rng, geometry, uct_options, threads=threads, reuse=reuse)
+        budget = _parse_budget(limit, specification)
+        return UctPlayer(
+            budget,
+            rng,
+            geometry,
+            uct_options.config,
+            roots=uct_options.roots,
+            threads=threads,
+            reuse=reuse or ("trees" if uct_options.tree == "keep" else "nothing"),
+            name=f"uct:{budget_name(budget)}{describe_options(uct_options)}",
+        )
     if kind == "certificate":
         make = partial(
             parse_searching_player, rng=rng, geometry=geometry, threads=threads, compute=compute, reuse=reuse
         )
-        return CertificatePlayer(Path(argument) if argument else shipped_file(SHIPPED), geometry, make)
+        return CertificatePlayer(Path(argument) if argument else shipped_file(SHIPPED_CERTIFICATE), geometry, make)
     if kind == "negamax":
         return NegamaxPlayer(_parse_count(argument, specification), rng)
     if kind == "openspiel":
@@ -149,37 +385,57 @@ def parse_player(
         return OpenSpielPlayer(_parse_count(argument, specification), rng)
     if kind == "engine":
         return EnginePlayer(argument)
-    found = foreign.FORM.fullmatch(specification)
+    found = MODULE_FORM.fullmatch(specification)
     if found is not None and kind not in ("random", "solver"):
         budget_given = {} if found["limit"] is None else {"budget": _parse_budget(found["limit"], specification)}
-        return foreign.make_foreign_player(found, rng=rng, geometry=geometry, threads=threads, **budget_given)
+        return make_foreign_player(found, rng=rng, geometry=geometry, threads=threads, **budget_given)
     raise PlayerError(f"unknown player {specification!r}{_similar(specification)}; players are written {FORMS}")
 
 
-def parse_searching_player(
-    specification: str,
-    *,
+def _network_player(
+    network: NamedNetwork,
+    budget: Budget,
     rng: np.random.Generator,
-    geometry: Geometry = STANDARD,
-    threads: int | None = None,
-    compute: "Compute | None" = None,
-    reuse: Reuse | None = None,
-) -> SearchingPlayer:
+    geometry: Geometry,
+    threads: int,
+    compute: "Compute | None",
+    batch_size: int,
+    reuse: Reuse | None,
+    puct: PuctConfig | NetworkParameters | None,
+) -> Player:
+    """The player of a network that can be used; see `parse_player`."""
+    options = network.options
+    if isinstance(puct, PuctConfig):
+        options, puct = dataclasses.replace(options, config=puct), None
+    label = describe_options(options) + ("" if puct is None else f",{type(puct).__name__}")
+    evaluator: Evaluate
+    search_of: Callable[..., TreeSearch]
+    if network.is_onnx:
+        evaluator = network.load_onnx(threads)
+        search_of = partial(NetworkSearch, evaluator)
+    else:
+        from alphac4.compute import choose
+
+        compute = compute or choose(threads=threads)
+        size = batch_size if budget.seconds is None else 1
+        evaluator = loaded = compute.evaluator(network.load().network, batch_size=size)
+        search_of = partial(compute.search, loaded)
+    search_of = partial(search_of, puct or options.config, geometry=geometry, rng=rng, cache=CACHE)
+    name = f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}"
+    first = search_of(reuse=reuse or "proofs")
+    player = NetworkPlayer(name, evaluator, budget, rng, temperature=options.temperature, search=first)
+    if network.limit != AUTO:
+        return player
+    return AutoPlayer(name, player, search_of(reuse="trees"), TimeManagement())
+
+
+def parse_searching_player(specification: str, **settings: Any) -> SearchingPlayer:
     """`parse_player` for one position at a time, by a player that can say what it thinks.
 
     Raises:
         PlayerError: as `parse_player` does, and for a player that only chooses moves.
     """
-    player = parse_player(
-        specification,
-        rng=rng,
-        geometry=geometry,
-        threads=threads,
-        compute=compute,
-        batch_size=1,
-        reuse=reuse,
-    )
-    searching = as_searching(player)
+    searching = as_searching(parse_player(specification, **({"batch_size": 1} | settings)))
     if searching is None:
         raise PlayerError(f"{specification!r} searches no tree; take a network such as best@600, or uct:10000")
     return searching
@@ -227,7 +483,7 @@ def describe(geometry: Geometry) -> str:
 def _similar(specification: str) -> str:
     """What an unknown player was perhaps meant to be."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
-    known = {*SHIPPED_NETWORKS, *(re.split("[@:,]", form)[0] for form in FORMS.split(", ") if form[0].islower())}
+    known = {*SHIPPED, *(re.split("[@:,]", form)[0] for form in FORMS.split(", ") if form[0].islower())}
     found = difflib.get_close_matches(kind, known, n=1)
     return f" (is it {found[0] + specification[len(kind) :]}?)" if found else ""
 

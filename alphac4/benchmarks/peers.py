@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alphac4.arena.match import play_match
-from alphac4.arena.openings import balanced_openings
-from alphac4.arena.openspiel_player import OpenSpielPlayer
+from alphac4.arena.foreign import OpenSpielPlayer
+from alphac4.arena.match import balanced_openings, play_match
 from alphac4.arena.players import UctPlayer
 from alphac4.benchmarks.figures import BenchmarkSettings
 from alphac4.benchmarks.jax_peer import pgx_mctx_rate

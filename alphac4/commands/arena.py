@@ -13,16 +13,26 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
-from alphac4.arena.networks import find_network
 from alphac4.arena.ratings import MOST_ELO, elo_interval
-from alphac4.arena.record import TournamentRecord, digests, read_settings
 from alphac4.arena.specifications import (
     SPECIFICATIONS,
     common_geometry,
     describe,
+    find_network,
     parse_player,
 )
-from alphac4.arena.tournament import PART, Results, Tournament, crosstable, play_round_robin, rate_players, short_names
+from alphac4.arena.tournament import (
+    PART,
+    Results,
+    Tournament,
+    TournamentRecord,
+    crosstable,
+    digests,
+    play_round_robin,
+    rate_players,
+    read_settings,
+    short_names,
+)
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.commands.cluster_option import Cluster, device_with, pool_or_none

@@ -11,8 +11,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from alphac4.arena.networks import network_digest
-from alphac4.arena.specifications import common_geometry, parse_player
+from alphac4.arena.specifications import common_geometry, network_digest, parse_player
 from alphac4.certificate.file import (
     SHIPPED,
     Certificate,

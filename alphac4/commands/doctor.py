@@ -111,7 +111,7 @@ def _check_device(device: str) -> None:
 
 def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     """The name, figures and line of each measurement."""
-    from alphac4.arena.networks import load_network
+    from alphac4.arena.specifications import load_network
     from alphac4.benchmarks.presets import measure_preset
     from alphac4.compute import choose
     from alphac4.nn.backend_memory import forget

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from alphac4.arena.networks import find_network
-from alphac4.arena.specifications import network_budget, parse_searching_player
+from alphac4.arena.specifications import find_network, network_budget, parse_searching_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.mcts.search import MOST_SIMULATIONS

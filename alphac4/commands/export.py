@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from alphac4.arena.networks import network_digest
+from alphac4.arena.specifications import network_digest
 from alphac4.commands.arguments import read_arguments
 from alphac4.export.card_figures import CardFigures, measure, read_rates
 from alphac4.export.hub_folder import (

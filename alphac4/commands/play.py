@@ -8,13 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from alphac4.arena.networks import find_network, named_checkpoint
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import (
     SPECIFICATIONS,
     check_network,
     common_geometry,
     describe,
+    find_network,
+    named_checkpoint,
     parse_player,
     parse_searching_player,
 )

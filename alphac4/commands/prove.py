@@ -12,9 +12,8 @@ import tyro
 from tqdm import tqdm
 
 from alphac4.arena.network_files import pool_players
-from alphac4.arena.networks import network_digest, network_file
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, parse_player
+from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, network_digest, network_file, parse_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.cluster_option import Cluster, device_with, pool_or_none
 from alphac4.compute import choose

@@ -10,9 +10,8 @@ from typing import Annotated
 import numpy as np
 import tyro
 
-from alphac4.arena.networks import find_network
 from alphac4.arena.players import SearchingPlayer
-from alphac4.arena.specifications import check_network, common_geometry, parse_searching_player
+from alphac4.arena.specifications import check_network, common_geometry, find_network, parse_searching_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.game.rules import STANDARD, Geometry

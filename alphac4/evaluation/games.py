@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import Player
-from alphac4.arena.solver_player import SolverPlayer
 from alphac4.game import Geometry, Position
 from alphac4.game.position import COLUMN_NAMES
 

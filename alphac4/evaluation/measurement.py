@@ -11,11 +11,17 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.network_files import NetworkFile, pool_players
-from alphac4.arena.networks import NamedNetwork, find_network, network_digest
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
-from alphac4.arena.solver_player import SolverPlayer
-from alphac4.arena.specifications import common_geometry, describe, parse_player
+from alphac4.arena.specifications import (
+    NamedNetwork,
+    common_geometry,
+    describe,
+    find_network,
+    network_digest,
+    parse_player,
+)
 from alphac4.compute import Compute, NetworkEvaluator, Pool, choose
 from alphac4.evaluation.answers import BATCH, Answers, ask_network, ask_players
 from alphac4.evaluation.games import PerfectMatchReport, play_perfect, standard_starts

@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.arena.networks import find_network
 from alphac4.arena.players import Player, PlayerError, UctPlayer, as_searching
-from alphac4.arena.specifications import common_geometry, parse_player
+from alphac4.arena.specifications import common_geometry, find_network, parse_player
 from alphac4.compute import choose
 from alphac4.export.submission.agent import SHARE_OF_TIME
 from alphac4.export.submission.board import Board

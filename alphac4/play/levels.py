@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alphac4.arena.networks import named_checkpoint
+from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, Player
-from alphac4.arena.solver_player import SolverPlayer
-from alphac4.arena.specifications import CACHE, check_network
+from alphac4.arena.specifications import CACHE, check_network, named_checkpoint
 from alphac4.game import Geometry
 from alphac4.mcts.search import Budget
 

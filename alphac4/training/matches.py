@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alphac4.arena.match import play_shared
-from alphac4.arena.openings import balanced_openings
+from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import Player, UctPlayer
 from alphac4.compute import Pool
 from alphac4.game.rules import Geometry

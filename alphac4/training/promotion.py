@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from alphac4.arena.match import MatchResult, play_shared
-from alphac4.arena.openings import balanced_openings
+from alphac4.arena.match import MatchResult, balanced_openings, play_shared
 from alphac4.arena.players import Player
 from alphac4.game.rules import Geometry
 from alphac4.training.config import GateConfig

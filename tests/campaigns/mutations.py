@@ -22,7 +22,7 @@ import torch
 from hypothesis import strategies as st
 
 from alphac4.arena.match import MatchResult
-from alphac4.arena.record import TournamentRecord
+from alphac4.arena.tournament import TournamentRecord
 from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.proof import CONTINUES, MoveRecord
 from alphac4.game import Position

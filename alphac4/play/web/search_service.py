@@ -9,8 +9,8 @@ from typing import NoReturn
 import numpy as np
 
 from alphac4.arena.certificate_player import CertificatePlayer
-from alphac4.arena.networks import load_network
 from alphac4.arena.players import NetworkPlayer, PlayerError
+from alphac4.arena.specifications import load_network
 from alphac4.certificate.file import SHIPPED
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
