@@ -17,7 +17,7 @@ import numpy as np
 
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
-from alphac4.play.web import static_page
+from alphac4.play.web import pages
 
 SCRIPT = """
 import { readFileSync } from "node:fs";
@@ -61,13 +61,13 @@ def main() -> int:
         games = [random_position(stones, rng) for _ in range(options.positions)]
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            for path in (static_page.WEB / "local").iterdir():
+            for path in (pages.LOCAL).iterdir():
                 shutil.copy(path, folder)
             (folder / "package.json").write_text('{"type": "module"}')
             (folder / "script.js").write_text(SCRIPT)
             given = {
-                "setup": static_page.setup(STANDARD, "network"),
-                "book": static_page.book(),
+                "setup": pages.exported_setup(STANDARD, "network"),
+                "book": pages.book(),
                 "games": [[int(column) - 1 for column in game] for game in games],
             }
             (folder / "input.json").write_text(json.dumps(given))

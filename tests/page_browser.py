@@ -88,7 +88,7 @@ def address() -> Iterator[str]:
 def static_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The exported page, below the folder of a web site."""
     pytest.importorskip("onnxruntime", reason="needs pip install 'alphac4[onnx]'")
-    from alphac4.play.web.static_page import export_page, read_runtime
+    from alphac4.play.web.pages import export_page, read_runtime
     from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
 
     folder = tmp_path_factory.mktemp("site") / "below" / "connect-four"

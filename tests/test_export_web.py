@@ -14,16 +14,15 @@ from alphac4.cli import main
 from alphac4.game import make_geometry
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.play.levels import LEVELS
-from alphac4.play.web import static_page
-from alphac4.play.web.page_setup import page_setup
-from alphac4.play.web.static_page import RUNTIME_FILES, WEB
+from alphac4.play.web import pages
+from alphac4.play.web.pages import LOCAL, RUNTIME_FILES, STATIC, page_setup
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 
 @pytest.fixture(autouse=True)
 def written_without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     """The network's file is a stand-in, as nothing here is about it."""
-    monkeypatch.setattr(static_page, "export_onnx", lambda _checkpoint, path: path.write_bytes(b"network"))
+    monkeypatch.setattr(pages, "export_onnx", lambda _checkpoint, path: path.write_bytes(b"network"))
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             member.size = len(name)
             archive.addfile(member, io.BytesIO(name.encode()))
     digest = base64.b64encode(hashlib.sha512(path.read_bytes()).digest()).decode()
-    monkeypatch.setattr(static_page, "RUNTIME_SHA512", digest)
+    monkeypatch.setattr(pages, "RUNTIME_SHA512", digest)
     return path
 
 
@@ -67,7 +66,7 @@ def test_the_page_is_whole_and_servable_from_anywhere(checkpoint: Path, runtime:
     listed = json.loads((folder / "offline.js").read_text().partition("FILES = ")[2].partition(";\n")[0])
     kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert set(listed) == kept - {"offline.js", ".alphac4-export.json"} | {"./"}
-    both = {path.name for path in (WEB / "static").iterdir()} & {path.name for path in (WEB / "local").iterdir()}
+    both = {path.name for path in STATIC.iterdir()} & {path.name for path in LOCAL.iterdir()}
     assert both == {"engine.js"}  # the page's own files are not overwritten by others of the same name
     assert {path.name for path in (folder / "static" / "onnxruntime").iterdir()} == set(RUNTIME_FILES)
 
@@ -75,7 +74,7 @@ def test_the_page_is_whole_and_servable_from_anywhere(checkpoint: Path, runtime:
 def test_the_server_and_the_export_tell_the_page_the_same() -> None:
     """What both say of a board agrees; the export adds the settings of the search and leaves out the solver's level."""
     geometry = make_geometry(5, 10, 4, False)
-    exported = static_page.setup(geometry, "network")
+    exported = pages.exported_setup(geometry, "network")
     served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True, review=True)
     assert {name for name in served if exported[name] != served[name]} == {"levels", "simulations", "exact", "review"}
     assert set(exported) - set(served) == {"search", "review_simulations"}
@@ -105,7 +104,7 @@ def test_what_is_there_already_is_safe(
     (page / "notes").unlink()
     runtime.write_bytes(runtime.read_bytes()[:-10])
     refuse(page, "not the onnxruntime-web expected", *given)
-    monkeypatch.setattr(static_page, "RUNTIME_URL", "http://127.0.0.1:9/onnxruntime-web-1.30.0.tgz")
+    monkeypatch.setattr(pages, "RUNTIME_URL", "http://127.0.0.1:9/onnxruntime-web-1.30.0.tgz")
     refuse(page, "give the file by --web-runtime")
     assert (page / "network.onnx").read_bytes() == b"network"
     assert not list(tmp_path.glob(".*"))
@@ -114,11 +113,11 @@ def test_what_is_there_already_is_safe(
 def test_the_runtime_is_downloaded_once(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged copy in the cache is replaced."""
     content, asked = runtime.read_bytes(), []
-    monkeypatch.setattr(static_page, "_download", lambda url: asked.append(url) or content)
+    monkeypatch.setattr(pages, "_download", lambda url: asked.append(url) or content)
     monkeypatch.setenv("ALPHAC4_CACHE", str(tmp_path / "cache"))
-    assert static_page.read_runtime(None) == static_page.read_runtime(None) == content
+    assert pages.read_runtime(None) == pages.read_runtime(None) == content
     assert len(asked) == 1
     (kept,) = (tmp_path / "cache").iterdir()
     kept.write_bytes(b"damaged")
-    assert static_page.read_runtime(None) == static_page.read_runtime(None) == content
+    assert pages.read_runtime(None) == pages.read_runtime(None) == content
     assert len(asked) == 2

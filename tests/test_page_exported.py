@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from page_browser import Browser, expect, expect_count, press
 
-from alphac4.play.web import static_page
+from alphac4.play.web import pages
 
 pytestmark = pytest.mark.slow
 KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated' || null)"
@@ -71,8 +71,8 @@ def test_the_exported_page_works_offline_and_is_renewed(
 
     setup = json.loads((folder / "setup.json").read_text())
     (folder / "setup.json").write_text(json.dumps(setup | {"levels": setup["levels"][:3]}))
-    shutil.copy(static_page.WEB / "local" / "offline.js", folder)
-    static_page.write_offline_worker(folder)
+    shutil.copy(pages.LOCAL / "offline.js", folder)
+    pages.write_offline_worker(folder)
     page.goto(address)
     page.wait_for_function("navigator.serviceWorker.getRegistration().then(({ waiting }) => Boolean(waiting))")
     for seconds in (5, 20, 120):  # a browser that lets it take over while the page opens shows it at the visit after

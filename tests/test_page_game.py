@@ -8,7 +8,7 @@ from page_browser import FITS, PHONE, Browser, audit, expect, expect_count, expe
 
 from alphac4.game import make_geometry
 from alphac4.play.levels import LEVELS
-from alphac4.play.web.page_setup import page_setup
+from alphac4.play.web.pages import page_setup
 
 pytestmark = pytest.mark.slow
 LOST = "4444452226671"  # the solver tells in a moment: loses in 11 moves with 3

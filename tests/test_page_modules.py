@@ -15,7 +15,7 @@ from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.results import describe_proof
-from alphac4.play.web import static_page
+from alphac4.play.web import pages
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import review_game
 from alphac4.solver import no_known_scores, shared_solver
@@ -45,12 +45,12 @@ const board = new Bitboard(setup);
 def run_in_node(tmp_path_factory: pytest.TempPathFactory) -> RunInNode:
     """Runs a script beside the page's modules, which is given some values and tells what it has found."""
     folder = tmp_path_factory.mktemp("modules")
-    for part in ("static", "local"):
-        shutil.copytree(static_page.WEB / part, folder, dirs_exist_ok=True)
+    for part in (pages.STATIC, pages.LOCAL):
+        shutil.copytree(part, folder, dirs_exist_ok=True)
     (folder / "package.json").write_text('{"type": "module"}')
 
     def run(script: str, geometry: Geometry = STANDARD, **given: Any) -> Any:
-        setup = static_page.setup(geometry, "network")
+        setup = pages.exported_setup(geometry, "network")
         ran = subprocess.run(
             [str(NODE), "--input-type=module", "--eval", START + script],
             input=json.dumps(given | {"setup": setup}),
@@ -215,7 +215,7 @@ def test_the_pages_solver_is_ours(run_in_node: RunInNode) -> None:
     unfinished = [p.moves for p in random_positions(np.linspace(16, 42, 400).astype(int)) if p.outcome() is None]
     assert len(unfinished) >= 50
     games = [*openings, *late, *unfinished, FULL[:-1]]
-    found = run_in_node(SOLVER + SOLVE, games=columns_of(games), book=static_page.book())
+    found = run_in_node(SOLVER + SOLVE, games=columns_of(games), book=pages.book())
     for game, told in zip(games, found, strict=True):
         assert told == [
             {"column": item.column, "score": item.score, "outcome": item.outcome, "best": item.best}
@@ -234,7 +234,7 @@ tell({ paused, answers: [solver.score(second), solver.score(first)] });
 def test_a_search_goes_on_after_a_pause_and_can_be_abandoned(run_in_node: RunInNode) -> None:
     """What was asked next gets its own answer, and so does the abandoned position when it is asked again."""
     games = ["12345671", "4444452226671"]
-    found = run_in_node(SOLVER + PAUSE, games=columns_of(games), book=static_page.book())
+    found = run_in_node(SOLVER + PAUSE, games=columns_of(games), book=pages.book())
     assert found["paused"]
     assert found["answers"] == [shared_solver(STANDARD).solve(Position.from_moves(moves)) for moves in reversed(games)]
 

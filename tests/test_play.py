@@ -21,11 +21,9 @@ from alphac4.game import STANDARD, IllegalMove, Position
 from alphac4.mcts.search import Budget
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
-from alphac4.play.late_player import LatePlayer
-from alphac4.play.levels import LEVELS, Level, level_player
+from alphac4.play.levels import LEVELS, LatePlayer, Level, level_player
 from alphac4.play.screen import Screen
-from alphac4.play.session import Session
-from alphac4.play.terminal import Side, TerminalGame
+from alphac4.play.terminal import Session, Side, TerminalGame
 from alphac4.solver.verdict import exact
 
 Lines = list[str | type[BaseException]]

@@ -13,9 +13,8 @@ from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.play.puzzle_game import PuzzleGame
 from alphac4.play.screen import Screen
-from alphac4.puzzles import Puzzle, packaged_puzzles
+from alphac4.puzzles import Puzzle, PuzzleError, format_puzzles, load_puzzles, packaged_puzzles, parse_puzzles
 from alphac4.puzzles.generation import PuzzleConditions, generate_puzzles
-from alphac4.puzzles.puzzle import PuzzleError, format_puzzles, load_puzzles, parse_puzzles
 from alphac4.solver import moves_to_end
 from alphac4.solver.solver import shared_solver
 

@@ -10,10 +10,10 @@ import pytest
 
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.cli import main
+from alphac4.commands.review import read_games
 from alphac4.game import Position, make_geometry
+from alphac4.play.web.pages import review_page
 from alphac4.review import Grade, Review, ReviewedMove, Verdict, review_game
-from alphac4.review.games import read_games
-from alphac4.review.html import review_page
 from alphac4.review.text import describe_review
 from alphac4.solver import Solver, best_columns, no_known_scores, solve
 from alphac4.solver.deadline import TimeIsUp

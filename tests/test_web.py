@@ -14,11 +14,10 @@ pytest.importorskip("httpx")
 from starlette.testclient import TestClient
 
 from alphac4.game import Position
-from alphac4.play.web import app, search_service
-from alphac4.play.web.access import is_loopback, rules_for
+from alphac4.play.web import app, pages, searches
 from alphac4.play.web.app import WebApplication
-from alphac4.play.web.search_service import SearchService
-from alphac4.play.web.work_queue import Stop, Stopped
+from alphac4.play.web.searches import SearchService, Stop, Stopped
+from alphac4.play.web.server import AccessControl, AccessRules, is_loopback, rules_for
 from alphac4.review import review_game
 from alphac4.solver import shared_solver
 
@@ -36,7 +35,7 @@ def service() -> SearchService:
 @pytest.fixture(scope="module")
 def application(service: SearchService) -> Iterator[WebApplication]:
     """The page over the network."""
-    application = WebApplication(service, rules_for("127.0.0.1", 8000, token=None))
+    application = WebApplication(service)
     yield application
     application.close()
 
@@ -44,15 +43,17 @@ def application(service: SearchService) -> Iterator[WebApplication]:
 @pytest.fixture(scope="module")
 def client(application: WebApplication) -> Iterator[TestClient]:
     """The page's visitor, on the same machine."""
-    with TestClient(application.starlette, base_url="http://localhost:8000") as client:
+    guarded = AccessControl(application.starlette, AccessRules())
+    with TestClient(guarded, base_url="http://localhost:8000") as client:
         yield client
 
 
 @pytest.fixture
 def stranger(service: SearchService) -> Iterator[TestClient]:
     """A visitor from the network, where the link has a token."""
-    application = WebApplication(service, rules_for("0.0.0.0", 8000, token="a-secret-word"))
-    with TestClient(application.starlette, base_url="http://192.168.0.9:8000", follow_redirects=False) as client:
+    application = WebApplication(service)
+    guarded = AccessControl(application.starlette, rules_for("0.0.0.0", 8000, token="a-secret-word"))
+    with TestClient(guarded, base_url="http://192.168.0.9:8000", follow_redirects=False) as client:
         yield client
     application.close()
 
@@ -70,7 +71,7 @@ def test_the_page_and_what_it_is_made_from_are_served(client: TestClient) -> Non
     page = client.get("/")
     assert "alphac4" in page.text
     assert "default-src 'self'" in page.headers["content-security-policy"]
-    for path in app.STATIC.iterdir():
+    for path in pages.STATIC.iterdir():
         part = client.get(f"/static/{path.name}")
         assert part.status_code == 200
         assert "https://" not in part.text
@@ -134,7 +135,7 @@ def test_bad_requests_are_one_line_of_json(client: TestClient, path: str, body: 
 
 def test_sessions_are_bounded(service: SearchService, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one longest unused goes first: its tree is forgotten, the others' are not."""
-    monkeypatch.setattr(search_service, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(searches, "MAX_SESSIONS", 2)
 
     def grow(session: str) -> None:
         service.analyze(session, Position(), 5, Stop(), lambda _analysis: None)
@@ -160,7 +161,7 @@ def test_too_many_searches_are_reported(
     application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Status 503 before an answer has begun, for the solver and for searches alike."""
-    for queue in (application._searches, application._exact_searches):
+    for queue in (application.searches, application.exact_searches):
         monkeypatch.setattr(queue, "places", 0)
     for name, level in (("move", "club"), ("move", "perfect"), ("exact", ""), ("analyze", "")):
         body = {"moves": "44", "level": level, "session": "a-session-of-tests"}
@@ -176,7 +177,7 @@ def test_the_solver_has_a_time_limit_and_gives_its_place_back(
         shared_solver().forget()
         answer = client.post("/api/exact", json={"moves": HARD})
     assert answer.status_code == 504
-    assert not application._exact_searches._stops
+    assert not application.exact_searches.taken
     assert ask(client, "exact", moves="444445267614")["columns"]
 
 
@@ -200,7 +201,7 @@ def test_nobodys_search_waits_for_the_solver(
     try:
         for thread in early:
             thread.start()
-        while len(application._exact_searches._stops) < len(early):
+        while len(application.exact_searches.taken) < len(early):
             assert all(thread.is_alive() for thread in early)
             time.sleep(0.01)
         assert ask(client, "move", **MOVE)["column"] == 3

@@ -20,12 +20,10 @@ from campaigns.page import PATIENCE, ask, connected, read_answer, request, start
 from starlette.testclient import TestClient
 
 from alphac4.cli import main
-from alphac4.play.web import http_server, requests, server
-from alphac4.play.web.access import AccessRules
+from alphac4.play.web import app, server
 from alphac4.play.web.app import WebApplication
-from alphac4.play.web.http_server import HttpServer
-from alphac4.play.web.search_service import SearchService
-from alphac4.play.web.work_queue import Stop, Stopped
+from alphac4.play.web.searches import SearchService, Stop, Stopped
+from alphac4.play.web.server import AccessRules, HttpServer
 
 HARD = "22661"  # takes the solver a quarter of a minute
 
@@ -39,14 +37,14 @@ def service() -> SearchService:
 @pytest.fixture
 def application(service: SearchService) -> WebApplication:
     """The page over it, which one server can serve: it ends with that."""
-    return WebApplication(service, AccessRules())
+    return WebApplication(service)
 
 
 @contextmanager
 def serving(application: WebApplication) -> Iterator[int]:
     """A server in a thread of this process; its port."""
-    listener = server._listen("127.0.0.1", 0)
-    running = HttpServer(application)
+    listener = server.listen("127.0.0.1", 0)
+    running = HttpServer(application, AccessRules())
     thread = threading.Thread(target=lambda: running.run(sockets=[listener]))
     thread.start()
     try:
@@ -89,8 +87,8 @@ def test_a_search_stops_when_its_visitor_leaves(application: WebApplication, mon
 
 def test_a_visitor_who_stalls_is_shown_out(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends, after a word about it where the request's head was whole."""
-    monkeypatch.setattr(http_server, "CHECK_SECONDS", 0.1)
-    monkeypatch.setattr(requests, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(server, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.3)
 
     async def stall(port: int, part: bytes) -> int:
         async with connected(port) as (reader, writer):
@@ -103,15 +101,15 @@ def test_a_visitor_who_stalls_is_shown_out(application: WebApplication, monkeypa
     whole = post("move", moves="", level="club")
     with serving(application) as port:
         assert asyncio.run(stall(port, whole[:-5])) == 408
-        monkeypatch.setattr(http_server, "STALL_SECONDS", 0.3)
+        monkeypatch.setattr(server, "STALL_SECONDS", 0.3)
         for part in (b"", whole[:10]):
             assert asyncio.run(stall(port, part)) == 0
 
 
 def test_a_visitor_who_never_reads_is_shown_out(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many requests on one connection, whose answers fill every buffer on the way."""
-    monkeypatch.setattr(http_server, "STALL_SECONDS", 0.5)
-    monkeypatch.setattr(http_server, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(server, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(server, "CHECK_SECONDS", 0.1)
     ask_again = request("/static/app.js").replace(b"HTTP/1.0", b"HTTP/1.1")
 
     def never_read(port: int) -> None:
@@ -125,7 +123,7 @@ def test_a_visitor_who_never_reads_is_shown_out(application: WebApplication, mon
 
 def test_there_are_only_so_many_connections(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is closed at once; when another goes there is room again."""
-    monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
 
     async def answered(port: int) -> bool:
         try:
@@ -226,7 +224,7 @@ def test_where_others_can_connect_the_link_has_a_token(
         assert [listener.getsockname()[0] for listener in sockets] == ["0.0.0.0"]
         told[:] = capsys.readouterr().out.splitlines()
         link = told[0].split()[2]
-        with TestClient(running._application.starlette, base_url=link.partition("?")[0]) as browser:
+        with TestClient(running.config.app, base_url=link.partition("?")[0]) as browser:
             assert browser.get(link).status_code == 200
             assert browser.get("/api/setup").json()["link"] == link  # which the page's copied links begin with
 

@@ -22,7 +22,7 @@ from alphac4.export.hub_folder import (
 )
 from alphac4.export.kaggle import export_kaggle
 from alphac4.export.onnx import export_onnx
-from alphac4.play.web.static_page import export_page
+from alphac4.play.web.pages import export_page
 from alphac4.storage.checkpoints import SHIPPED, Checkpoint, load_checkpoint
 from alphac4.storage.files import check_folder, check_output
 

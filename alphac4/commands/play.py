@@ -22,23 +22,19 @@ from alphac4.arena.specifications import (
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
 from alphac4.commands.review import REVIEWER, review_with_progress
-from alphac4.game.rules import make_geometry
+from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import MOST_SIMULATIONS
 from alphac4.play.analysis import Analyst
-from alphac4.play.late_player import LatePlayer, compile_search
-from alphac4.play.levels import LEVELS, Level, find_level, level_player
-from alphac4.play.puzzle_game import PuzzleGame
+from alphac4.play.levels import LEVELS, LatePlayer, Level, compile_search, find_level, level_player
+from alphac4.play.puzzle_game import PuzzleGame, SolvedPuzzles
 from alphac4.play.screen import Screen
-from alphac4.play.session import Session
-from alphac4.play.solved_puzzles import SolvedPuzzles
-from alphac4.play.terminal import Side, TerminalGame, read_line
-from alphac4.play.web.server import MOST_PORT, serve
-from alphac4.puzzles import packaged_puzzles
-from alphac4.puzzles.puzzle import DIFFICULTIES, load_puzzles
+from alphac4.play.terminal import Session, Side, TerminalGame, read_line
+from alphac4.puzzles import DIFFICULTIES, load_puzzles, packaged_puzzles
 from alphac4.review.text import describe_review
 from alphac4.storage.records import MOST_SEED, check_ranges
 
 HUMAN = "human"
+MAX_PORT = 65_535
 WAYS = {"puzzle": ("puzzle_file", "difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}
 """What else than a game in the terminal `play` can begin, and the options of each."""
 IN_TERMINAL = ("network", "seed")  # of these, those that such a game has too
@@ -49,7 +45,7 @@ class PlayOptions:
     """Who plays, and what to show."""
 
     first: str = HUMAN
-    """Who moves first: human, or any player."""
+    """Who moves first: human, a level's name, or any player."""
     second: str = ""
     """Who moves second; by default the network at the level."""
     level: str = "5"
@@ -95,7 +91,7 @@ class PlayOptions:
             simulations=(1, MOST_SIMULATIONS),
             seed=(0, MOST_SEED),
             difficulty=(0, DIFFICULTIES[-1]),
-            port=(0, MOST_PORT),
+            port=(0, MAX_PORT),
         )
 
     def check_used(self) -> None:
@@ -126,7 +122,7 @@ Levels:
 
 {_LEVELS}
 
-Players are written
+Players are written by a level's name, or
 
 {SPECIFICATIONS}"""
 
@@ -137,31 +133,46 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(options: PlayOptions) -> int:
-    """Play until the input ends."""
+    """Play until the input ends.
+
+    Raises:
+        RuntimeError: if the page was asked for, and its packages are not installed.
+    """
     options.check_used()
     if options.puzzle:
         return _run_puzzles(options)
-    if options.web:
-        serve(
-            options.network,
-            options.host,
-            options.port,
-            token=options.token,
-            names=options.names,
-            open_browser=options.open,
-        )
-        return 0
-    board = options.board.geometry()
-    named = tuple(name for name in (options.first, options.second) if name not in ("", HUMAN))
-    standard = board == make_geometry()
+    if not options.web:
+        return _run_terminal(options)
+    try:
+        from alphac4.play.web.server import serve
+    except ImportError as error:
+        raise RuntimeError(f"the page needs {error.name}: pip install 'alphac4[web]'") from error
+    serve(
+        options.network,
+        options.host,
+        options.port,
+        token=options.token,
+        names=options.names,
+        open_browser=options.open,
+    )
+    return 0
+
+
+def _run_terminal(options: PlayOptions) -> int:
+    board, levels = options.board.geometry(), {level.name for level in LEVELS}
+    named = tuple(name for name in (options.first, options.second) if name not in ("", HUMAN, *levels))
     network = find_network(options.network)
-    plays_here = standard or (network is not None and network.geometry == board)
-    if not plays_here and (options.level, options.network) != (PlayOptions.level, PlayOptions.network):
+    plays_here = board == STANDARD or (network is not None and network.geometry == board)
+    asked = {options.first, options.second} & levels
+    if not plays_here and (asked or (options.level, options.network) != (PlayOptions.level, PlayOptions.network)):
         raise ValueError(f"--level and --network have no effect: {options.network} does not play on {describe(board)}")
     geometry = common_geometry((*named, *((options.network,) if plays_here else ())), board)
     rng = np.random.default_rng(options.seed)
-    level: Level | None = None
     at_once = sys.stdin is not None and sys.stdin.isatty()  # a person thinks while networks are loaded
+    first, second = options.first, options.second or ("" if options.first == HUMAN else HUMAN)
+    if not second and plays_here:
+        second = find_level(options.level).name
+    level = next((find_level(name) for name in (second, first) if name in levels), None)
 
     def late(name: str, make: Callable[[], Player]) -> LatePlayer:
         def make_ready() -> Player:
@@ -171,25 +182,25 @@ def run(options: PlayOptions) -> int:
 
         return LatePlayer(name, make_ready, background=at_once)
 
+    def make_level(level: Level) -> Player:
+        return level_player(level, options.network, geometry, rng)
+
     def make(name: str) -> Player | None:
-        nonlocal level
         if name == HUMAN:
             return None
-        if not name and plays_here:
-            level = chosen = find_level(options.level)
-            if not chosen.perfect:
-                shown = f"{named_checkpoint(options.network).name}, {chosen.name}"
-                return late(shown, lambda: level_player(chosen, options.network, geometry, rng))
-            return level_player(chosen, options.network, geometry, rng)
+        if name in levels:
+            level = find_level(name)
+            if level.perfect:
+                return make_level(level)
+            return late(f"{named_checkpoint(options.network).name}, {name}", lambda: make_level(level))
         name = name or "uct:5000"  # no network is shipped for another board
-        named_network = find_network(name)
-        if named_network is None and name.partition(":")[0] != "certificate":  # which takes seconds to check
+        network = find_network(name)
+        if network is not None:
+            check_network(network, name, geometry)  # so that what is wrong is told before the board is shown
+        elif name.partition(":")[0] != "certificate":  # which takes seconds to check
             return parse_player(name, rng=rng, geometry=geometry)
-        if named_network is not None:
-            check_network(named_network, name, geometry)  # so that what is wrong is told before the board is shown
         return late(name, lambda: parse_player(name, rng=rng, geometry=geometry, batch_size=1))
 
-    second = options.second or (HUMAN if options.first != HUMAN else "")
     session = Session(geometry=geometry)
     session.open(options.moves)
 
@@ -201,15 +212,16 @@ def run(options: PlayOptions) -> int:
     screen = Screen(sys.stdout)
 
     def review(moves: str) -> str:
-        player = parse_searching_player(REVIEWER, rng=np.random.default_rng(options.seed)) if standard else None
+        rng = np.random.default_rng(options.seed)
+        player = parse_searching_player(REVIEWER, rng=rng) if board == STANDARD else None
         return describe_review(review_with_progress(moves, geometry, player), screen)
 
     game = TerminalGame(
         session,
-        (Side(make(options.first)), Side(make(second))),
+        (Side(make(first)), Side(make(second))),
         screen,
         read_line,
-        lambda level: level_player(level, options.network, geometry, rng),
+        make_level,
         make_analyst,
         review,
         level=level,

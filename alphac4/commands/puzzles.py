@@ -11,8 +11,8 @@ import tyro
 from tqdm import tqdm
 
 from alphac4.commands.arguments import read_arguments
+from alphac4.puzzles import Puzzle, format_puzzles
 from alphac4.puzzles.generation import PuzzleConditions, generate_puzzles
-from alphac4.puzzles.puzzle import Puzzle, format_puzzles
 from alphac4.storage.files import write_atomically
 from alphac4.storage.locks import own_file
 from alphac4.storage.records import MOST_SEED, check_ranges

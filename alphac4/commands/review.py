@@ -1,11 +1,12 @@
 """`alphac4 review`: every move of a game, judged by the exact solver beside what a network thought."""
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import numpy as np
 import tyro
@@ -14,18 +15,18 @@ from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.specifications import check_network, common_geometry, find_network, parse_searching_player
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.board_options import Board, BoardOptions
-from alphac4.game.rules import STANDARD, Geometry
-from alphac4.play.solving_progress import SolvingProgress
-from alphac4.review import Review, review_game
-from alphac4.review.games import read_games
-from alphac4.review.html import review_page
-from alphac4.review.reviewer import DEFAULT_SECONDS
+from alphac4.game import Geometry, IllegalMove, Position
+from alphac4.game.position import may_be_moves
+from alphac4.game.rules import STANDARD
+from alphac4.play.screen import SolvingProgress
+from alphac4.review import DEFAULT_SECONDS, Review, review_game
 from alphac4.review.text import describe_review
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.records import check_ranges
 
 NOBODY = "none"
+STDIN = "-"
 REVIEWER = "best@200"  # on the standard board, unless another is asked for
 
 
@@ -83,6 +84,8 @@ def run(options: ReviewOptions) -> int:
         elif options.html is None:
             print(("\n" if number > 1 else "") + describe_review(reviews[-1]), flush=True)
     if options.html is not None:
+        from alphac4.play.web.pages import review_page  # with all that it takes to export a page
+
         write_atomically(options.html, review_page(reviews).encode())
         print(f"review written to {options.html}", file=sys.stderr)
     return 0
@@ -106,3 +109,45 @@ def _check_player(specification: str, geometry: Geometry) -> None:
     network = None if specification == NOBODY else find_network(specification)
     if network is not None:
         check_network(network, specification, geometry)
+
+
+def read_games(source: str, stdin: TextIO | None, geometry: Geometry = STANDARD) -> list[str]:
+    """The move strings that ``source`` holds: a game itself, a file of games a line, or "-" for the standard input.
+
+    Blank lines and what follows "#" are passed over.
+
+    Raises:
+        ValueError: naming the line that is no game, or if there is none.
+        OSError: if the file cannot be read.
+    """
+    if source == STDIN:
+        return _parse_games(stdin or (), "the standard input", geometry)
+    if os.path.exists(source) and not os.path.isdir(source):  # noqa: PTH110, PTH112 - a name too long is none, no error
+        text = Path(source).read_bytes().decode("utf-8-sig", errors="replace")  # Windows' editors begin with a mark
+        return _parse_games(text.splitlines(), source, geometry)
+    if not source.strip():
+        raise ValueError("there is no move to review; write the game as columns, such as 4455, a file's name, or -")
+    moves = "".join(source.split())
+    if not may_be_moves(moves, geometry):
+        raise ValueError(f"{source!r} is no game such as 4455, and there is no such file")
+    _check_game(moves, geometry)
+    return [moves]
+
+
+def _parse_games(lines: Iterable[str], name: str, geometry: Geometry) -> list[str]:
+    games = []
+    for number, line in enumerate(lines, start=1):
+        moves = "".join(line.partition("#")[0].split())
+        if moves:
+            try:
+                _check_game(moves, geometry)
+            except IllegalMove as error:
+                raise ValueError(f"{name}, line {number}: {error}") from error
+            games.append(moves)
+    if not games:
+        raise ValueError(f"{name} holds no game")
+    return games
+
+
+def _check_game(moves: str, geometry: Geometry) -> None:
+    Position.from_moves(moves, geometry)

@@ -14,7 +14,7 @@ from alphac4.commands.board_options import BoardOptions
 from alphac4.game.position import IllegalMove, Position, column_name
 from alphac4.game.rules import Geometry
 from alphac4.game.wording import describe_end
-from alphac4.play.solving_progress import SolvingProgress
+from alphac4.play.screen import SolvingProgress
 from alphac4.solver.book import book_name
 from alphac4.solver.book_builder import build_book
 from alphac4.solver.exact import no_known_scores

@@ -1,14 +1,18 @@
 """Puzzles in the terminal: one move alone wins."""
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.play.screen import Screen
-from alphac4.puzzles.puzzle import DIFFICULTIES, Puzzle
+from alphac4.puzzles import DIFFICULTIES, Puzzle
 from alphac4.solver.verdict import ExactColumn, best_line, exact
+from alphac4.storage.files import append_line, read_lines
+from alphac4.storage.folders import state_folder
 
 HELP = """\
   1 to 7          the move that wins
@@ -16,6 +20,7 @@ HELP = """\
   solution        show the move and go on
   skip            another puzzle
   quit            leave"""
+SOLVED_FILE = "solved-puzzles.txt"
 LINE_PLIES = 9  # of best play that are shown after a puzzle
 
 
@@ -78,8 +83,7 @@ class PuzzleGame:
                 return True
             if text == "solution":
                 self._end_streak()
-                self._screen.line(f"{column_name(puzzle.solution)} {verdicts[puzzle.solution].outcome}.")
-                self._show_line(position)
+                self._end(f"{column_name(puzzle.solution)} {verdicts[puzzle.solution].outcome}.", position)
                 return True
             if text == "hint":
                 attempts += 1
@@ -107,9 +111,7 @@ class PuzzleGame:
         """Tell what a move does; whether it is the solution."""
         name = column_name(verdict.column)
         if verdict.column == puzzle.solution:
-            self._screen.board(position.play(verdict.column))
-            self._screen.line(f"\nRight: {name} {verdict.outcome}.")
-            self._show_line(position)
+            self._end(f"Right: {name} {verdict.outcome}.", position)
             return True
         self._screen.line(f"{name} only draws." if verdict.score == 0 else f"No: {name} {verdict.outcome}.")
         return False
@@ -119,9 +121,13 @@ class PuzzleGame:
             self._screen.line(f"That ends the streak of {self.streak}.")
         self.streak = 0
 
-    def _show_line(self, position: Position) -> None:
-        """How the win may go on."""
+    def _end(self, text: str, position: Position) -> None:
+        """How the win may go on, on the board as well, so that the next puzzle's board is not taken for this one's."""
         line = best_line(position, LINE_PLIES)
+        for column in line:
+            position = position.play(column)
+        self._screen.board(position)
+        self._screen.line(f"\n{text}")
         if len(line) > 1:
             self._screen.line(f"For example {' '.join(map(column_name, line))}.")
 
@@ -135,3 +141,37 @@ class PuzzleGame:
         ruled_out.update(wrong[: (len(wrong) + 1) // 2])
         left = [c for c in position.legal_columns() if c not in ruled_out]
         self._screen.line(f"It is one of {', '.join(map(column_name, left))}.")
+
+
+class SolvedPuzzles:
+    """The puzzles that a person has solved, kept between two starts in a file of move strings, one a line.
+
+    Whatever goes wrong with the file, the puzzles can be played: it is never an error.
+    """
+
+    def __init__(self) -> None:
+        self._moves: set[str] = set()
+        with contextlib.suppress(OSError, RuntimeError):  # an unreadable folder, or no home
+            self._moves.update(read_lines(_file()))
+
+    def among(self, puzzles: Sequence[Puzzle]) -> int:
+        """How many of these are solved."""
+        return sum(self._has(puzzle) for puzzle in puzzles)
+
+    def last(self, puzzles: Sequence[Puzzle]) -> list[Puzzle]:
+        """The puzzles in the order given, but the solved ones after all others."""
+        return sorted(puzzles, key=self._has)
+
+    def _has(self, puzzle: Puzzle) -> bool:
+        return not self._moves.isdisjoint((puzzle.moves, puzzle.mirrored.moves))
+
+    def add(self, puzzle: Puzzle) -> None:
+        """One more is solved, or its mirror image."""
+        if not self._has(puzzle):
+            self._moves.add(puzzle.moves)
+            with contextlib.suppress(OSError, RuntimeError):  # an unwritable folder, or no home
+                append_line(_file(), puzzle.moves)
+
+
+def _file() -> Path:
+    return state_folder() / SOLVED_FILE

@@ -2,21 +2,23 @@
 
 import contextlib
 import os
+import sys
 import threading
+import time
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Self, TextIO
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.game.wording import signed
 from alphac4.play.analysis import Analysis
-from alphac4.play.solving_progress import SolvingProgress
-from alphac4.solver.solver import shared_solver
+from alphac4.solver.solver import Solver, shared_solver
 from alphac4.solver.verdict import exact
 
-RESET, BOLD, DIM = "\033[0m", "\033[1m", "\033[2m"
+RESET, BOLD, DIM, UNDERLINE = "\033[0m", "\033[1m", "\033[2m", "\033[4m"
 COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
 PATIENCE = 1.0  # seconds for which nothing needs to be said
+SOLVER_NEXT_SECONDS = 0.5  # between two reports of the solver
 BAR = 20  # characters of a full bar
 
 
@@ -53,27 +55,24 @@ class Screen:
 
     def drawn(self, position: Position) -> str:
         """The board, the last stone and a winning run underlined, or in capitals where there are no colours."""
-        marked = _marked_cells(position)
+        geometry, grid, marked = position.geometry, position.grid(), _marked_cells(position)
         lines = []
-        for row in range(position.geometry.rows - 1, -1, -1):
+        for row in range(geometry.rows - 1, -1, -1):
             cells = []
-            for column in range(position.geometry.columns):
-                stone = ".xo"[int(position.grid()[row, column])]
-                shown = stone.upper() if (row, column) in marked else stone
-                if self.colour:
-                    glyph = {"x": "●", "o": "●", ".": "·"}[stone]
-                    strong = BOLD if (row, column) in marked else ""
-                    underline = "\033[4m" if (row, column) in marked else ""
-                    shown = f"{strong}{underline}{COLOURS[stone]}{glyph}{RESET}"
-                cells.append(shown)
+            for column in range(geometry.columns):
+                stone = ".xo"[int(grid[row, column])]
+                mark = (row, column) in marked
+                style = (BOLD + UNDERLINE if mark else "") + COLOURS[stone]
+                plain = stone.upper() if mark else stone
+                cells.append(self._styled("·" if stone == "." else "●", style) if self.colour else plain)
             lines.append("  " + " ".join(cells))
-        names = "  " + " ".join(column_name(column) for column in range(position.geometry.columns))
+        names = "  " + " ".join(column_name(column) for column in range(geometry.columns))
         return "\n".join([*lines, self._styled(names, DIM)])
 
     def stone(self, index: int) -> str:
         """A stone of the first (0) or second (1) player as it is drawn."""
         letter = "xo"[index]
-        return f"{COLOURS[letter]}●{RESET}" if self.colour else letter
+        return self._styled("●", COLOURS[letter]) if self.colour else letter
 
     def side(self, index: int) -> str:
         """The same, in colour with the colour's name."""
@@ -84,20 +83,17 @@ class Screen:
         self.line()
         self.line("  column  visits                        value  prior", style=DIM)
         for item in analysis.columns:
-            bar = "█" if self.colour else "#"
-            filled = round(BAR * item.share)
+            bar = ("█" if self.colour else "#") * round(BAR * item.share)
             value = signed(item.value) if item.value is not None else "-"
             mark = " *" if item.column == analysis.best else "  "
             self.line(
-                f"  {column_name(item.column):>6}{mark}{bar * filled:<{BAR}} {100 * item.share:4.0f} %  "
+                f"  {column_name(item.column):>6}{mark}{bar:<{BAR}} {100 * item.share:4.0f} %  "
                 f"{value:>5}  {100 * item.prior:3.0f} %  {item.proof}"
             )
         chances = f"win {100 * analysis.win:.0f} %, draw {100 * analysis.draw:.0f} %, loss {100 * analysis.loss:.0f} %"
-        self.line(
-            f"  chances of {self.side(len(analysis.moves) % 2)}, to move: {chances}; "
-            f"best line {' '.join(map(column_name, analysis.variation))}; "
-            f"{analysis.simulations:,} simulations in {analysis.seconds:.1f} s ({analysis.source})"
-        )
+        self.line(f"  chances of {self.side(len(analysis.moves) % 2)}, to move: {chances}")
+        self.line(f"  best line {' '.join(map(column_name, analysis.variation))}")
+        self.line(f"  {analysis.simulations:,} simulations in {analysis.seconds:.1f} s ({analysis.source})")
 
     def verdict(self, position: Position) -> None:
         """The solver's truth about each move of the side to move."""
@@ -106,6 +102,49 @@ class Screen:
             columns = exact(position, progress)
         for item in columns:
             self.line(f"  {column_name(item.column):>6}  {item.outcome}{'  *' if item.best else ''}")
+
+
+class SolvingProgress:
+    """A line that tells how long the solver has been at work, on a terminal; elsewhere nothing.
+
+    Use it as a context manager, whose end removes the line, and call it at each of the solver's pauses.
+
+    Args:
+        solver: the one at work.
+        label: what it is doing.
+        stream: where to write, by default the standard error.
+    """
+
+    def __init__(self, solver: Solver, label: str = "solving", stream: TextIO | None = None) -> None:
+        self.label = label
+        self._solver = solver
+        self._stream = sys.stderr if stream is None else stream
+        self._visible = self._stream is not None and self._stream.isatty()
+        self._started = time.monotonic()
+        self._nodes = solver.nodes
+        self._next = self._started + PATIENCE
+        self._width = 0
+
+    def __call__(self) -> None:
+        """Write the line anew, twice a second."""
+        now = time.monotonic()
+        if not self._visible or now < self._next:
+            return
+        self._next = now + SOLVER_NEXT_SECONDS
+        millions = (self._solver.nodes - self._nodes) / 1e6
+        text = f"{self.label}: {now - self._started:.0f} s, {millions:,.0f} million positions (Ctrl-C stops)"
+        self._stream.write(f"\r{text:<{self._width}}")
+        self._stream.flush()
+        self._width = len(text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._width:
+            self._stream.write(f"\r{'':<{self._width}}\r")
+            self._stream.flush()
+            self._width = 0
 
 
 def _marked_cells(position: Position) -> set[tuple[int, int]]:

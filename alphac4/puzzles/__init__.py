@@ -1,5 +1,105 @@
-"""Puzzles: positions where one move alone keeps the win, and where networks are tempted by another."""
+"""A puzzle, and the text file that puzzles are kept in.
 
-from alphac4.puzzles.puzzle import Puzzle, packaged_puzzles
+A line holds the position as a move string, the only column that wins, the moves that the winner then makes, the one of
+the puzzle included, and the difficulty. Lines that begin with "#" are comments.
+"""
 
-__all__ = ["Puzzle", "packaged_puzzles"]
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from alphac4.game import IllegalMove, Position
+from alphac4.game.position import COLUMN_NAMES, column_name, mirror_moves
+from alphac4.game.rules import STANDARD
+from alphac4.game.symmetry import canonical_key
+
+HEADER = "# alphac4 puzzles 1: position, the only column that wins, moves until the win, difficulty from 1 to 5"
+PACKAGED = "puzzles.txt"
+DIFFICULTIES = range(1, 6)
+
+
+class PuzzleError(ValueError):
+    """A file that holds no puzzles, and why, in one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Puzzle:
+    """A position on the standard board with exactly one winning move."""
+
+    moves: str  # the position, as a move string
+    solution: int  # 0-based column
+    distance: int  # moves that the winner makes until the win, the solution included
+    difficulty: int  # 1 to 5, by how much search it takes to find it; see `alphac4.puzzles.generation`
+
+    @property
+    def position(self) -> Position:
+        """Where to find the move."""
+        return Position.from_moves(self.moves)
+
+    @property
+    def mirrored(self) -> "Puzzle":
+        """The same with left and right exchanged."""
+        columns = STANDARD.columns
+        return replace(self, moves=mirror_moves(self.moves, columns), solution=columns - 1 - self.solution)
+
+    @property
+    def key(self) -> int:
+        """The same for all puzzles with this position or its mirror image."""
+        position = self.position
+        return int(canonical_key(STANDARD, position.own, position.occupied))
+
+
+def format_puzzles(puzzles: Sequence[Puzzle]) -> str:
+    """The content of a file."""
+    lines = [f"{p.moves} {column_name(p.solution)} {p.distance} {p.difficulty}" for p in puzzles]
+    return "\n".join([HEADER, *lines]) + "\n"
+
+
+def parse_puzzles(lines: Iterable[str], source: str) -> tuple[Puzzle, ...]:
+    """Puzzles from the lines of a file; that a solution is right is not checked here.
+
+    Raises:
+        PuzzleError: naming the line that is no puzzle, or if there is none.
+    """
+    puzzles = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.startswith("#"):
+            try:
+                puzzles.append(_parse_line(line))
+            except (ValueError, IllegalMove) as error:
+                raise PuzzleError(f"{source}, line {number}: {error}") from error
+    if not puzzles:
+        raise PuzzleError(f"{source} holds no puzzle")
+    return tuple(puzzles)
+
+
+def load_puzzles(path: Path) -> tuple[Puzzle, ...]:
+    """Read a file of puzzles.
+
+    Raises:
+        PuzzleError: if it holds anything else.
+        OSError: if it cannot be read.
+    """
+    return parse_puzzles(path.read_bytes().decode("utf-8", errors="replace").splitlines(), str(path))
+
+
+@cache
+def packaged_puzzles() -> tuple[Puzzle, ...]:
+    """The puzzles that come with the package."""
+    text = (resources.files("alphac4.puzzles") / PACKAGED).read_text(encoding="utf-8")
+    return parse_puzzles(text.splitlines(), PACKAGED)
+
+
+def _parse_line(line: str) -> Puzzle:
+    words = line.split()
+    if len(words) != 4 or not all(word.isdecimal() and word.isascii() for word in words[2:]):
+        raise ValueError("a puzzle is written position, column, distance, difficulty, such as 4453 4 5 2")
+    moves, solution = words[0], COLUMN_NAMES.find(words[1])
+    if len(words[1]) != 1 or solution not in Position.from_moves(moves).legal_columns():
+        raise ValueError(f"{words[1]} is no move after {moves}")
+    distance, difficulty = int(words[2]), int(words[3])
+    if difficulty not in DIFFICULTIES:
+        raise ValueError(f"a difficulty is 1 to {DIFFICULTIES[-1]}, not {difficulty}")
+    return Puzzle(moves=moves, solution=solution, distance=distance, difficulty=difficulty)

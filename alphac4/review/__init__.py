@@ -1,6 +1,387 @@
-"""Reviews of finished games: every move judged by the exact solver, beside what a network thought."""
+"""Reviews of finished games: every move judged by the exact solver, beside what a network thought.
 
-from alphac4.review.record import Grade, Opinion, Review, ReviewedMove, SideSummary, Verdict
-from alphac4.review.reviewer import review_game
+Only the positions of the game are solved, from the last to the first: what is proven of later ones speeds up earlier
+ones, and if time runs out it is the opening that is not judged. Other moves are looked at only where the outcome slips.
+"""
 
-__all__ = ["Grade", "Opinion", "Review", "ReviewedMove", "SideSummary", "Verdict", "review_game"]
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from alphac4.arena.players import SearchingPlayer
+from alphac4.game import Geometry, Position, column_name
+from alphac4.game.position import COLUMN_NAMES
+from alphac4.game.rules import STANDARD
+from alphac4.game.wording import count_of, describe_end
+from alphac4.solver.deadline import Deadline, TimeIsUp
+from alphac4.solver.solver import Solver, moves_to_end, shared_solver
+from alphac4.solver.verdict import from_the_centre
+
+DEFAULT_SECONDS = 120.0  # for the solver, a game
+LINE_PLIES = 10  # of best play that are shown
+LINE_SHARE = 0.5  # of the time for the positions that may be spent on better moves and their lines
+
+OUTCOME_CREDIT = (1.0, 0.3, 0.0)  # of a move by how much of the outcome it gives away: nothing, half a point, a whole
+CREDIT_A_MOVE = 0.05  # taken off for each move by which a win comes later, or a loss sooner
+LEAST_KEEPING_CREDIT = 0.7  # of a move that keeps the outcome
+
+OnPause = Callable[[], None]
+
+
+class Grade(Enum):
+    """What a move does to the outcome."""
+
+    BEST = "best"  # nothing is better
+    KEEPS = "keeps the outcome"  # but wins later, or loses sooner
+    SLIPS_WIN = "slips a win"  # only draws
+    SLIPS_DRAW = "slips a draw"  # loses
+    THROWS_WIN = "turns a win into a loss"
+    UNKNOWN = "not judged"
+
+    @property
+    def slips(self) -> bool:
+        """Whether the outcome is worse than it could have been."""
+        return self in (Grade.SLIPS_WIN, Grade.SLIPS_DRAW, Grade.THROWS_WIN)
+
+    @property
+    def mark(self) -> str:
+        """As annotators of games write it."""
+        return {Grade.THROWS_WIN: "??", Grade.SLIPS_WIN: "?", Grade.SLIPS_DRAW: "?", Grade.KEEPS: "~"}.get(self, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The truth about a position, for one side."""
+
+    score: int  # the solver's exact score
+    moves: int  # how many the winner still makes, its last included; 0 for a draw
+
+    @property
+    def outcome(self) -> int:
+        """1 win, 0 draw, -1 loss."""
+        return (self.score > 0) - (self.score < 0)
+
+    @property
+    def text(self) -> str:
+        """Such as "wins in 5 moves" or "draw"."""
+        return describe_end(self.score, self.moves) if self.score else "draw"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opinion:
+    """What a player thought of the position before a move, for the side to move."""
+
+    value: float  # in [-1, 1]
+    column: int  # 0-based, that it would have played
+    prior: float | None  # how likely it held the move that was played before it searched, in [0, 1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewedMove:
+    """One move; verdicts and opinion are for the side that makes it."""
+
+    ply: int  # 1 for the first
+    column: int  # 0-based
+    best: Verdict | None  # with the best move; None if there was no time to solve it
+    played: Verdict | None  # with this move
+    better: tuple[int, ...] = ()  # 0-based columns that would have been best, where the outcome slipped
+    line: tuple[int, ...] = ()  # best play from there, the first better move included
+    opinion: Opinion | None = None
+
+    @property
+    def side(self) -> int:
+        """0 for the player who began, 1 for the other."""
+        return (self.ply - 1) % 2
+
+    @property
+    def grade(self) -> Grade:
+        """What the move does to the outcome."""
+        if self.best is None or self.played is None:
+            return Grade.UNKNOWN
+        if self.played.score == self.best.score:
+            return Grade.BEST
+        if self.played.outcome == self.best.outcome:
+            return Grade.KEEPS
+        if self.best.outcome == 0:
+            return Grade.SLIPS_DRAW
+        return Grade.SLIPS_WIN if self.played.outcome == 0 else Grade.THROWS_WIN
+
+    @property
+    def delay(self) -> int:
+        """Own moves by which the win comes later, or the loss sooner, than it had to; 0 where the outcome slips."""
+        if self.grade is not Grade.KEEPS or self.best is None or self.played is None:
+            return 0
+        return abs(self.played.moves - self.best.moves)
+
+    @property
+    def credit(self) -> float | None:
+        """In [0, 1], for `SideSummary.accuracy`; None if the move was not judged."""
+        if self.best is None or self.played is None:
+            return None
+        given_away = self.best.outcome - self.played.outcome
+        if given_away:
+            return OUTCOME_CREDIT[given_away]
+        return max(LEAST_KEEPING_CREDIT, 1.0 - CREDIT_A_MOVE * self.delay)
+
+    @property
+    def comment(self) -> str:
+        """The grade in words, with what it costs."""
+        if self.grade is Grade.KEEPS and self.best is not None:
+            moves = count_of(self.delay, "move")
+            return f"still wins, {moves} later" if self.best.outcome > 0 else f"loses {moves} sooner"
+        return self.grade.value
+
+    @property
+    def first_player_outcome(self) -> int | None:
+        """The outcome after the move for the player who began: 1 win, 0 draw, -1 loss."""
+        return None if self.played is None else self.played.outcome * (1 if self.side == 0 else -1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideSummary:
+    """How well one side has played."""
+
+    moves: int
+    judged: int
+    best: int
+    slips: int
+
+    accuracy: float | None
+    """The mean credit of its judged moves, in percent. A best move gets 1; one that keeps the outcome loses 0.05 for
+    each move by which the win comes later or the loss sooner, down to 0.7; one that gives half a point away gets 0.3, a
+    win turned into a loss 0. None if no move was judged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Review:
+    """A game move by move."""
+
+    moves: str  # the game, as a move string
+    geometry: Geometry
+    player: str  # whose opinion it shows; empty if nobody's
+    reviewed: tuple[ReviewedMove, ...]
+    seconds: float  # that the solver took
+
+    values: tuple[float, ...] = ()
+    """[moves + 1] what the player expects after so many moves, in [-1, 1], +1 = the player who began wins. After the
+    end of the game it is the outcome. Empty if nobody was asked."""
+
+    @property
+    def outcome(self) -> int | None:
+        """1 if the player who began has won, 0 for a draw, -1; None if the game is unfinished."""
+        position = Position.from_moves(self.moves, self.geometry)
+        outcome = position.outcome()
+        return None if outcome is None else int(outcome) * (1 if position.first_to_move else -1)
+
+    @property
+    def turning_points(self) -> tuple[ReviewedMove, ...]:
+        """The moves that made the outcome worse."""
+        return tuple(move for move in self.reviewed if move.grade.slips)
+
+    @property
+    def unjudged(self) -> int:
+        """Moves for which there was no time."""
+        return sum(move.grade is Grade.UNKNOWN for move in self.reviewed)
+
+    @property
+    def unmended(self) -> int:
+        """Slips for whose better moves there was no time."""
+        return sum(not move.better for move in self.turning_points)
+
+    def side(self, index: int) -> SideSummary:
+        """How well the player who began (0) or the other (1) has played."""
+        own = [move for move in self.reviewed if move.side == index]
+        earned = [move.credit for move in own if move.credit is not None]
+        return SideSummary(
+            moves=len(own),
+            judged=len(earned),
+            best=sum(move.grade is Grade.BEST for move in own),
+            slips=sum(move.grade.slips for move in own),
+            accuracy=100 * sum(earned) / len(earned) if earned else None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values for JSON; columns in notation, such as "4"."""
+        return {
+            "moves": self.moves,
+            "rows": self.geometry.rows,
+            "columns": self.geometry.columns,
+            "run_length": self.geometry.run_length,
+            "diagonals": self.geometry.diagonals,
+            "outcome": self.outcome,
+            "player": self.player,
+            "seconds": round(self.seconds, 2),
+            "unjudged": self.unjudged,
+            "unmended": self.unmended,
+            "sides": [vars(self.side(index)) for index in (0, 1)],
+            "turning_points": [move.ply for move in self.turning_points],
+            "values": [_rounded(value) for value in self.values],
+            "reviewed": [_describe(move) for move in self.reviewed],
+        }
+
+
+def _describe(move: ReviewedMove) -> dict[str, Any]:
+    def verdict(found: Verdict | None) -> dict[str, Any] | None:
+        return None if found is None else {"score": found.score, "moves": found.moves, "text": found.text}
+
+    opinion = move.opinion
+    return {
+        "ply": move.ply,
+        "side": move.side,
+        "move": column_name(move.column),
+        "grade": move.grade.name.lower().replace("_", "-"),
+        "mark": move.grade.mark,
+        "comment": move.comment,
+        "best": verdict(move.best),
+        "played": verdict(move.played),
+        "better": [column_name(column) for column in move.better],
+        "line": [column_name(column) for column in move.line],
+        "opinion": None
+        if opinion is None
+        else {
+            "value": _rounded(opinion.value),
+            "move": column_name(opinion.column),
+            "prior": None if opinion.prior is None else round(opinion.prior, 3),
+        },
+    }
+
+
+def _rounded(value: float) -> float:
+    """To three places; a zero without a sign."""
+    return round(value, 3) + 0.0
+
+
+def review_game(
+    moves: str,
+    geometry: Geometry = STANDARD,
+    *,
+    player: SearchingPlayer | None = None,
+    solver: Solver | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    on_pause: OnPause = lambda: None,
+    on_move: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Review:
+    """Review a game, finished or not.
+
+    Args:
+        moves: the game as a move string.
+        geometry: its board.
+        player: whose opinion to show.
+        solver: by default the process's shared one.
+        seconds: how long the solver may take for the positions, and half as long again for better moves.
+        on_pause: called some dozens of times a second; what it raises ends the review.
+        on_move: called with the number of moves judged so far, and of all.
+
+    Raises:
+        IllegalMove: naming the offending character.
+    """
+    positions = [Position(geometry=geometry)]
+    columns = [COLUMN_NAMES.index(name) for name in Position.from_moves(moves, geometry).moves or ""]
+    for column in columns:
+        positions.append(positions[-1].play(column))
+    judge = _Judge(solver or shared_solver(geometry), on_pause)
+    started = time.monotonic()
+    judge.give(seconds)
+    scores: list[int | None] = [None] * len(positions)
+    for ply in reversed(range(len(positions))):
+        scores[ply] = judge.score(positions[ply])
+        on_move(len(columns) - ply, len(columns))
+    opinions, values = _ask(player, positions, columns)
+    judge.give(LINE_SHARE * seconds)  # the player's time is none of the solver's
+    reviewed: list[ReviewedMove] = []
+    for index, column in reversed(list(enumerate(columns))):  # again the easy positions first
+        before, after = positions[index], scores[index + 1]
+        best = _verdict(before, scores[index])
+        played = _verdict(before, None if after is None else -after)
+        better: tuple[int, ...] = ()
+        line: tuple[int, ...] = ()
+        if best is not None and played is not None and best.outcome != played.outcome:
+            better = judge.best_columns(before, best.score)
+            line = judge.best_line(before, best.score, better)
+        reviewed.append(
+            ReviewedMove(
+                ply=index + 1,
+                column=column,
+                best=best,
+                played=played,
+                better=better,
+                line=line,
+                opinion=opinions[index],
+            )
+        )
+    return Review(
+        moves=positions[-1].moves or "",
+        geometry=geometry,
+        player="" if player is None else player.name,
+        reviewed=tuple(reversed(reviewed)),
+        seconds=time.monotonic() - started,
+        values=values,
+    )
+
+
+def _verdict(position: Position, score: int | None) -> Verdict | None:
+    """A score for the side to move in a position, with its distance to the end."""
+    if score is None:
+        return None
+    return Verdict(score=score, moves=moves_to_end(position.geometry, position.plies, score))
+
+
+def _ask(
+    player: SearchingPlayer | None, positions: list[Position], columns: list[int]
+) -> tuple[list[Opinion | None], tuple[float, ...]]:
+    """The player's opinion before each move, and its `Review.values`; ``positions`` has one more than ``columns``."""
+    if player is None:
+        return [None] * len(columns), ()
+    outcome = positions[-1].outcome()
+    result = player.search(positions if outcome is None else positions[:-1])
+    values_to_move = [float(value) for value in result.value] + ([] if outcome is None else [float(outcome)])
+    opinions: list[Opinion | None] = [
+        Opinion(value=values_to_move[index], column=int(result.moves[index]), prior=float(result.priors[index, column]))
+        for index, column in enumerate(columns)
+    ]
+    values = zip(values_to_move, positions, strict=True)
+    return opinions, tuple(value if position.first_to_move else -value for value, position in values)
+
+
+class _Judge:
+    """The solver with a limit of time; None and empty answers say that it was over."""
+
+    def __init__(self, solver: Solver, on_pause: OnPause) -> None:
+        self._solver = solver
+        self._on_pause = on_pause
+        self._deadline = Deadline(0, on_pause)
+
+    def give(self, seconds: float) -> None:
+        """Begin a stretch of so many seconds."""
+        self._deadline = Deadline(seconds, self._on_pause)
+
+    def score(self, position: Position) -> int | None:
+        """The exact score for the side to move."""
+        known = position.plies <= self._solver.book.plies  # whatever the time
+        try:
+            return self._solver.solve(position, self._on_pause if known else self._deadline)
+        except TimeIsUp:
+            return None
+
+    def best_columns(self, position: Position, score: int) -> tuple[int, ...]:
+        """The columns that reach the position's score, as far as there is time."""
+        return tuple(c for c in from_the_centre(position) if self._reaches(position, c, score))
+
+    def best_line(self, position: Position, score: int, first: tuple[int, ...]) -> tuple[int, ...]:
+        """Best play by both sides, a few moves long; of moves equally good the most central."""
+        line: list[int] = []
+        candidates = first
+        while candidates and len(line) < LINE_PLIES:
+            column = next((c for c in candidates if self._reaches(position, c, score)), None)
+            if column is None:
+                break
+            line.append(column)
+            position, score = position.play(column), -score
+            candidates = from_the_centre(position)
+        return tuple(line)
+
+    def _reaches(self, position: Position, column: int, score: int) -> bool:
+        found = self.score(position.play(column))
+        return found is not None and -found == score

@@ -27,7 +27,7 @@ from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.proof import CONTINUES, MoveRecord
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, make_geometry
-from alphac4.play.session import Session
+from alphac4.play.terminal import Session
 from alphac4.selfplay.shards import load_shard
 from alphac4.solver.book import load_book, save_book
 from alphac4.solver.exact import KnownScores

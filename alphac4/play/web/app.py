@@ -3,48 +3,48 @@
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+import re
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from alphac4.game import Position
+from alphac4.game import Geometry, Position
 from alphac4.machine import cores
-from alphac4.play.analysis import Analysis
 from alphac4.play.levels import LEVELS, find_level
-from alphac4.play.web import requests
-from alphac4.play.web.access import AccessControl, AccessRules
-from alphac4.play.web.page_setup import page_puzzles, page_setup
-from alphac4.play.web.requests import RequestError
-from alphac4.play.web.search_service import SearchService
-from alphac4.play.web.work_queue import Busy, Stop, Stopped, WorkQueue
-from alphac4.review import Review
+from alphac4.play.web.pages import STATIC, page_puzzles, page_setup
+from alphac4.play.web.searches import Busy, SearchService, Stop, Stopped, WorkQueue
 
-STATIC = Path(__file__).parent / "static"
-MOST_SEARCHES = 32  # running or waiting; beyond, the server says that it is busy
-MOST_EXACT = 8  # the same for the solver, which has a queue and a thread of its own: nobody's search waits for it
+MAX_SEARCHES = 32  # running or waiting; beyond, the server says that it is busy
+MAX_EXACT = 8  # the same for the solver, which has a queue and a thread of its own: nobody's search waits for it
 EXACT_SECONDS = 60.0
 REVIEW_SECONDS = 40.0  # for the solver, and half as long again for better moves
-MOST_SIMULATIONS = 20_000
+MAX_SIMULATIONS = 20_000
 SIMULATIONS = 2000  # of an analysis, where the page does not say
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
+MAX_BYTES = 4_096  # of a request's body
+BODY_SECONDS = 10.0  # a body may take
+SESSION = re.compile(r"[A-Za-z0-9_-]{8,64}")
+STOPPED = "the search was stopped"
+ERRORS = {  # what a route may raise, and the status that says so; a ValueError is something wrong with the request
+    Busy: 503,
+    Stopped: 503,
+    TimeoutError: 504,
+    ValueError: 400,
+    HTTPException: 0,  # which knows its own
 }
 
-STOPPED = "the search was stopped"
-
 T = TypeVar("T")
+
+
+class _Result(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
 
 
 class WebApplication:
@@ -52,40 +52,35 @@ class WebApplication:
 
     Args:
         service: what all visitors share.
-        rules: who may ask.
         link: under which address others reach the page; empty if only this machine does.
     """
 
-    def __init__(self, service: SearchService, rules: AccessRules, link: str = "") -> None:
+    def __init__(self, service: SearchService, link: str = "") -> None:
         self.service = service
+        self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # a move waits for no analysis, on one core too
+        self.exact_searches = WorkQueue(1, MAX_EXACT)
         self._link = link
-        self._searches = WorkQueue(max(2, cores()), MOST_SEARCHES)  # a move waits for no analysis, on one core too
-        self._exact_searches = WorkQueue(1, MOST_EXACT)
         self._analyses: dict[str, Stop] = {}  # the one under way in each session
+        questions = (self._move, self._exact, self._certificate, self._node, self._analyze, self._review)
         self.starlette = Starlette(
             routes=[
                 Route("/", self._page),
-                Route("/api/setup", _answering(self._setup), methods=["GET"]),
-                Route("/api/puzzles", _answering(self._puzzles), methods=["GET"]),
-                Route("/api/move", _answering(self._move), methods=["POST"]),
-                Route("/api/exact", _answering(self._exact), methods=["POST"]),
-                Route("/api/certificate", _answering(self._certificate), methods=["POST"]),
-                Route("/api/node", _answering(self._node), methods=["POST"]),
-                Route("/api/analyze", _answering(self._analyze), methods=["POST"]),
-                Route("/api/review", _answering(self._review), methods=["POST"]),
+                Route("/api/setup", self._setup),
+                Route("/api/puzzles", self._puzzles),
+                *(Route(f"/api/{ask.__name__[1:]}", ask, methods=["POST"]) for ask in questions),
                 Mount("/static", StaticFiles(directory=STATIC)),
             ],
-            middleware=[Middleware(AccessControl, rules=rules)],
+            exception_handlers=dict.fromkeys(ERRORS, _explain),
         )
 
     def close(self) -> None:
         """Stop every search; the server is about to end."""
-        self._searches.close()
-        self._exact_searches.close()
+        self.searches.close()
+        self.exact_searches.close()
         self.service.close()
 
     async def _page(self, _request: Request) -> Response:
-        return FileResponse(STATIC / "index.html", headers=HEADERS)
+        return FileResponse(STATIC / "index.html")
 
     async def _setup(self, _request: Request) -> Response:
         service = self.service
@@ -96,43 +91,39 @@ class WebApplication:
         return JSONResponse(page_puzzles(self.service.geometry))
 
     async def _move(self, request: Request) -> Response:
-        body = await requests.read_object(request)
-        position = requests.unfinished_position(body, self.service.geometry)
-        level = find_level(requests.text(body, "level"))
-        queue, stop = (self._exact_searches if level.perfect else self._searches), Stop(EXACT_SECONDS)
-        column = await _while_connected(
-            request, queue.submit(partial(self.service.choose, level, position, stop), stop), stop
-        )
+        body = await read_object(request)
+        position = _unfinished_position(body, self.service.geometry)
+        level = find_level(_text(body, "level"))
+        queue, stop = (self.exact_searches if level.perfect else self.searches), Stop(EXACT_SECONDS)
+        column = await _run(request, queue, partial(self.service.choose, level, position, stop), stop)
         return JSONResponse({"column": column, "player": level.name})
 
     async def _exact(self, request: Request) -> Response:
-        position = requests.unfinished_position(await requests.read_object(request), self.service.geometry)
+        position = _unfinished_position(await read_object(request), self.service.geometry)
         stop = Stop(EXACT_SECONDS)
-        verdict = await _while_connected(
-            request, self._exact_searches.submit(partial(self.service.exact, position, stop), stop), stop
-        )
+        verdict = await _run(request, self.exact_searches, partial(self.service.exact, position, stop), stop)
         columns = [{"column": v.column, "score": v.score, "outcome": v.outcome, "best": v.best} for v in verdict]
         return JSONResponse({"columns": columns})
 
     async def _certificate(self, request: Request) -> Response:
         """In how many plies the first player wins at the latest, where the certificate says so."""
-        position = requests.unfinished_position(await requests.read_object(request), self.service.geometry)
-        stop = Stop()
-        plies = await _while_connected(
-            request, self._searches.submit(partial(self.service.plies_to_win, position), stop), stop
-        )
+        position = _unfinished_position(await read_object(request), self.service.geometry)
+        plies = await _run(request, self.searches, partial(self.service.plies_to_win, position), Stop())
         return JSONResponse({"plies": plies})
 
     async def _node(self, request: Request) -> Response:
         """A node of the session's tree, which the last analysis of this position has grown."""
-        body = await requests.read_object(request)
-        position = requests.unfinished_position(body, self.service.geometry)
-        view = self.service.node(requests.session(body), position, requests.columns(body, "path"))
+        body = await read_object(request)
+        position = _unfinished_position(body, self.service.geometry)
+        path = body.get("path")
+        if not isinstance(path, list) or not all(type(step) is int for step in path):
+            raise ValueError("path must be a list of columns")
+        view = self.service.node(_session(body), position, path)
         columns = [
             {
                 "column": column,
                 "visits": int(view.visits[column]),
-                "value": _finite(view.values[column]),
+                "value": float(view.values[column]) if math.isfinite(view.values[column]) else None,
                 "prior": float(view.priors[column]),
                 "proof": view.describe_proof(column),
             }
@@ -145,123 +136,49 @@ class WebApplication:
 
         A session has one tree, so a second analysis ends the first one early.
         """
-        body = await requests.read_object(request)
-        position = requests.unfinished_position(body, self.service.geometry)
-        simulations = requests.whole_number(body, "simulations", SIMULATIONS, MOST_SIMULATIONS)
-        session, stop = requests.session(body), Stop()
-        found = _Lines()
-        search = self._searches.submit(
-            lambda: self.service.analyze(session, position, simulations, stop, lambda a: found.add(a.to_dict())), stop
+        body = await read_object(request)
+        position = _unfinished_position(body, self.service.geometry)
+        simulations = body.get("simulations", SIMULATIONS)
+        if type(simulations) is not int or not 1 <= simulations <= MAX_SIMULATIONS:
+            raise ValueError(f"simulations must lie between 1 and {MAX_SIMULATIONS}")
+        session, stop, tell = _session(body), Stop(), _Lines()
+        search = self.searches.submit(
+            lambda: self.service.analyze(session, position, simulations, stop, lambda found: tell(found.to_dict())),
+            stop,
         )
         if session in self._analyses:
             self._analyses[session].event.set()
         self._analyses[session] = stop
-        search.add_done_callback(lambda _search: self._forget(session, stop))
-        return LinesResponse(found, search, stop)
+        search.add_done_callback(lambda _search: self._analyses.get(session) is stop and self._analyses.pop(session))
+        return tell.response(search, stop)
 
     async def _review(self, request: Request) -> Response:
         """Lines of JSON with how many positions are solved, the last one with the review."""
-        body = await requests.read_object(request)
-        moves = Position.from_moves(requests.text(body, "moves"), self.service.geometry).moves or ""
-        stop, found = Stop(), _Lines()
-        review = self._exact_searches.submit(
+        body = await read_object(request)
+        moves = Position.from_moves(_text(body, "moves"), self.service.geometry).moves or ""
+        stop, tell = Stop(), _Lines()
+        search = self.exact_searches.submit(
             lambda: self.service.review(
-                moves, REVIEW_SECONDS, stop, lambda done, total: found.add({"done": done, "total": total})
+                moves, REVIEW_SECONDS, stop, lambda done, total: tell({"done": done, "total": total})
             ),
             stop,
         )
-        return LinesResponse(found, review, stop)
-
-    def _forget(self, session: str, stop: Stop) -> None:
-        if self._analyses.get(session) is stop:
-            del self._analyses[session]
+        return tell.response(search, stop)
 
 
-class _Lines:
-    """What a search in a thread has found so far, for the loop that made this object."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._queue = asyncio.Queue[dict[str, Any] | None]()
-
-    def add(self, line: dict[str, Any] | None) -> None:
-        """Called by the search; None says that it has ended."""
-        self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
-
-    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
-        """Line by line until the end."""
-        while (line := await self._queue.get()) is not None:
-            yield line
-
-
-class LinesResponse(StreamingResponse):
-    """Lines of JSON as a search finds them.
-
-    Args:
-        found: what has been found so far.
-        search: its result is the last line.
-        stop: ends it when the visitor has gone, also before the first line could be sent.
-    """
-
-    def __init__(self, found: _Lines, search: "asyncio.Future[Analysis] | asyncio.Future[Review]", stop: Stop) -> None:
-        super().__init__(self._lines(found, search), media_type="application/x-ndjson")
-        self._stop = stop
-        search.add_done_callback(lambda _search: found.add(None))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send all lines."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._stop.event.set()
-
-    @staticmethod
-    async def _lines(
-        found: _Lines, search: "asyncio.Future[Analysis] | asyncio.Future[Review]"
-    ) -> AsyncIterator[bytes]:
-        async for line in found:
-            yield _line(line)
-        error = STOPPED if search.cancelled() else search.exception()
-        # An error goes into the stream: the status has been sent long ago.
-        yield _line(search.result().to_dict() if error is None else {"error": str(error) or STOPPED})
-
-
-def _answering(action: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """Whatever is wrong with a request becomes one line of JSON."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            response = await action(request)
-        except Busy:
-            response = _error("the server is busy, try again in a moment", 503)
-        except Stopped:
-            response = _error(STOPPED, 503)
-        except TimeoutError as error:
-            response = _error(str(error), 504)
-        except RequestError as error:
-            response = _error(str(error), error.status)
-        except ValueError as error:
-            response = _error(str(error), 400)
-        response.headers.update(HEADERS)
-        return response
-
-    return answer
-
-
-async def _while_connected(request: Request, search: "asyncio.Future[T]", stop: Stop) -> T:
+async def _run(request: Request, queue: WorkQueue, work: Callable[[], T], stop: Stop) -> T:
     """The result of a search, which is stopped as soon as the visitor has left."""
+    search = queue.submit(work, stop)
 
     async def wait_for_leaving() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
     leaving = asyncio.ensure_future(wait_for_leaving())
-    either: list[asyncio.Future[Any]] = [search, leaving]
     try:
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not search.done():
-            stop.event.set()
-            await asyncio.wait([search])
+        await asyncio.wait((search, leaving), return_when=asyncio.FIRST_COMPLETED)
+        stop.event.set()
+        await asyncio.wait((search,))
         if search.cancelled():
             raise Stopped
         return search.result()
@@ -270,13 +187,100 @@ async def _while_connected(request: Request, search: "asyncio.Future[T]", stop: 
         leaving.cancel()
 
 
-def _error(message: str, status: int) -> Response:
-    return JSONResponse({"error": message}, status)
+class _Lines:
+    """Takes what a search in a thread finds, for the event loop that made this object to send on line by line."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue = asyncio.Queue[dict[str, Any] | None]()
+
+    def __call__(self, line: dict[str, Any] | None) -> None:
+        """One more line; None after the last one."""
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
+
+    def response(self, search: "asyncio.Future[Any]", stop: Stop) -> Response:
+        """The lines, and at last the search's result; once the visitor has left, the search is stopped."""
+        search.add_done_callback(lambda _search: self(None))
+        return _StoppingResponse(self._encoded(search), stop)
+
+    async def _encoded(self, search: "asyncio.Future[_Result]") -> AsyncIterator[bytes]:
+        while (line := await self._queue.get()) is not None:
+            yield json.dumps(line).encode() + b"\n"
+        error = STOPPED if search.cancelled() else search.exception()
+        # An error goes into the stream: the status has been sent long ago.
+        last = search.result().to_dict() if error is None else {"error": str(error) or STOPPED}
+        yield json.dumps(last).encode() + b"\n"
 
 
-def _line(data: object) -> bytes:
-    return json.dumps(data).encode() + b"\n"
+class _StoppingResponse(StreamingResponse):
+    def __init__(self, lines: AsyncIterator[bytes], stop: Stop) -> None:
+        super().__init__(lines, media_type="application/x-ndjson")
+        self._stop = stop
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:  # also where the visitor has left before the first line
+            self._stop.event.set()
 
 
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
+async def _explain(_request: Request, error: Exception) -> Response:
+    """Whatever is wrong with a request, as one line of JSON."""
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code)
+    status = next(status for kind, status in ERRORS.items() if isinstance(error, kind))
+    told = {Busy: "the server is busy, try again in a moment", Stopped: STOPPED}.get(type(error), str(error))
+    return JSONResponse({"error": told}, status)
+
+
+async def read_object(request: Request) -> dict[str, Any]:
+    """The JSON object in a request's body.
+
+    Raises:
+        HTTPException: if the body is of another type, too long, or not here in time.
+        ValueError: if it is something else.
+    """
+    # Another site's page can send a form or plain text without asking first, but not this type (CORS).
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "the request's type must be application/json")
+    data = b""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                data += part
+                if len(data) > MAX_BYTES:
+                    raise HTTPException(413, "the request is too long")
+    except TimeoutError as error:
+        raise HTTPException(408, f"the request took longer than {BODY_SECONDS:g} seconds to arrive") from error
+    except ClientDisconnect as error:
+        raise ValueError("the visitor has left") from error
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("the request is not JSON") from error
+    if not isinstance(body, dict):
+        raise ValueError("the request must be a JSON object")
+    return body
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a string")
+    return value
+
+
+def _session(body: dict[str, Any]) -> str:
+    """The name by which a visitor finds its search tree again."""
+    value = _text(body, "session")
+    if not SESSION.fullmatch(value):
+        raise ValueError("session must be 8 to 64 letters, digits, - or _")
+    return value
+
+
+def _unfinished_position(body: dict[str, Any], geometry: Geometry) -> Position:
+    """The position after ``moves``, in which there must be something left to play."""
+    position = Position.from_moves(_text(body, "moves"), geometry)
+    if position.outcome() is not None:
+        raise ValueError("the game is over")
+    return position

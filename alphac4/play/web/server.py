@@ -1,13 +1,52 @@
-"""Serves the page until it is interrupted."""
+"""The page's HTTP server: where it listens, who may ask, and how long it waits for a visitor who stalls.
 
+A page from anywhere can make the visitor's browser send requests to this machine. The browser tells under what name it
+asks (Host) and whose page it is (Origin): under a stranger's name (DNS rebinding) or for a stranger's page nothing is
+done. Where others on the network could connect as well, the link carries a token, which the browser then keeps in a
+cookie.
+"""
+
+import asyncio
 import contextlib
 import errno
+import ipaddress
 import secrets
 import socket
 import webbrowser
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import parse_qs
 
-MOST_PORT = 65_535
+import uvicorn
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from alphac4.play.web.app import WebApplication
+from alphac4.play.web.searches import SearchService
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+STALL_SECONDS = 10.0  # without a whole request head, or without reading what was sent
+CHECK_SECONDS = 1.0
+
+
+def most_connections() -> int:
+    """How many connections there may be at a time, so that the process never runs out of files to open."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 400
+    return min(2000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+
+
+MAX_CONNECTIONS = most_connections()
 
 
 def serve(
@@ -19,7 +58,7 @@ def serve(
     names: tuple[str, ...] = (),
     open_browser: bool = False,
 ) -> None:
-    """Listen on ``host``, by default the loopback address only.
+    """Serve the page until Ctrl-C.
 
     Args:
         network: the network of the levels and the analysis.
@@ -31,35 +70,195 @@ def serve(
         open_browser: whether to open the page.
 
     Raises:
-        RuntimeError: if the extra is not installed.
         ValueError: if there is no such network.
         OSError: naming the address, if it cannot be listened on.
     """
-    try:
-        from alphac4.play.web.access import is_loopback, rules_for
-        from alphac4.play.web.app import WebApplication
-        from alphac4.play.web.http_server import HttpServer
-        from alphac4.play.web.search_service import SearchService
-    except ImportError as error:
-        raise RuntimeError(f"the page needs {error.name}: pip install 'alphac4[web]'") from error
-    listener = _listen(host, port)
-    with contextlib.closing(listener):
+    with contextlib.closing(listen(host, port)) as listener:
         port = listener.getsockname()[1]
         loopback = is_loopback(host)
         word = secrets.token_urlsafe(16) if token == "always" or (token == "auto" and not loopback) else None
         link = f"http://{_shown_name(host)}:{port}/" + (f"?token={word}" if word else "")
-        rules = rules_for(host, port, token=word, names=names)
-        application = WebApplication(SearchService(network), rules, "" if loopback else link)
+        application = WebApplication(SearchService(network), "" if loopback else link)
+        server = HttpServer(application, rules_for(host, port, token=word, names=names))
         print(f"playing at {link} (Ctrl-C ends)", flush=True)
         if not loopback and word is None:
             print("everybody on the network can use it: --token never", flush=True)
         if open_browser:
             webbrowser.open(link)
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn ends in order, then raises it again
-            HttpServer(application).run(sockets=[listener])
+            server.run(sockets=[listener])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+@dataclass(frozen=True, kw_only=True)
+class AccessRules:
+    """Under which names the server may be asked, and by whom."""
+
+    names: frozenset[str] = LOOPBACK  # host names that are the server's own
+    any_address: bool = False  # any IP address will do as well: a rebound name is never one
+    token: str | None = None  # the word that the link must carry
+    cookie: str = "alphac4"  # keeps it; different for each port, as browsers share cookies between ports
+
+    def accepts_host(self, host: str) -> bool:
+        """Whether a Host header names this server."""
+        name = (host[1:].partition("]") if host.startswith("[") else host.partition(":"))[0].lower()
+        return name in self.names or (self.any_address and _address(name) is not None)
+
+    def accepts_token(self, token: str) -> bool:
+        """Whether a token is the right one, compared in constant time."""
+        return self.token is None or secrets.compare_digest(token.encode(), self.token.encode())
+
+
+def rules_for(host: str, port: int, *, token: str | None, names: tuple[str, ...] = ()) -> AccessRules:
+    """The rules of a server that listens on ``host``, which may also be called one of ``names``."""
+    known = {host.lower(), *(name.lower() for name in names)}
+    loopback = is_loopback(host)
+    if not loopback:
+        own = socket.gethostname().lower()
+        known |= {own, f"{own}.local"}
+    return AccessRules(names=LOOPBACK | known, any_address=not loopback, token=token, cookie=f"alphac4-{port}")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine only."""
+    address = _address(host)
+    return host.lower() == "localhost" or (address is not None and address.is_loopback)
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
+
+
+class AccessControl:
+    """Lets only such requests through to ``app`` as the rules accept, and adds `HEADERS` to every answer."""
+
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse, redirect, or hand on; meanwhile the connection waits for us, not we for the visitor."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", ()), *own]}
+            await send(message)
+
+        connection = scope.get("state", {}).get("connection")  # none where a test asks without a socket
+        if connection is not None:
+            connection.is_answering = True
+        try:
+            await (self._refusal(scope) or self._app)(scope, receive, send_with_headers)
+        finally:
+            if connection is not None:
+                connection.is_answering = False
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """The answer to a request that is not handed on."""
+        if scope["type"] != "http":  # the server's own start and end
+            return None
+        rules, request = self._rules, HTTPConnection(scope)
+        host = request.headers.get("host", "")
+        if not rules.accepts_host(host):
+            return _forbid("this server is not known under that name")
+        # The scheme is not compared: behind a proxy it may be https where this server speaks http.
+        origin = request.headers.get("origin")
+        if origin is not None and origin.partition("://")[2].lower() != host.lower():
+            return _forbid("this server answers its own page only")
+        if rules.token is None:
+            return None
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+        if given is not None and scope["path"] == "/" and rules.accepts_token(given[0]):
+            response = RedirectResponse("/", 303)
+            response.set_cookie(rules.cookie, rules.token, httponly=True, samesite="lax", max_age=30 * 24 * 3600)
+            return response
+        if not rules.accepts_token(request.cookies.get(rules.cookie, "")):
+            return _forbid("open the link that the server has printed: it carries the token")
+        return None
+
+
+def _forbid(message: str) -> Response:
+    return JSONResponse({"error": message}, 403)
+
+
+class ImpatientProtocol(H11Protocol):
+    """uvicorn's HTTP, which on its own waits for ever for the rest of a request, and for a reader who does not read.
+
+    `AccessControl` finds the connection in the request's state and says while the application is at work.
+    """
+
+    def __init__(self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: Any = None) -> None:
+        super().__init__(config, server_state, app_state | {"connection": self}, _loop)
+        self.is_answering = False
+        self._is_unread = False  # the visitor does not read what is sent
+        self._stalled = 0.0  # seconds, as far as the checks have seen them
+        self._next_check: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to watch, unless there are too many connections already."""
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.abort()
+        else:
+            self._watch(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Watch no longer."""
+        if self._next_check is not None:
+            self._next_check.cancel()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Called once the buffers are full."""
+        self._is_unread = True
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Called once there is room again."""
+        self._is_unread = False
+        super().resume_writing()
+
+    def _watch(self, transport: asyncio.Transport) -> None:
+        """End the connection if it has stalled for long; what the application is at is not the visitor's fault."""
+        if self._stalled > STALL_SECONDS:
+            transport.abort()  # `close` would wait until everything is read
+            return
+        # Not by the clock: on a busy machine seconds may pass in which nobody has looked at what arrived.
+        self._stalled = 0.0 if self.is_answering and not self._is_unread else self._stalled + CHECK_SECONDS
+        self._next_check = asyncio.get_running_loop().call_later(CHECK_SECONDS, self._watch, transport)
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn with an application whose searches end at the first Ctrl-C."""
+
+    def __init__(self, application: WebApplication, rules: AccessRules) -> None:
+        super().__init__(
+            uvicorn.Config(
+                AccessControl(application.starlette, rules),
+                http=ImpatientProtocol,
+                ws="none",
+                log_level="error",
+                lifespan="off",
+                proxy_headers=False,
+                timeout_graceful_shutdown=2,
+            )
+        )
+        self._application = application
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called in the event loop soon after Ctrl-C, or when the process is asked to end.
+
+        Not in `handle_exit`, which a signal calls wherever this thread is: perhaps between two lines that put a search
+        into its queue.
+        """
+        self._application.close()
+        await super().shutdown(sockets)
+
+
+def listen(host: str, port: int) -> socket.socket:
     """A listening socket, so that who reads the printed address can connect at once."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -75,8 +274,8 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _shown_name(host: str) -> str:
     """What to write into the link: where the server listens everywhere, the address that a phone can open."""
-    if host in ("127.0.0.1", "::1", "localhost"):
-        return "localhost" if host != "::1" else "[::1]"
+    if host in ("127.0.0.1", "localhost"):
+        return "localhost"
     if host in ("", "0.0.0.0", "::"):
         with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect(("192.0.2.1", 9))  # sends nothing, but tells which address faces the network

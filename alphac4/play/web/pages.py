@@ -1,0 +1,252 @@
+"""The page: what its scripts are told, and the page as files that any web server can hand out.
+
+In such an export network, search and solver run in the visitor's browser. A review in one file is made from the same
+scripts.
+"""
+
+import base64
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import http.client
+import io
+import json
+import re
+import shutil
+import tarfile
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from alphac4.certificate.file import SHIPPED, CertificateError, read_certificate, walk_certificate
+from alphac4.certificate.walk import longest_games
+from alphac4.export.onnx import export_onnx
+from alphac4.game import Geometry
+from alphac4.game.position import COLUMN_NAMES
+from alphac4.game.rules import STANDARD
+from alphac4.mcts.puct import PuctConfig
+from alphac4.play.levels import LEVELS, Level
+from alphac4.puzzles import packaged_puzzles
+from alphac4.review import Review
+from alphac4.solver.book import packaged_book
+from alphac4.storage.checkpoints import Checkpoint, shipped_file
+from alphac4.storage.files import write_atomically
+from alphac4.storage.folders import cache_folder, check_replaceable, foreign_file, place_to_build, put_in_place, seal
+
+STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
+SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred a second
+REVIEW_SIMULATIONS = 50  # for the network's opinion of each position of a reviewed game
+CERTIFIED_STONES = 10  # up to which the exported page has the certificate; beyond, its solver is fast
+REVIEW_SCRIPTS: tuple[str, ...] = ()  # each after those that it needs
+
+RUNTIME_URL = "https://registry.npmjs.org/onnxruntime-web/-/onnxruntime-web-1.30.0.tgz"
+RUNTIME_SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
+RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # the part that runs on any browser's CPU
+
+
+def page_setup(
+    geometry: Geometry, network: str, levels: Sequence[Level], *, simulations: int, exact: bool, review: bool
+) -> dict[str, object]:
+    """The rules of the game, how columns are written, and what the page offers.
+
+    Args:
+        geometry: the board, with the rules of winning.
+        network: what the page calls the network.
+        levels: the opponents to choose from.
+        simulations: of an analysis.
+        exact: whether the exact solver can be asked.
+        review: whether games can be reviewed.
+    """
+    return {
+        "rows": geometry.rows,
+        "columns": geometry.columns,
+        "run_length": geometry.run_length,
+        "diagonals": bool(geometry.diagonals),
+        "column_names": COLUMN_NAMES[: geometry.columns],
+        "levels": [dataclasses.asdict(level) for level in levels],
+        "network": network,
+        "simulations": simulations,
+        "exact": exact,
+        "review": review,
+        "puzzles": geometry == STANDARD,
+    }
+
+
+def page_puzzles(geometry: Geometry) -> list[tuple[str, int, int, int]]:
+    """Those that come with the package: position, 0-based column, moves until the win, difficulty."""
+    if geometry != STANDARD:
+        return []
+    return [(p.moves, p.solution, p.distance, p.difficulty) for p in packaged_puzzles()]
+
+
+def review_page(reviews: Sequence[Review]) -> str:
+    """These games as one HTML file, to be stepped through; it loads nothing, and so works from a file."""
+    scripts = "".join((STATIC / name).read_text(encoding="utf-8") for name in REVIEW_SCRIPTS)
+    scripts = re.sub(r"^import .*\n", "", scripts, flags=re.MULTILINE)  # they stand in one scope now
+    scripts = re.sub(r"^export ", "", scripts, flags=re.MULTILINE)
+    # No "<": whatever a player's name holds, it ends neither the script nor the page.
+    reviewed = json.dumps([review.to_dict() for review in reviews]).replace("<", "\\u003c")
+    parts = {
+        "/*STYLE*/": (STATIC / "style.css").read_text(encoding="utf-8"),
+        "/*REVIEWS*/": reviewed,
+        "/*SCRIPTS*/": scripts,
+    }
+    page = (STATIC / "review.html").read_text(encoding="utf-8")
+    return re.sub("|".join(map(re.escape, parts)), lambda place: parts[place[0]], page)
+
+
+def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path | None = None) -> None:
+    """Write the page with the network called ``name``; an earlier export in ``folder`` is replaced as a whole.
+
+    Args:
+        checkpoint: the network and its board.
+        name: what the page calls it.
+        folder: new, empty, or an earlier export.
+        runtime: onnxruntime-web as npm packs it; by default it is downloaded once and kept in the user's cache.
+
+    Raises:
+        ValueError: if ``folder`` holds something else, or the runtime is not the one expected.
+        RuntimeError: if a package is missing.
+        OSError: if something cannot be downloaded or written; ``folder`` is then as it was before.
+    """
+    shown, folder = folder, folder.resolve()  # a link stays, and what it names is replaced
+    _check_ours(shown, folder)
+    packed = read_runtime(runtime)
+    building = place_to_build(folder)
+    try:
+        static = building / "static"
+        shutil.copytree(STATIC, static)
+        shutil.copytree(LOCAL, static, dirs_exist_ok=True)
+        (static / "index.html").rename(building / "index.html")
+        (static / "offline.js").rename(building / "offline.js")  # a service worker serves what lies beside and below it
+        (static / "onnxruntime").mkdir()
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            for file in RUNTIME_FILES:
+                member = archive.extractfile(f"package/dist/{file}")
+                assert member is not None
+                (static / "onnxruntime" / file).write_bytes(member.read())
+        export_onnx(checkpoint, building / "network.onnx")
+        data = {
+            "puzzles": page_puzzles(checkpoint.geometry),
+            "book": book(),
+            "certificate": certified(checkpoint.geometry),
+            "setup": exported_setup(checkpoint.geometry, name),
+        }
+        for stem, content in data.items():
+            write_atomically(building / f"{stem}.json", json.dumps(content).encode())
+        write_offline_worker(building)
+        seal(building)
+        _check_ours(shown, folder, building)
+        put_in_place(building, folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:
+    """What the exported page is told, with the settings of its search. Its solver knows the standard board only."""
+    exact = geometry == STANDARD
+    levels = [level for level in LEVELS if exact or not level.perfect]
+    page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact, review=exact)
+    return page | {"search": dataclasses.asdict(PuctConfig()), "review_simulations": REVIEW_SIMULATIONS}
+
+
+def book() -> dict[str, object]:
+    """The solver's opening book; its keys are numbers that JavaScript holds exactly."""
+    known = packaged_book(STANDARD)
+    return {"plies": known.plies, "keys": known.keys.tolist(), "scores": known.scores.tolist()}
+
+
+@functools.cache
+def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
+    """The certificate's positions with few stones: canonical key, 0-based column in that orientation, plies to the win.
+
+    Where the first player wins at once the column is -1. There are none on another board than the certificate's, or
+    without its file.
+    """
+    return tuple(_certified(geometry))
+
+
+def _certified(geometry: Geometry) -> Iterator[tuple[int, int, int]]:
+    try:
+        certificate = read_certificate(shipped_file(SHIPPED))
+    except CertificateError:
+        return
+    if certificate.geometry == geometry:
+        levels = walk_certificate(certificate).levels
+        plies = longest_games(geometry, levels)
+        for (keys, moves), longest in zip(levels[: CERTIFIED_STONES // 2 + 1], plies, strict=False):
+            yield from zip(keys.tolist(), moves.tolist(), longest.tolist(), strict=True)
+
+
+def write_offline_worker(folder: Path) -> None:
+    """Tell the page's service worker which files a finished export holds, and a name for just these contents."""
+    worker = folder / "offline.js"
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    names.remove(worker.name)
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(name.encode() + b"\0" + hashlib.sha256((folder / name).read_bytes()).digest())
+    facts = f"const VERSION = {json.dumps(digest.hexdigest()[:16])}, FILES = {json.dumps(['./', *names])};\n"
+    write_atomically(worker, facts.encode() + worker.read_bytes())
+
+
+def _check_ours(shown: Path, folder: Path, building: Path | None = None) -> None:
+    """Raise a ValueError if a folder holds what this program did not write, as far as that can be known so early.
+
+    The same for the current folder.
+    """
+    check_replaceable(shown)
+    if not folder.exists():
+        return
+    foreign = foreign_file(folder, building) if building or not (folder / "setup.json").is_file() else ""
+    if foreign:
+        raise ValueError(f"{shown} holds {foreign}, which this program did not write: choose a new folder")
+
+
+def read_runtime(path: Path | None) -> bytes:
+    """onnxruntime-web as npm packs it: from a file, the cache, or the registry.
+
+    Raises:
+        ValueError: if it is not the version expected.
+        RuntimeError: if it cannot be downloaded.
+        OSError: if the file cannot be read.
+    """
+    name = Path(RUNTIME_URL).name
+    if path is None:
+        with contextlib.suppress(OSError, RuntimeError):  # nothing there, an unreadable folder, or no home
+            content = (cache_folder() / name).read_bytes()
+            if _is_expected(content):
+                return content
+    content = path.read_bytes() if path is not None else _download(RUNTIME_URL)
+    if not _is_expected(content):
+        raise ValueError(f"{path or RUNTIME_URL} is not the onnxruntime-web expected ({name})")
+    if path is None:
+        with contextlib.suppress(OSError, RuntimeError):  # without a place to keep it, it is downloaded again
+            write_atomically(cache_folder() / name, content)
+    return content
+
+
+def _is_expected(content: bytes) -> bool:
+    return base64.b64encode(hashlib.sha512(content).digest()).decode() == RUNTIME_SHA512
+
+
+def _download(url: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            size = int(response.headers.get("Content-Length") or 0)
+            content = b""
+            with tqdm(total=size, desc="onnxruntime-web", unit="B", unit_scale=True, disable=None, leave=False) as bar:
+                while part := response.read(1 << 20):
+                    content += part
+                    bar.update(len(part))
+            if len(content) < size:
+                raise OSError(f"cut short after {len(content):,} of {size:,} bytes")
+            return content
+    except (OSError, http.client.HTTPException) as error:  # URLError and TimeoutError are OSErrors
+        reason = getattr(error, "reason", error)
+        raise RuntimeError(
+            f"{url} cannot be downloaded ({str(reason).strip()}); give the file by --web-runtime"
+        ) from error
