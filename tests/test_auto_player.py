@@ -9,7 +9,7 @@ from alphac4.arena.players import AutoPlayer, NetworkPlayer, TimeManagement, as_
 from alphac4.game import Position
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.results import SearchResult
-from alphac4.nn.function_evaluator import FunctionEvaluator
+from alphac4.nn.foreign import FunctionEvaluator
 from alphac4.puzzles import packaged_puzzles
 from alphac4.solver import Solver
 

@@ -53,18 +53,15 @@ def test_a_search_that_forgets_is_like_a_new_one(network: PolicyValueNetwork) ->
 
 
 def test_the_first_evaluator_settles_the_backend(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    rates = iter([{"torch-fp32": 2.0, "torch-bf16": 1.0}, {"torch-fp32": 1.0, "torch-bf16": 2.0}])
-    monkeypatch.setattr("alphac4.nn.evaluator.measure_backends", lambda *_args: next(rates))
+    orders = iter([["torch-fp32"], ["torch-bf16"]])
+    monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: next(orders))
     compute = choose("cpu")
     assert [compute.evaluator(network).backend for _ in range(2)] == ["torch-fp32", "torch-fp32"]
     assert compute.backends.evaluators == compute.inference == "torch-fp32"
 
 
-def test_only_self_play_may_use_8_bits(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(_network: object, available: dict[str, object], *_args: int) -> dict[str, float]:
-        return {name: 100.0 if name == INT8 else 1.0 for name in available}
-
-    monkeypatch.setattr("alphac4.nn.evaluator.measure_backends", measured)
+def test_only_self_play_may_use_8_bits(network: PolicyValueNetwork) -> None:
+    pytest.importorskip("openvino")
     config, geometry = SelfPlayConfig(games=4), make_geometry()
     for backend, remembered in (("auto", "auto"), (INT8, "auto"), ("auto", INT8)):
         compute = choose_for_run("cpu", backend, Backends(evaluators="auto", actors=remembered))

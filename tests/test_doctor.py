@@ -76,9 +76,7 @@ def test_what_needs_a_gpu_is_not_said_to_work_without_one(
 
 
 def test_a_presets_duration_follows_from_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alphac4.nn.evaluator.measure_backends", lambda _network, found, *_args: {
-        name: float(name == "torch-fp32") for name in found
-    })  # fmt: skip
+    monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: ["torch-fp32"])
     config = tiny_run(iterations=10, samples=2_000, learning={"batch_size": 64})
     found = measure_preset(config, seconds=0.1, device="cpu")
     play, learn = 2_000 / found.samples_a_second, 2_000 * 2 / 64 / found.steps_a_second

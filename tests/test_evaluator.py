@@ -1,34 +1,24 @@
-"""Networks and inference: folding and growing, the backends, their choice by timing, and the memory of that choice."""
+"""Networks and inference: folding and growing, the backends, and their choice."""
 
 import dataclasses
-import json
 import subprocess
 import sys
 import threading
-import time
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from alphac4.game import STANDARD
-from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, backend_memory
-from alphac4.nn import evaluator as evaluator_module
-from alphac4.nn.backend_memory import FILE, measurement_key, recall, remember
-from alphac4.nn.backends import INT8, Array, TorchBackend, available_backends
-from alphac4.nn.evaluator import measure_backends, softmax
+from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, backends
+from alphac4.nn.backends import INT8, Array, TorchBackend, backend_names, backend_order, make_backend, random_boards
+from alphac4.nn.evaluator import first_that_agrees, softmax
 from alphac4.nn.network import fold_batch_norm
-from alphac4.nn.quantization import random_boards
 from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
-from alphac4.storage.folders import CACHE, cache_folder
 
-BACKENDS = list(available_backends("cpu", 64, 1, 1))
+BACKENDS = backend_names("cpu")
 needs_8_bits = pytest.mark.skipif(INT8 not in BACKENDS, reason="needs openvino")
-
-
-def in_fp32(network: PolicyValueNetwork) -> TorchBackend:
-    return TorchBackend(network, "cpu", torch.float32, 1)
 
 
 def reference(network: PolicyValueNetwork, planes: Array) -> tuple[Array, Array]:
@@ -108,34 +98,36 @@ def test_threads_that_call_at_once_get_their_own_answers(network: PolicyValueNet
 
 @pytest.mark.parametrize("scales", [(1.5, 1.0), (1.0, 0.0), (1.0, float("nan"))])
 def test_a_backend_that_answers_otherwise_is_never_chosen(
-    network: PolicyValueNetwork, fresh: PolicyValueNetwork, scales: tuple[float, float]
+    network: PolicyValueNetwork,
+    fresh: PolicyValueNetwork,
+    scales: tuple[float, float],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also for a new network, where wrong and right answers are both near uniform, and for a NaN in one output."""
+    right = TorchBackend.__call__
 
-    class Broken(TorchBackend):
-        def __call__(self, planes: Array) -> tuple[Array, Array]:
-            policy, value = super().__call__(planes)
-            return policy * np.float32(scales[0]), value * np.float32(scales[1])
+    def broken(backend: TorchBackend, planes: Array) -> tuple[Array, Array]:
+        policy, value = right(backend, planes)
+        factors = scales if backend._dtype == torch.bfloat16 else (1, 1)
+        return policy * np.float32(factors[0]), value * np.float32(factors[1])
 
-    backends = {"right": in_fp32, "broken": lambda network: Broken(network, "cpu", torch.float32, 1)}
+    monkeypatch.setattr(TorchBackend, "__call__", broken)
     for weights in (network, fresh):
-        assert list(measure_backends(weights, backends, 16, 1, 0.01, 1)) == ["right"]
+        assert first_that_agrees(["torch-bf16", "torch-fp32"], weights, 16, 1)[0] == "torch-fp32"
 
 
 def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fresh: PolicyValueNetwork) -> None:
-    available = available_backends("cpu", 32, 1, 1)
-    starting = {name for name in available if not cannot_start(name, network)}
-    for weights in (network, fresh):
-        assert set(measure_backends(weights, available, 32, 1, 0.01, 1)) == starting
+    for name in BACKENDS:
+        for weights in (network, fresh):
+            assert cannot_start(name, network) or first_that_agrees([name], weights, 32, 1)[0] == name
 
 
 @needs_8_bits
 @pytest.mark.parametrize("name", ["quick", "standard", "former-standard", "grown"])
 def test_the_shipped_networks_may_run_on_8_bits(name: str) -> None:
     """What they learned does not make the rounding worse than what a backend is refused for."""
-    available = {INT8: available_backends("cpu", 512, 1, 1)[INT8]}
     network = load_checkpoint(shipped_checkpoint(name)).network
-    assert list(measure_backends(network, available, 512, 1, 0.01, 1)) == [INT8]
+    assert first_that_agrees([INT8], network, 512, 1)[0] == INT8
 
 
 def test_backends_are_compared_on_boards_that_can_arise(rng: np.random.Generator) -> None:
@@ -150,26 +142,22 @@ def test_backends_are_compared_on_boards_that_can_arise(rng: np.random.Generator
     assert len({board.tobytes() for board in planes}) > 100
 
 
-def test_a_backend_that_cannot_start_or_fails_in_one_thread_is_passed_over(network: PolicyValueNetwork) -> None:
-    """An optional library that fails must not end the program; the other threads do not wait for it without end."""
-    calls = 0
+def test_a_backend_that_cannot_start_or_answer_is_passed_over(
+    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An optional library that fails must not end the program."""
 
-    def fail(_network: PolicyValueNetwork) -> TorchBackend:
-        raise OSError("cannot load shared object")
+    def make(name: str, *_arguments: object) -> Any:
+        if name == "cannot start":
+            raise OSError("cannot load shared object")
+        if name == "cannot answer":
+            return lambda _planes: {}["MemoryError without a word"]
+        return make_backend("torch-fp32", network, 8, 1)
 
-    class FailsLater(TorchBackend):
-        def __call__(self, planes: Array) -> tuple[Array, Array]:
-            nonlocal calls
-            calls += 1
-            if calls == 2:
-                raise MemoryError
-            return super().__call__(planes)
-
-    later = lambda network: FailsLater(network, "cpu", torch.float32, 1)  # noqa: E731
-    assert list(measure_backends(network, {"good": in_fp32, "bad": fail, "later": later}, 8, 2, 0.01, 1)) == ["good"]
-    assert calls >= 2
+    monkeypatch.setattr("alphac4.nn.evaluator.make_backend", make)
+    assert first_that_agrees(["cannot start", "cannot answer", "good"], network, 8, 1)[0] == "good"
     with pytest.raises(RuntimeError, match="no inference backend"):
-        measure_backends(network, {"bad": fail}, 8, 1, 0.01, 1)
+        first_that_agrees(["cannot start"], network, 8, 1)
 
 
 def test_what_is_not_there_is_refused_by_name(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,79 +168,51 @@ def test_what_is_not_there_is_refused_by_name(network: PolicyValueNetwork, monke
         Evaluator(network, device="cuda", backend="torch-fp32")
 
 
-@pytest.fixture
-def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The backends of each measurement, which finds the last ones faster; what is found is remembered for one test."""
-    calls: list[list[str]] = []
+SMALL, LARGE = NetworkConfig(channels=32, blocks=4), NetworkConfig(channels=64, blocks=5)
+ORDERS = [  # fast bf16, OpenVINO, network, positions: the fastest that does without 8 bits
+    (True, True, LARGE, 1, "openvino-bf16"),
+    (True, True, LARGE, 128, "openvino-bf16"),
+    (True, False, LARGE, 128, "torch-bf16"),
+    (True, False, LARGE, 1, "torch-fp32"),
+    (False, True, LARGE, 1, "openvino-fp32"),
+    (False, True, LARGE, 16, "openvino-fp32"),
+    (False, True, LARGE, 128, "winograd-fp32"),
+    (False, True, SMALL, 128, "openvino-fp32"),
+    (False, False, SMALL, 128, "winograd-fp32"),
+    (False, False, SMALL, 1, "torch-fp32"),
+]
 
-    def measure(_network: object, available: dict[str, object], *_arguments: object) -> dict[str, float]:
-        calls.append(list(available))
-        return {"torch-fp32": 2.0, "torch-bf16": 1.0}
 
-    monkeypatch.setattr(evaluator_module, "measure_backends", measure)
-    monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
-    return calls
-
-
-def test_a_backend_is_measured_once_for_a_network_and_the_fastest_taken(
-    network: PolicyValueNetwork, measured: list[list[str]]
+@pytest.mark.parametrize(("bf16", "openvino", "config", "batch", "fastest"), ORDERS)
+def test_the_backend_follows_from_the_processor_and_the_network(
+    bf16: bool, openvino: bool, config: NetworkConfig, batch: int, fastest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second start takes up what the first has found; another network or size of batch is measured for itself."""
-    for _ in range(3):
-        assert Evaluator(network, batch_size=1, device="cpu", remembers=True).backend == "torch-fp32"
-    assert len(measured) == 1
-    Evaluator(network, batch_size=2, device="cpu", remembers=True)
-    Evaluator(PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)), batch_size=1, device="cpu", remembers=True)
-    assert len(measured) == 3
-    Evaluator(network, batch_size=1, device="cpu")
-    assert len(measured) == 4
+    """As measured (docs/speed.md); every other backend follows, so that a broken one is passed over."""
+    names = ["torch-fp32", "torch-bf16", "winograd-fp32", "openvino-fp32", "openvino-bf16", INT8]
+    known = [name for name in names if openvino or "openvino" not in name]
+    monkeypatch.setattr(backends, "cpu_bf16_is_faster", lambda: bf16)
+    monkeypatch.setattr(backends, "backend_names", lambda _device: known)
+    order = backend_order(config, "cpu", batch, int8=False)
+    assert order[0] == fastest
+    assert order[-1] == "torch-fp32"
+    assert backend_order(config, "cpu", batch, int8=True) == [INT8] * openvino + order
 
 
-@needs_8_bits
-def test_eight_bits_are_taken_only_where_they_are_allowed(
-    network: PolicyValueNetwork, measured: list[list[str]]
+@pytest.mark.parametrize(
+    ("found", "faster"),
+    [
+        ({"amx_bf16": True, "cpu_name": "Intel Xeon"}, True),
+        ({"avx512_bf16": True, "cpu_name": "Intel Xeon"}, False),
+        ({"avx512_bf16": True, "cpu_name": "AMD EPYC"}, True),
+        ({"cpu_name": "AMD EPYC"}, False),
+        ({}, False),
+    ],
+)
+def test_bf16_is_taken_where_the_processor_is_faster_in_it(
+    found: dict[str, Any], faster: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Strength is measured without rounding; self-play may choose the faster one."""
-    for allowed in (False, True):
-        Evaluator(network, batch_size=8, device="cpu", int8=allowed)
-        assert (INT8 in measured[-1]) == allowed
-
-
-def test_a_measurement_of_another_version_or_machine_does_not_count(
-    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = measurement_key(network, device="cpu", batch=1)
-    assert key == measurement_key(network, device="cpu", batch=1)
-    monkeypatch.setattr(backend_memory, "processor_name", lambda: "another processor")
-    other = measurement_key(network, device="cpu", batch=1)
-    monkeypatch.setattr(backend_memory, "__version__", "99")
-    assert len({key, other, measurement_key(network, device="cpu", batch=1)}) == 3
-
-
-@pytest.mark.usefixtures("measured")
-def test_old_measurements_are_repeated() -> None:
-    """They may have been taken while something else ran."""
-    remember("key", "torch-fp32")
-    assert recall("key") == "torch-fp32"
-    path = cache_folder() / FILE
-    entries = json.loads(path.read_text())
-    entries["key"]["measured"] = time.time() - 40 * 24 * 3600
-    path.write_text(json.dumps(entries))
-    assert recall("key") is None
-
-
-@pytest.mark.usefixtures("measured")
-def test_a_damaged_file_or_folder_only_costs_a_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache_folder().mkdir()
-    for content in (b"", b"[]", b'{"key": 1}', b'{"key": {"backend": 1}}', b"\xff\xfe"):
-        (cache_folder() / FILE).write_bytes(content)
-        assert recall("key") is None
-        remember("key", "torch-bf16")
-        assert recall("key") == "torch-bf16"
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv(CACHE, str(tmp_path / "file" / "below"))
-    remember("key", "torch-fp32")
-    assert recall("key") is None
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found, raising=False)
+    assert backends.cpu_bf16_is_faster() == faster
 
 
 @pytest.mark.slow

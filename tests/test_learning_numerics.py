@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from alphac4.benchmarks.learning import random_batch
 from alphac4.game import STANDARD
 from alphac4.nn import precision, winograd
-from alphac4.nn.backends import WinogradBackend
+from alphac4.nn.backends import make_backend
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, ResidualBlock
 from alphac4.nn.precision import BF16, FP32
 from alphac4.training import learner, learners
@@ -136,7 +136,7 @@ def test_the_backend_says_what_the_network_says(
     most: int, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(winograd, "MOST_WEIGHTS", most)
-    backend = WinogradBackend(network, 1)
+    backend = make_backend("winograd-fp32", network, 48, 1)
     for size in (1, winograd.LEAST_POSITIONS, 3 * winograd.LEAST_POSITIONS):
         planes = random_batch(size, NetworkConfig()).planes
         with torch.inference_mode():

@@ -9,7 +9,7 @@ from alphac4.game import Geometry, IllegalMove, Outcome, Position, make_geometry
 from alphac4.game.planes import PLANES, make_planes, stones
 from alphac4.game.rules import STANDARD, has_run, legal_cells, mirror, play, winning_cells
 from alphac4.game.symmetry import canonical_keys, mirror_where
-from alphac4.nn.line_planes import LinePlanes
+from alphac4.nn.network import LinePlanes
 
 GEOMETRIES = [
     (6, 7, 4, True),

@@ -112,12 +112,12 @@ def test_a_seed_fixes_the_games_of_an_untrained_network(tmp_path: Path, capsys: 
 
 @pytest.mark.usefixtures("no_pictures")
 def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every network that a run loads into an evaluator is seen here, were 8 bits by far the fastest."""
+    """Every network that a run loads into an evaluator is seen here, where 8 bits are the fastest.
+
+    A later session remembers both backends.
+    """
     pytest.importorskip("openvino")
-    rates = {INT8: 100.0, "torch-fp32": 3.0}
-    monkeypatch.setattr("alphac4.nn.evaluator.measure_backends", lambda _network, found, *_args: {
-        name: rates.get(name, 1.0) for name in found
-    })  # fmt: skip
+    monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, int8: [INT8] if int8 else ["torch-fp32"])
     used: list[str] = []
     evaluate = Evaluator.evaluate
 
@@ -146,7 +146,7 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
     strength = load_checkpoint(tmp_path / "checkpoints" / "best.safetensors").strength
     told = {part.evaluator for part in (report.gate, report.evaluation, *report.matches, *closing)}
     assert {strength["uct:20"]["evaluator"], *told} == set(used) == {"torch-fp32"}
-    rates.update({INT8: 1.0, "torch-fp32": 0.5})  # a later session remembers both
+    monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: ["torch-bf16"])
     with TrainingLoop.open(tmp_path, dataclasses.replace(config, iterations=2)) as resumed:
         assert (resumed.state.backend, resumed.state.evaluating_backend) == (INT8, "torch-fp32")
 

@@ -19,7 +19,7 @@ from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.report import describe_search
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget
-from alphac4.nn.function_evaluator import FunctionEvaluator
+from alphac4.nn.foreign import FunctionEvaluator
 from alphac4.play.analysis import ColumnAnalysis, describe
 
 DEFAULT_SIMULATIONS = 100  # of an evaluator of one's own
@@ -179,7 +179,7 @@ def load(
         geometry: the board; a network in a file decides it itself.
         seed: of its random choices.
         device: where networks run: "cpu", "cuda", or "auto".
-        backend: of inference; "auto" measures all and takes the fastest.
+        backend: of inference; "auto" takes the fastest here.
         threads: cores to use, by default all.
         batch_size: how many positions a network will usually be asked about at once; other numbers work, more slowly.
         puct: how a network is searched, in place of what the specification says: a `PuctConfig`, or the parameters of

@@ -46,7 +46,7 @@ from alphac4.storage.hub import PREFIX, is_hub_name, shown_name
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
     from alphac4.compute import Compute
-    from alphac4.nn.onnx_evaluator import OnnxEvaluator
+    from alphac4.nn.foreign import OnnxEvaluator
     from alphac4.storage.checkpoints import Checkpoint
 
 DEFAULT_SIMULATIONS = "100"
@@ -222,7 +222,7 @@ class NamedNetwork:
         try:
             if not self.is_onnx:
                 return checkpoint_geometry(self.path)
-            from alphac4.nn.onnx_evaluator import onnx_geometry
+            from alphac4.nn.foreign import onnx_geometry
 
             return onnx_geometry(self.path)
         except ValueError as error:  # of either kind of file
@@ -247,7 +247,7 @@ class NamedNetwork:
         Raises:
             PlayerError: if its shapes are not understood.
         """
-        from alphac4.nn.onnx_evaluator import OnnxError, OnnxEvaluator
+        from alphac4.nn.foreign import OnnxError, OnnxEvaluator
 
         try:
             return OnnxEvaluator(self.path, threads)

@@ -1,5 +1,6 @@
 """Figures of a benchmark: how they are taken, and how they are shown."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from alphac4.machine import worker_threads
+from alphac4.nn.backends import Array
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.storage.records import check_ranges
 
@@ -62,6 +65,33 @@ def median_rate(work: Callable[[], float], settings: BenchmarkSettings) -> float
             units += work()
         rates.append(units / (time.perf_counter() - started))
     return float(np.median(rates))
+
+
+def measure_rate(run: Callable[[Array], object], planes: Array, streams: int, seconds: float) -> float:
+    """Evaluations/s when ``streams`` threads call with ``planes`` each; raises what a call raises."""
+    done = [0] * streams
+    starts, ends = [0.0] * streams, [0.0] * streams
+    barrier = threading.Barrier(streams)
+
+    def call_repeatedly(stream: int) -> None:
+        try:
+            run(planes)
+        except BaseException:
+            barrier.abort()  # or else the other threads would wait for ever
+            raise
+        barrier.wait()
+        starts[stream] = time.perf_counter()
+        while (now := time.perf_counter()) < starts[stream] + seconds:
+            run(planes)
+            done[stream] += len(planes)
+        ends[stream] = now
+
+    with worker_threads(streams) as pool:
+        errors = [call.exception() for call in [pool.submit(call_repeatedly, stream) for stream in range(streams)]]
+    for error in errors:
+        if error is not None and not isinstance(error, threading.BrokenBarrierError):
+            raise error
+    return sum(done) / (max(ends) - min(starts))
 
 
 def format_figures(figures: Sequence[Figure]) -> str:

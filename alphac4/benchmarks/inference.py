@@ -5,11 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from alphac4.benchmarks.figures import BenchmarkSettings, Figure
+from alphac4.benchmarks.figures import BenchmarkSettings, Figure, measure_rate
 from alphac4.machine import cores
-from alphac4.nn.backends import available_backends, is_candidate
-from alphac4.nn.evaluator import measure_rate
-from alphac4.nn.quantization import boards_for
+from alphac4.nn.backends import backend_names, boards_for, make_backend
 
 
 def measure_inference(settings: BenchmarkSettings) -> Iterator[Figure]:
@@ -20,8 +18,7 @@ def measure_inference(settings: BenchmarkSettings) -> Iterator[Figure]:
     for device in devices:
         for batch in settings.batches:
             planes = boards_for(network.config, batch, rng)
-            for name, make in available_backends(device, batch, cores(), cores()).items():
-                if not is_candidate(name, batch, int8=True):
-                    continue
-                rate = measure_rate(make(network), planes, cores(), settings.seconds)
+            for name in backend_names(device):
+                backend = make_backend(name, network, batch, 1)
+                rate = measure_rate(backend, planes, cores(), settings.seconds)
                 yield Figure(f"inference, {name}, batch {batch}", rate, "evaluations/s")

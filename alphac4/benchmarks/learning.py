@@ -6,8 +6,8 @@ import numpy as np
 
 from alphac4.benchmarks.figures import BenchmarkSettings, Figure, median_rate
 from alphac4.game.rules import STANDARD
+from alphac4.nn.backends import boards_for
 from alphac4.nn.network import NetworkConfig
-from alphac4.nn.quantization import boards_for
 from alphac4.selfplay.replay import Batch
 from alphac4.training.config import LearningConfig
 from alphac4.training.host_learner import HostLearner

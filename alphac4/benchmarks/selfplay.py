@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from alphac4.benchmarks.figures import BenchmarkSettings, Figure
+from alphac4.benchmarks.figures import BenchmarkSettings, Figure, measure_rate
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
-from alphac4.nn.evaluator import Evaluator, measure_rate
-from alphac4.nn.quantization import boards_for
+from alphac4.nn.backends import boards_for
+from alphac4.nn.evaluator import Evaluator
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.blocks import Block, Work
 from alphac4.selfplay.config import SelfPlayConfig

@@ -66,7 +66,7 @@ class ArenaOptions:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run."""
     backend: str = "auto"
-    """Inference backend; auto measures all and takes the fastest."""
+    """Inference backend; auto takes the fastest here."""
     cluster: Cluster = None
     json: bool = False
     """Print the result as JSON instead of a table."""
@@ -148,7 +148,7 @@ def _check(options: ArenaOptions) -> None:
 def _compute(options: ArenaOptions) -> tuple[Compute, str, int]:
     """Where all networks run, by which backend, and in how many processes.
 
-    The backend is the one asked for, else the one recorded, else the fastest for the first network. It is measured
+    The backend is the one asked for, else the one recorded, else the fastest for the first network. It is chosen
     once, as results of two backends differ in their last digits, and so games may.
     """
     backend = options.backend

@@ -70,7 +70,7 @@ class CertificateOptions:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the network runs (build)."""
     backend: str = "auto"
-    """Inference backend; auto measures all and takes the fastest (build)."""
+    """Inference backend; auto takes the fastest here (build)."""
 
     def __post_init__(self) -> None:
         check_ranges(self, stones=(0, 64), seed=(0, MOST_SEED))

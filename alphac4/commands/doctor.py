@@ -112,15 +112,13 @@ def _check_device(device: str) -> None:
 def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     """The name, figures and line of each measurement."""
     from alphac4.arena.specifications import load_network
+    from alphac4.benchmarks.figures import measure_rate
     from alphac4.benchmarks.presets import measure_preset
     from alphac4.compute import choose
-    from alphac4.nn.backend_memory import forget
-    from alphac4.nn.evaluator import measure_rate
-    from alphac4.nn.quantization import boards_for
+    from alphac4.nn.backends import boards_for
     from alphac4.training.config import PRESETS
 
     _, checkpoint = load_network("best")
-    forget()  # whoever asks how fast this is may have changed something
     for batch, use in ((1, "play"), (128, "matches")):
         compute = choose(device)
         evaluator = compute.evaluator(checkpoint.network, batch_size=batch)

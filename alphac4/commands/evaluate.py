@@ -52,7 +52,7 @@ class EvaluateOptions:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run."""
     backend: str = "auto"
-    """Inference backend; auto measures all and takes the fastest."""
+    """Inference backend; auto takes the fastest here."""
     cluster: Cluster = None
 
     def __post_init__(self) -> None:

@@ -63,7 +63,7 @@ class ProveOptions:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run."""
     backend: str = "auto"
-    """Inference backend; auto takes the record's, or else measures all and takes the fastest."""
+    """Inference backend; auto takes the record's, or else the fastest here."""
     cluster: Cluster = None
 
     def __post_init__(self) -> None:

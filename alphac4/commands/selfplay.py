@@ -45,7 +45,7 @@ class SelfPlayOptions:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the network runs."""
     backend: str = "auto"
-    """Inference backend; auto measures all and takes the fastest."""
+    """Inference backend; auto takes the fastest here."""
     cluster: str | None = None
     """Play on the GPUs of a Ray cluster, or else on its cores: HOST:PORT of its head, or auto for the one that this
     machine or job belongs to (docs/cluster.md)."""
@@ -104,9 +104,6 @@ def _play(options: SelfPlayOptions) -> int:
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
     print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")
     print(f"network {report.network_share:.0%}, tree {report.tree_share:.0%} of the actors' time ({report.evaluator})")
-    if actors.network_rate is not None:
-        share = report.evaluations_per_second / max(report.network_share, 1e-9) / actors.network_rate
-        print(f"while in the network: {share:.0%} of its rate alone ({actors.network_rate:,.0f} evaluations/s)")
     print(f"first player won {report.first_player_wins:.1%}, {report.draws:.1%} drawn, {report.mean_plies:.1f} plies")
     return 0
 

@@ -7,7 +7,7 @@ import torch
 from alphac4.compute.cores import Cores
 from alphac4.compute.gpu.device import GPU_BACKENDS, on_gpu, why_not
 from alphac4.compute.interface import Backends, Compute, Pool
-from alphac4.nn.backends import INT8, available_backends
+from alphac4.nn.backends import INT8, backend_names
 
 logger = logging.getLogger(__name__)
 
@@ -18,8 +18,8 @@ def choose(device: str = "auto", backend: str = "auto", *, threads: int | None =
     """The fastest there is on ``device``: "cpu", "cuda", or "auto" for CUDA where there is one.
 
     On a GPU the trees are there as well, unless the ``backend`` is one of the network alone. On the cores "auto"
-    measures all backends for the first network and takes the fastest that does without 8 bits; what was the fastest for
-    that network at an earlier start is taken up. ``threads`` cores are used, by default all.
+    takes the fastest backend for this processor and the first network that does without 8 bits. ``threads`` cores are
+    used, by default all.
 
     Raises:
         RuntimeError: in one line, for CUDA without a device.
@@ -29,7 +29,7 @@ def choose(device: str = "auto", backend: str = "auto", *, threads: int | None =
         raise ValueError(f"a device is {', '.join(DEVICES)}, not {device!r}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
-    return _choose(device, Backends(evaluators=backend, actors=backend), threads, remembers=True)
+    return _choose(device, Backends(evaluators=backend, actors=backend), threads)
 
 
 def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str | None = None) -> Compute:
@@ -43,7 +43,7 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
         ValueError: in one line, for a backend that a cluster's actors do not have.
     """
     local = "auto" if cluster is not None and device == "cuda" else device
-    here = set(available_backends("cuda" if on_gpu(local) and torch.cuda.is_available() else "cpu", 1, 1, 1))
+    here = set(backend_names("cuda" if on_gpu(local) and torch.cuda.is_available() else "cpu"))
     exact = "auto" if backend == INT8 or (cluster is not None and backend in GPU_BACKENDS) else backend
     compute = _choose(
         local,
@@ -72,14 +72,7 @@ def choose_pool(address: str) -> Pool:
     return make_pool(address)
 
 
-def _choose(
-    device: str,
-    backends: Backends,
-    threads: int | None = None,
-    asked: str | None = None,
-    *,
-    remembers: bool = False,
-) -> Compute:
+def _choose(device: str, backends: Backends, threads: int | None = None, asked: str | None = None) -> Compute:
     """``asked`` is the backend before what an earlier session found took its place."""
     asked = asked or backends.actors
     gpu = on_gpu(device)
@@ -92,4 +85,4 @@ def _choose(
         if asked != "auto":
             raise RuntimeError(reason)
         logger.warning("the trees stay on the CPU: %s", reason)
-    return Cores("cuda" if gpu else "cpu", backends, threads, remembers=remembers)
+    return Cores("cuda" if gpu else "cpu", backends, threads)

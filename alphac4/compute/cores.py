@@ -25,7 +25,6 @@ class Cores(Compute):
         device: where PyTorch runs and trains networks, "cpu" or "cuda".
         backends: of inference.
         threads: cores to use, by default all that this process may use.
-        remembers: whether evaluators take up what an earlier start has measured.
     """
 
     def __init__(
@@ -33,11 +32,8 @@ class Cores(Compute):
         device: str = "cpu",
         backends: Backends | None = None,
         threads: int | None = None,
-        *,
-        remembers: bool = False,
     ) -> None:
         self._device = device
-        self._remembers = remembers
         self._threads = threads or cores()
         self.backends = backends or Backends()
         self.batch = BATCH
@@ -58,7 +54,6 @@ class Cores(Compute):
             device=self._device,
             backend=self.backends.evaluators,
             threads=self._threads,
-            remembers=self._remembers,
         )
         self.backends = dataclasses.replace(self.backends, evaluators=evaluator.backend)
         return evaluator
@@ -91,4 +86,4 @@ class Cores(Compute):
         )
         self.backends = dataclasses.replace(self.backends, actors=evaluator.backend)
         players = [Actor(geometry, config, evaluator, slots, seeds(index)) for index in range(count)]
-        return Actors(players, evaluator.update, evaluator.backend, evaluator.rates.get(evaluator.backend))
+        return Actors(players, evaluator.update, evaluator.backend)

@@ -34,7 +34,7 @@ Seeds = Callable[[int], np.random.Generator]
 
 @dataclass(frozen=True, kw_only=True)
 class Backends:
-    """How networks run, by the names that reports and `choose` use; "auto" until it has been measured."""
+    """How networks run, by the names that reports and `choose` use; "auto" until it has been chosen."""
 
     evaluators: str = "auto"  # whatever plays, is measured or is judged: never 8 bits, unless somebody names them
     actors: str = "auto"  # self-play, where 8 bits may be the fastest
@@ -86,7 +86,6 @@ class Actors:
         players: each plays its share of the games.
         update: gives all of them other weights.
         backend: how their network runs.
-        network_rate: evaluations/s of the network without any games, where it has been measured.
     """
 
     def __init__(
@@ -94,12 +93,10 @@ class Actors:
         players: Sequence[SelfPlayer],
         update: Callable[[PolicyValueNetwork], None],
         backend: str,
-        network_rate: float | None = None,
     ) -> None:
         self._players = players
         self._update = update
         self.backend = backend
-        self.network_rate = network_rate
 
     def __len__(self) -> int:
         return len(self._players)
@@ -214,7 +211,7 @@ class Pool(Protocol):
 class Compute(ABC):
     """Makes what evaluates, searches and plays in one place; see `alphac4.compute.choose`."""
 
-    backends: Backends  # those asked for, each replaced by the one found once it has been measured
+    backends: Backends  # those asked for, each replaced by the one chosen for the first network
     batch: int  # positions that are best searched together
     streams: int  # callers at a time that are worth having
     learning: LearningPlace

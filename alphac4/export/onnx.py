@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from alphac4.nn.line_planes import LinePlanes
-from alphac4.nn.network import fold_batch_norm
-from alphac4.nn.quantization import random_boards
+from alphac4.nn.backends import random_boards
+from alphac4.nn.network import LinePlanes, fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import write_atomically
 

@@ -1,27 +1,37 @@
-"""Ways to run the network forward: PyTorch on CPU or CUDA, and OpenVINO where it is installed."""
+"""Ways to run the network forward: PyTorch on a CPU or with CUDA, and OpenVINO on a CPU where it is installed.
+
+Which of them is taken follows from the processor, the network's size and the usual batch alone, so that the same
+command computes the same whenever it is given on a machine: `backend_order`.
+"""
 
 import ctypes
 import functools
 import importlib.util
+import logging
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
+from alphac4.game.planes import PLANES, make_planes
+from alphac4.game.rules import Geometry, make_geometry
 from alphac4.nn import winograd
-from alphac4.nn.network import PolicyValueNetwork, Tower, fold_batch_norm
-from alphac4.nn.quantization import LEVELS, WEIGHT_LEVELS, boards_for, input_ranges
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, fold_batch_norm
 
 Array = npt.NDArray[np.float32]
 
+logger = logging.getLogger(__name__)
+
 INT8 = "openvino-int8"  # the one backend whose answers are rounded noticeably
-WINOGRAD = "winograd-fp32"
 CALIBRATION_BOARDS = 512
+LEVELS = 256  # of an unsigned 8-bit activation
+WEIGHT_LEVELS = 255  # of a signed, symmetric 8-bit weight
 
 
 class Backend(Protocol):
@@ -29,6 +39,44 @@ class Backend(Protocol):
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss logits [B, 3]."""
+
+
+def backend_names(device: str) -> list[str]:
+    """The backends that can be asked for on ``device``, "cpu" or "cuda"."""
+    if device == "cuda":
+        return ["cuda-bf16", "cuda-fp32"]
+    has_openvino = importlib.util.find_spec("openvino") is not None
+    openvino = ["openvino-fp32", "openvino-bf16", INT8] if has_openvino else []
+    return ["torch-fp32", "torch-bf16", "winograd-fp32", *openvino]
+
+
+def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
+    """The backends for a network in the order of their speed here, for usual batches of so many positions.
+
+    The rules are what was measured on four processors (docs/speed.md): 8 bits are the fastest for every network, then
+    bf16 where the processor multiplies faster in it, then fp32, in which large batches of wide networks gain from
+    Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
+    """
+    if device == "cuda":
+        return ["cuda-bf16", "cuda-fp32"] if has_bf16(torch.device("cuda")) else ["cuda-fp32"]
+    order = [INT8] if int8 else []
+    many = batch >= winograd.LEAST_POSITIONS
+    if cpu_bf16_is_faster():
+        order += ["openvino-bf16", "torch-bf16"] if many else ["openvino-bf16"]
+    if many and network.channels >= winograd.LEAST_CHANNELS and batch >= 64:
+        order += ["winograd-fp32", "openvino-fp32"]
+    else:
+        order += ["openvino-fp32", "winograd-fp32"] if many else ["openvino-fp32"]
+    return [name for name in [*order, "torch-fp32"] if name in backend_names(device)]
+
+
+def cpu_bf16_is_faster() -> bool:
+    """Whether this processor multiplies faster in bf16 than in fp32.
+
+    Those with AMX do, and AMD's with AVX-512. Intel's that have its bf16 instructions without AMX are slower in it.
+    """
+    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return bool(found.get("amx_bf16") or (found.get("avx512_bf16") and "AMD" in found.get("cpu_name", "")))
 
 
 def has_bf16(device: torch.device) -> bool:
@@ -39,73 +87,125 @@ def has_bf16(device: torch.device) -> bool:
     return available and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
+def make_backend(name: str, network: PolicyValueNetwork, batch: int, threads: int) -> Backend:
+    """Load a network into one of `backend_names`.
+
+    Args:
+        name: the backend.
+        network: the weights.
+        batch: positions in a usual call.
+        threads: cores to use for each call, where it runs on a CPU.
+    """
+    library, _, precision = name.partition("-")
+    if library == "openvino":
+        return OpenVinoBackend(network, precision, batch, threads)
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    device = "cuda" if library == "cuda" else "cpu"
+    return TorchBackend(network, device, dtype, threads, by_winograd=library == "winograd")
+
+
+def backend_or_auto(name: str) -> str:
+    """A backend of another machine's core, or "auto" if this one does not have it."""
+    return name if name in backend_names("cpu") else "auto"
+
+
+def require_backend(name: str) -> str:
+    """The named backend, which this machine must have too for its answers to be the same; "auto" stays.
+
+    Raises:
+        RuntimeError: in one line, if this machine does not have it: its answers would be others.
+    """
+    if name != "auto" and name != backend_or_auto(name):
+        raise RuntimeError(
+            f"{socket.gethostname()} does not have {name}: install the same on every node, or take --backend torch-fp32"
+        )
+    return name
+
+
 class TorchBackend:
     """PyTorch in eager mode, batch norm folded, channels last.
 
     On the CPU one thread computes a single position: more wait for each other after every layer, which is hardly faster
     on an idle machine and many times slower where another program has one of the cores.
+
+    Args:
+        network: the weights.
+        device: "cpu" or "cuda".
+        dtype: the precision.
+        threads: cores to use on a CPU.
+        by_winograd: whether the tower's convolutions are filtered by `alphac4.nn.winograd`, in batches where that pays.
     """
 
-    def __init__(self, network: PolicyValueNetwork, device: str, dtype: torch.dtype, threads: int) -> None:
+    def __init__(
+        self,
+        network: PolicyValueNetwork,
+        device: str,
+        dtype: torch.dtype,
+        threads: int,
+        *,
+        by_winograd: bool = False,
+    ) -> None:
         self._device = torch.device(device)
         self._dtype = dtype
         self._threads = threads if device == "cpu" else 0
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._filtered: winograd.FoldedTower | None = None
+        if by_winograd and winograd.fits(network.config):
+            self._filtered = winograd.FoldedTower(self._network.tower, network.config.rows, network.config.columns)
         if device == "cpu":
-            keep_freed_memory()
+            _keep_freed_memory()
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         """See `Backend`."""
         threads = min(self._threads, 1) if len(planes) == 1 else self._threads  # 0 on a GPU
         if threads and torch.get_num_threads() != threads:
             torch.set_num_threads(threads)  # holds for the calling thread
+        tower = self._filtered if len(planes) >= winograd.LEAST_POSITIONS else None
         with torch.inference_mode():
             x = torch.from_numpy(planes).to(self._device, self._dtype).contiguous(memory_format=torch.channels_last)
-            policy, value, _ = self._network.forward_all(x, self._tower_for(len(planes)))
+            policy, value, _ = self._network.forward_all(x, tower)
             return policy.float().cpu().numpy(), value.float().cpu().numpy()
 
-    def _tower_for(self, positions: int) -> Tower:  # noqa: ARG002
-        return self._network.tower
 
+def _keep_freed_memory() -> None:
+    """Tell glibc to keep the memory that each forward frees instead of returning it to the system.
 
-class WinogradBackend(TorchBackend):
-    """PyTorch in fp32 on the CPU, with the tower's convolutions by Winograd's minimal filtering where that pays."""
-
-    def __init__(self, network: PolicyValueNetwork, threads: int) -> None:
-        super().__init__(network, "cpu", torch.float32, threads)
-        config = network.config
-        self._for_batches: Tower = self._network.tower
-        if winograd.fits(config):
-            self._for_batches = winograd.FoldedTower(self._network.tower, config.rows, config.columns)
-
-    def _tower_for(self, positions: int) -> Tower:
-        return self._for_batches if positions >= winograd.LEAST_POSITIONS else self._network.tower
+    The page faults of getting it back took a third of the time of a forward. No effect elsewhere than on glibc.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        libc = ctypes.CDLL(None)
+        m_trim_threshold, m_top_pad, m_mmap_threshold = -1, -2, -3
+        libc.mallopt(m_trim_threshold, 2**31 - 1)
+        libc.mallopt(m_top_pad, 64 * 2**20)
+        libc.mallopt(m_mmap_threshold, 32 * 2**20)  # the most that glibc accepts
+    except (OSError, AttributeError):  # another C library
+        return
 
 
 class OpenVinoBackend:
     """OpenVINO with static batches: one compiled model a batch size and calling thread.
 
-    A model of its own for each thread runs twice as fast as one model with several streams. ``precision`` is "f32",
-    "bf16", or "int8" for 8-bit convolutions with the rest in f32.
+    A model of its own for each thread runs twice as fast as one model with several streams. ``precision`` is "fp32",
+    "bf16", or "int8" for 8-bit convolutions with the rest in fp32.
     """
 
     def __init__(self, network: PolicyValueNetwork, precision: str, batch: int, threads: int) -> None:
         self._network = fold_batch_norm(network)
         self._ranges: Mapping[str, float] | None = None
         if precision == "int8":
-            precision = "f32"
             boards = boards_for(network.config, CALIBRATION_BOARDS, np.random.default_rng(0))
-            self._ranges = input_ranges(self._network, boards)
+            self._ranges = _input_ranges(self._network, boards)
         self._options = {
-            "INFERENCE_PRECISION_HINT": precision,
+            "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
             "NUM_STREAMS": 1,
             "INFERENCE_NUM_THREADS": threads,
             "ENABLE_CPU_PINNING": False,  # pinned streams of several models would share one core
         }
         # Padding a single position up to a whole batch would make interactive play slow.
-        self._sizes = sorted({1, 8, 32, batch // 2, batch} - {0})
-        self._sizes = [size for size in self._sizes if size <= batch]
+        self._sizes = sorted(size for size in {1, 8, 32, batch // 2, batch} if 0 < size <= batch)
         self._lock = threading.Lock()
         self._local = threading.local()
 
@@ -127,34 +227,28 @@ class OpenVinoBackend:
         requests: dict[int, Any] = self._local.__dict__.setdefault("requests", {})
         if size not in requests:
             with self._lock:
-                requests[size] = self._compile(size).create_infer_request()
+                model = _openvino_model(self._network, size, self._ranges)
+                requests[size] = _openvino_core().compile_model(model, "CPU", self._options).create_infer_request()
         return requests[size]
-
-    def _compile(self, size: int) -> Any:
-        return openvino_core().compile_model(
-            build_openvino_model(self._network, size, self._ranges), "CPU", self._options
-        )
-
-
-def import_openvino() -> Any:
-    """OpenVINO without its telemetry, which waits for the network at exit and sends what nobody asked it to."""
-    modules: dict[str, Any] = sys.modules
-    modules.setdefault("openvino_telemetry", None)  # makes OpenVINO fall back to a stub of its own
-    import openvino
-
-    return openvino
 
 
 @functools.cache
-def openvino_core() -> Any:
-    """OpenVINO's runtime with its CPU plugin loaded, one for the process."""
-    core = import_openvino().Core()
+def _openvino_core() -> Any:
+    """OpenVINO's runtime with its CPU plugin loaded, one for the process.
+
+    Without its telemetry, which waits for the network at exit and sends what nobody asked it to.
+    """
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault("openvino_telemetry", None)  # makes OpenVINO fall back to a stub of its own
+    from openvino import Core
+
+    core = Core()
     core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plugin
-    drop_alternate_signal_stack()
+    _drop_alternate_signal_stack()
     return core
 
 
-def drop_alternate_signal_stack() -> None:
+def _drop_alternate_signal_stack() -> None:
     """Let this thread handle signals on its own stack again. No effect elsewhere than on Linux.
 
     OpenVINO's plugin gives the thread that loads it a signal stack of 11 KB. Python's handlers ask to run there, and on
@@ -170,13 +264,13 @@ def drop_alternate_signal_stack() -> None:
     ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None)
 
 
-def build_openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str, float] | None = None) -> Any:
+def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str, float] | None) -> Any:
     """The folded network as an OpenVINO graph for a fixed batch; tracing it from PyTorch would take seconds.
 
     With the ``ranges`` of their inputs, by layer, the convolutions compute on 8-bit integers: unsigned activations
     with one scale a layer, signed weights with one a channel (as in Jacob et al. 2018).
     """
-    import_openvino()
+    _openvino_core()
     from openvino import Model, opset13
 
     config = network.config
@@ -184,15 +278,14 @@ def build_openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mappin
 
     def convolve(x: Any, name: str) -> Any:
         kernel, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+        pad = [kernel.shape[-1] // 2] * 2
         if ranges is not None:
             top = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True).clip(min=1e-8)
             kernel = opset13.fake_quantize(kernel, -top, top, -top, top, WEIGHT_LEVELS)
-        pad = [weights[f"{name}.weight"].shape[-1] // 2] * 2
-        return opset13.add(
-            opset13.convolution(x, kernel, [1, 1], pad, pad, [1, 1]), bias.reshape(1, -1, 1, 1).astype(np.float32)
-        )
+        product = opset13.convolution(x, kernel, [1, 1], pad, pad, [1, 1])
+        return opset13.add(product, bias.reshape(1, -1, 1, 1).astype(np.float32))
 
-    def quantized(x: Any, name: str) -> Any:
+    def quantised(x: Any, name: str) -> Any:
         """``x`` as the 8-bit input of layer ``name``."""
         if ranges is None:
             return x
@@ -203,88 +296,62 @@ def build_openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mappin
         return opset13.add(opset13.matmul(x, weights[f"{name}.weight"], False, True), weights[f"{name}.bias"])
 
     planes = opset13.parameter([batch, config.input_planes, config.rows, config.columns], np.float32)
-    x = opset13.relu(convolve(quantized(planes, "stem"), "stem"))
+    x = opset13.relu(convolve(quantised(planes, "stem"), "stem"))
     for block in range(config.blocks):
         first, second = f"tower.{block}.first", f"tower.{block}.second"
-        x = quantized(x, first)
-        inner = quantized(opset13.relu(convolve(x, first)), second)
+        x = quantised(x, first)  # for the shortcut as well, so that it need not be kept in fp32
+        inner = quantised(opset13.relu(convolve(x, first)), second)
         x = opset13.relu(opset13.add(x, convolve(inner, second)))
-    heads = opset13.split(opset13.relu(convolve(quantized(x, "heads"), "heads")), np.int64(1), 2)
+    heads = opset13.split(opset13.relu(convolve(quantised(x, "heads"), "heads")), np.int64(1), 2)
     flat = np.array([batch, -1], np.int64)
     policy = linear(opset13.reshape(heads.output(0), flat, False), "policy")
     hidden = opset13.relu(linear(opset13.reshape(heads.output(1), flat, False), "value_hidden"))
     return Model([policy, linear(hidden, "value")], [planes])
 
 
-def available_backends(
-    device: str, batch: int, streams: int, threads: int
-) -> dict[str, Callable[[PolicyValueNetwork], Backend]]:
-    """The backends that this machine can run on ``device`` ("cpu" or "cuda"), by name.
+def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]:
+    """The largest input of every convolution of a network with folded norms, by layer name.
 
-    ``batch`` is the usual number of positions a call, ``streams`` the number of threads that call at once, and
-    ``threads`` the cores to use in all.
-
-    Raises:
-        RuntimeError: if CUDA is asked for and there is none.
+    All inputs are at least 0: the planes, and what a ReLU left.
     """
-    if device == "cuda":
-        if not torch.cuda.is_available():
-            raise RuntimeError("no CUDA device is available; use --device cpu")
-        return {
-            "cuda-bf16": lambda network: TorchBackend(network, "cuda", torch.bfloat16, 0),
-            "cuda-fp32": lambda network: TorchBackend(network, "cuda", torch.float32, 0),
-        }
-    each = max(1, threads // streams)
-    found: dict[str, Callable[[PolicyValueNetwork], Backend]] = {
-        "torch-fp32": lambda network: TorchBackend(network, "cpu", torch.float32, each),
-        "torch-bf16": lambda network: TorchBackend(network, "cpu", torch.bfloat16, each),
-        WINOGRAD: lambda network: WinogradBackend(network, each),
-    }
-    if importlib.util.find_spec("openvino") is not None:
-        for name, precision in (("openvino-fp32", "f32"), ("openvino-bf16", "bf16"), (INT8, "int8")):
-            found[name] = lambda network, precision=precision: OpenVinoBackend(  # type: ignore[misc]
-                network, precision, batch, each
-            )
-    return found
+    ranges: dict[str, float] = {}
 
+    def watch(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
+        def hook(_module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+            ranges[name] = float(inputs[0].max())
 
-def is_candidate(name: str, batch: int, int8: bool) -> bool:
-    """Whether a backend is measured for usual batches of that size: some are only right for other ones."""
-    if name == WINOGRAD and batch < winograd.LEAST_POSITIONS:
-        return False  # it would be PyTorch under another name
-    return int8 or name != INT8
+        return module.register_forward_pre_hook(hook)
 
-
-def backend_or_auto(name: str) -> str:
-    """A backend of another machine's core, or "auto" if this one does not have it."""
-    return name if name in available_backends("cpu", 1, 1, 1) else "auto"
-
-
-def require_backend(name: str) -> str:
-    """The named backend, which this machine must have too for its answers to be the same; "auto" stays.
-
-    Raises:
-        RuntimeError: in one line, if this machine does not have it: its answers would be others.
-    """
-    if name != "auto" and name != backend_or_auto(name):
-        raise RuntimeError(
-            f"{socket.gethostname()} does not have {name}: install the same on every node, or take --backend torch-fp32"
-        )
-    return name
-
-
-def keep_freed_memory() -> None:
-    """Tell glibc to keep the memory that each forward frees instead of returning it to the system.
-
-    The page faults of getting it back took a third of the time of a forward. No effect elsewhere than on glibc.
-    """
-    if not sys.platform.startswith("linux"):
-        return
+    layers = [(name, module) for name, module in folded.named_modules() if isinstance(module, nn.Conv2d)]
+    handles = [watch(name, module) for name, module in layers]
     try:
-        libc = ctypes.CDLL(None)
-        m_trim_threshold, m_top_pad, m_mmap_threshold = -1, -2, -3
-        libc.mallopt(m_trim_threshold, 2**31 - 1)
-        libc.mallopt(m_top_pad, 64 * 2**20)
-        libc.mallopt(m_mmap_threshold, 32 * 2**20)  # the most that glibc accepts
-    except (OSError, AttributeError):  # another C library
-        return
+        with torch.inference_mode():
+            folded(torch.from_numpy(planes))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return ranges
+
+
+def random_boards(geometry: Geometry, count: int, rng: np.random.Generator, planes: int = PLANES["stones"]) -> Array:
+    """Planes [count, planes, rows, columns] after 0 to ``cells - 1`` random drops; runs end no game here.
+
+    They stand in for real positions where only the size of activations matters.
+    """
+    wanted = rng.integers(0, geometry.cells, count)
+    heights = np.zeros((count, geometry.columns), np.uint64)
+    sides = np.zeros((2, count), np.uint64)  # the stones of the side to move, and its opponent's
+    for ply in range(geometry.cells - 1):
+        column = (rng.random(heights.shape) * (heights < geometry.rows)).argmax(axis=1)
+        (playing,) = np.nonzero(ply < wanted)
+        height = heights[playing, column[playing]]
+        cell = np.uint64(1) << (column[playing].astype(np.uint64) * geometry.height + height)
+        sides[(wanted[playing] - ply) % 2, playing] |= cell
+        heights[playing, column[playing]] += np.uint64(1)
+    return make_planes(geometry, sides[0], sides[0] | sides[1], planes)
+
+
+def boards_for(config: NetworkConfig, count: int, rng: np.random.Generator) -> Array:
+    """`random_boards` as a network sees them; by the usual rules, whatever those of its own board are."""
+    geometry = make_geometry(config.rows, config.columns, min(4, max(config.rows, config.columns)))
+    return random_boards(geometry, count, rng, config.input_planes)

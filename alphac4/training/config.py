@@ -154,7 +154,7 @@ class TrainConfig:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the network runs and learns; auto takes CUDA where there is one."""
     backend: str = "auto"
-    """Inference backend; auto measures all at the start and keeps the fastest from the first whole iteration on."""
+    """Inference backend; auto takes the fastest here, and a run keeps it."""
     keep_checkpoints: int = 5
     """How many recent networks to keep beside the best."""
     start_from: str = ""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import Geometry
-from alphac4.nn.line_planes import LinePlanes
+from alphac4.nn.network import LinePlanes
 from alphac4.selfplay.merging import orient
 from alphac4.selfplay.replay import policy_weights, value_targets
 from alphac4.selfplay.shards import Samples

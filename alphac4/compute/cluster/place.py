@@ -30,7 +30,7 @@ from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import TreeSearch
-from alphac4.nn.backends import available_backends
+from alphac4.nn.backends import backend_names
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
@@ -74,7 +74,7 @@ class Cluster(Compute):
             self._device = "cuda" if device == "cuda" or (device == "auto" and gpus > here) else "cpu"
             if self._device == "cuda" and not gpus:
                 raise RuntimeError("no node of the cluster has a GPU and a core beside it: use --device cpu")
-            known = tuple(GPU_BACKENDS) if self._device == "cuda" else available_backends("cpu", 1, 1, 1)
+            known = tuple(GPU_BACKENDS) if self._device == "cuda" else backend_names("cpu")
             if backend not in ("auto", *known):
                 where = "GPUs" if self._device == "cuda" else "cores"
                 raise ValueError(f"no backend {backend!r} on a cluster's {where}; available: {', '.join(known)}")
