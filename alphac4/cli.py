@@ -4,44 +4,50 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from alphac4.storage.records import similar
 from alphac4.version import __version__
 
 BAD_INPUT = 2  # exit code
 INTERRUPTED = 130
-MOST_CHARACTERS = 1200  # of a complaint
+MAX_COMPLAINT = 1200  # characters
 
-
-@dataclass(frozen=True)
-class Command:
-    """A subcommand: its module in `alphac4.commands` and a line for the overview."""
-
-    module: str
-    summary: str
-
-
-COMMANDS = {
-    "train": Command("train", "train a network: self-play, learning, gating"),
-    "selfplay": Command("selfplay", "let a checkpoint play itself and record the games"),
-    "arena": Command("arena", "play matches between any players and rate them"),
-    "evaluate": Command("evaluate", "measure a network or any player against exact play"),
-    "prove": Command("prove", "judge every move that a player can ever have to make"),
-    "certificate": Command("certificate", "make or check a proof that a player wins against every reply"),
-    "positions": Command("positions", "make sets of positions with exact scores to evaluate on"),
-    "play": Command("play", "play a game in the terminal"),
-    "review": Command("review", "judge every move of a game, and show where it turned"),
-    "puzzles": Command("puzzles", "make puzzles: positions where one move alone wins"),
-    "engine": Command("engine", "answer other programs over a line protocol"),
-    "search": Command("search", "show what a search sees in a position, and draw its tree"),
-    "curve": Command("curve", "draw how the networks of a run got better"),
-    "solve": Command("solve", "score positions exactly"),
-    "export": Command("export", "write a network in a form that runs without this package"),
-    "doctor": Command("doctor", "check the installation, and tell how fast this machine is"),
-    "benchmark": Command("benchmark", "measure rules, searches, inference and self-play"),
+# Every command by group; its module in `alphac4.commands` has the same name.
+GROUPS = {
+    "Play": {
+        "play": "play a game in the terminal or the browser, or solve puzzles",
+        "review": "judge every move of a game, and show where it turned",
+        "search": "show what a search sees in a position, and draw its tree",
+        "solve": "score positions exactly",
+        "puzzles": "make puzzles: positions where one move alone wins",
+        "players": "list the players that commands take",
+    },
+    "Train": {
+        "train": "train a network: self-play, learning, gating",
+        "selfplay": "let a checkpoint play itself and record the games",
+        "curve": "draw how the networks of a run got better",
+        "benchmark": "measure rules, searches, inference and self-play",
+    },
+    "Judge": {
+        "arena": "play matches between any players and rate them",
+        "evaluate": "measure a network or any player against exact play",
+        "prove": "judge every move that a player can ever have to make",
+        "certificate": "make or check a proof that a player wins against every reply",
+        "positions": "make sets of positions with exact scores to evaluate on",
+    },
+    "Ship": {
+        "export": "write a network in a form that runs without this package",
+        "engine": "answer other programs over a line protocol",
+        "doctor": "check the installation, and tell how fast this machine is",
+    },
 }
+COMMANDS = [name for group in GROUPS.values() for name in group]
+EXAMPLES = """\
+  alphac4 play --level 5                          play against the network that comes with the project
+  alphac4 train --preset quick --run runs/mine    train one in a quarter of an hour
+  alphac4 evaluate runs/mine/checkpoints/best.safetensors    measure it against exact play"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             return _dispatch(arguments)
-        except SystemExit as end:  # a command's --help
+        except SystemExit as end:  # --help, or options that cannot be read
             return end.code if isinstance(end.code, int) else 0
         finally:
             if sys.stdout is not None:
@@ -72,25 +78,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print("usage: alphac4 COMMAND [options]\n\ncommands:")
-        for name, command in COMMANDS.items():
-            print(f"  {name:<11} {command.summary}")
-        print("\nalphac4 COMMAND --help explains every option. Folders for what a command writes are made if need be.")
+        print(_overview())
         return 0
     if arguments[0] == "--version":
         print(f"alphac4 {__version__}")
         return 0
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
-        raise ValueError(f"no command {name!r}; there are {', '.join(COMMANDS)}")
+        raise ValueError(f"no command {name!r}{similar(name, COMMANDS)}; there are {', '.join(COMMANDS)}")
     # Imported here: `alphac4 --help` should not wait for PyTorch.
-    module: Any = import_module(f"alphac4.commands.{COMMANDS[name].module}")
+    module: Any = import_module(f"alphac4.commands.{name}")
     if "numba" in sys.modules:  # else nothing is compiled
         from alphac4.compiled import announce_compilation
 
         announce_compilation(_announce_compilation)
     execute: Callable[[Sequence[str]], int] = module.main
     return execute(rest)
+
+
+def _overview() -> str:
+    lines = ["usage: alphac4 COMMAND [options]"]
+    for group, commands in GROUPS.items():
+        lines += ["", f"{group}:", *(f"  {name:<11} {summary}" for name, summary in commands.items())]
+    lines += ["", "Examples:", EXAMPLES, "", "alphac4 COMMAND --help explains a command's options."]
+    return "\n".join(lines)
 
 
 def _announce_compilation() -> None:
@@ -102,8 +113,8 @@ def _announce_compilation() -> None:
 def _refuse(name: str, message: str) -> int:
     """Say in one line what is wrong; very long input is shortened to its ends."""
     line = " ".join(message.split())
-    if len(line) > MOST_CHARACTERS:
-        line = f"{line[: MOST_CHARACTERS // 2]} ... {line[-MOST_CHARACTERS // 2 :]}"
+    if len(line) > MAX_COMPLAINT:
+        line = f"{line[: MAX_COMPLAINT // 2]} ... {line[-MAX_COMPLAINT // 2 :]}"
     print(f"{name}: {line}", file=sys.stderr)
     return BAD_INPUT
 

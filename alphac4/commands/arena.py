@@ -15,7 +15,6 @@ import tyro
 
 from alphac4.arena.ratings import MOST_ELO, elo_interval
 from alphac4.arena.specifications import (
-    SPECIFICATIONS,
     common_geometry,
     describe,
     find_network,
@@ -33,9 +32,7 @@ from alphac4.arena.tournament import (
     read_settings,
     short_names,
 )
-from alphac4.commands.arguments import read_arguments
-from alphac4.commands.board_options import Board, BoardOptions
-from alphac4.commands.cluster_option import Cluster, device_with, pool_or_none
+from alphac4.commands.arguments import Board, BoardOptions, Cluster, device_with, pool_or_none, read_arguments
 from alphac4.compute import Compute, choose
 from alphac4.machine import cores
 from alphac4.storage.locks import own_file
@@ -77,12 +74,11 @@ class ArenaOptions:
         )
 
 
-DESCRIPTION = f"""\
+DESCRIPTION = """\
 Play a round robin and rate the players.
 
-Games are colour-swapped pairs from a common set of openings. Checkpoints decide the board. Players are written
-
-{SPECIFICATIONS}"""
+Games are colour-swapped pairs from a common set of openings. Checkpoints decide the board.
+`alphac4 players` lists the players."""
 
 
 def main(arguments: Sequence[str]) -> int:

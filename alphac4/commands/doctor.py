@@ -103,9 +103,9 @@ def _describe_extra(extra: Extra) -> str:
 
 def _check_device(device: str) -> None:
     """Refuse before anything is checked what could not be measured."""
-    from alphac4.compute import choose
-
     if device == "cuda":
+        from alphac4.compute import choose
+
         choose(device)
 
 

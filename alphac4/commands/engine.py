@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from alphac4.arena.specifications import find_network, network_budget, parse_searching_player
-from alphac4.commands.arguments import read_arguments
-from alphac4.commands.board_options import Board, BoardOptions
+from alphac4.commands.arguments import Board, BoardOptions, read_arguments
 from alphac4.mcts.search import MOST_SIMULATIONS
 from alphac4.play.engine import COMMANDS, DEFAULT_NODES, Engine, EngineOptions
 from alphac4.storage.records import check_ranges

@@ -9,9 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.arena.specifications import SPECIFICATIONS
-from alphac4.commands.arguments import read_arguments
-from alphac4.commands.cluster_option import Cluster, device_with, pool_or_none
+from alphac4.commands.arguments import Cluster, device_with, pool_or_none, read_arguments
 from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
@@ -61,13 +59,12 @@ class EvaluateOptions:
         )
 
 
-DESCRIPTION = f"""\
+DESCRIPTION = """\
 Measure a network, or any player, against exact play.
 
 A move errs if its outcome (win, draw or loss) is worse than the best move's. The package brings six sets of positions
-with exact scores, by the stage of the game and by how far its end is. Players are written
-
-{SPECIFICATIONS}"""
+with exact scores, by the stage of the game and by how far its end is.
+`alphac4 players` lists the players."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -10,19 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from alphac4.arena.specifications import network_digest
 from alphac4.commands.arguments import read_arguments
-from alphac4.export.card_figures import CardFigures, measure, read_rates
-from alphac4.export.hub_folder import (
-    EVALUATION_FILE,
-    PROJECT_LICENSE,
-    check_folder_is_ours,
-    export_hub,
-    project_license,
-)
-from alphac4.export.kaggle import export_kaggle
-from alphac4.export.onnx import export_onnx
-from alphac4.play.web.pages import export_page
 from alphac4.storage.checkpoints import SHIPPED, Checkpoint, load_checkpoint
 from alphac4.storage.files import check_folder, check_output
 
@@ -76,9 +64,13 @@ def run(options: ExportOptions) -> int:
             check_folder(folder.absolute().parent, folder)
     checkpoint = load_checkpoint(options.checkpoint)
     if options.kaggle is not None:
+        from alphac4.export.kaggle import export_kaggle
+
         export_kaggle(checkpoint, options.kaggle)
         _log.info("%s: a submission of %d KB", options.kaggle, options.kaggle.stat().st_size // 1000)
     if options.onnx is not None:
+        from alphac4.export.onnx import export_onnx
+
         _log.info("%s: converting the network ...", options.onnx)
         deviation = export_onnx(checkpoint, options.onnx)
         size = options.onnx.stat().st_size // 1000
@@ -86,6 +78,8 @@ def run(options: ExportOptions) -> int:
     if options.hub is not None:
         _export_hub(options, options.hub, checkpoint)
     if options.web is not None:
+        from alphac4.play.web.pages import export_page
+
         _log.info("%s: writing the page and converting the network, some ten seconds ...", options.web)
         export_page(checkpoint, options.checkpoint.stem, options.web, options.web_runtime)
         _log.info("%s: to play, python -m http.server --directory %s", options.web, options.web)
@@ -101,26 +95,30 @@ def _read_notes(path: Path) -> str:
 
 def _export_hub(options: ExportOptions, folder: Path, checkpoint: Checkpoint) -> None:
     """Measure the network and write the folder; what is wrong with the options is told before anything is measured."""
+    from alphac4.arena.specifications import network_digest
+    from alphac4.export import hub_folder
+    from alphac4.export.card_figures import CardFigures, measure, read_rates
+
     shipped = str(options.checkpoint) in SHIPPED
-    license_id = options.license or (PROJECT_LICENSE if shipped else "")
+    license_id = options.license or (hub_folder.PROJECT_LICENSE if shipped else "")
     if not license_id:
         raise ValueError("say under which licence you give the network: --license mit, or another that the hub knows")
-    check_folder_is_ours(folder)
+    hub_folder.check_folder_is_ours(folder)
     notes = "" if options.notes is None else _read_notes(options.notes)
     digest = network_digest(str(options.checkpoint))
     rates = None if options.evaluation is None else read_rates(options.evaluation, checkpoint, digest)
     _log.info("%s: measuring errors and converting the network ...", folder)
     figures = measure(checkpoint)
     if rates is not None:
-        source = f"Measured by `alphac4 evaluate`, whose report is `{EVALUATION_FILE}`."
+        source = f"Measured by `alphac4 evaluate`, whose report is `{hub_folder.EVALUATION_FILE}`."
         known = CardFigures(rates=(), errors=(), asked=0, source="") if figures is None else figures
         figures = dataclasses.replace(known, rates=rates, source=source)
-    checked = export_hub(
+    checked = hub_folder.export_hub(
         checkpoint,
         options.checkpoint.stem,
         folder,
         license_id=license_id,
-        license_text=project_license() if shipped and license_id == PROJECT_LICENSE else "",
+        license_text=hub_folder.project_license() if shipped and license_id == hub_folder.PROJECT_LICENSE else "",
         figures=figures,
         notes=notes,
         evaluation=options.evaluation,

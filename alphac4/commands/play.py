@@ -10,7 +10,6 @@ import numpy as np
 
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import (
-    SPECIFICATIONS,
     check_network,
     common_geometry,
     describe,
@@ -19,8 +18,7 @@ from alphac4.arena.specifications import (
     parse_player,
     parse_searching_player,
 )
-from alphac4.commands.arguments import read_arguments
-from alphac4.commands.board_options import Board, BoardOptions
+from alphac4.commands.arguments import Board, BoardOptions, read_arguments
 from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import MOST_SIMULATIONS
@@ -122,9 +120,7 @@ Levels:
 
 {_LEVELS}
 
-Players are written by a level's name, or
-
-{SPECIFICATIONS}"""
+Players are written by a level's name, or as `alphac4 players` lists them."""
 
 
 def main(arguments: Sequence[str]) -> int:

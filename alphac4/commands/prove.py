@@ -13,9 +13,8 @@ from tqdm import tqdm
 
 from alphac4.arena.network_files import pool_players
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import SPECIFICATIONS, common_geometry, network_digest, network_file, parse_player
-from alphac4.commands.arguments import read_arguments
-from alphac4.commands.cluster_option import Cluster, device_with, pool_or_none
+from alphac4.arena.specifications import common_geometry, network_digest, network_file, parse_player
+from alphac4.commands.arguments import Cluster, device_with, pool_or_none, read_arguments
 from alphac4.compute import choose
 from alphac4.evaluation.answers import BATCH
 from alphac4.evaluation.pool_solver import PoolSolver
@@ -70,15 +69,13 @@ class ProveOptions:
         check_ranges(self, plies=(0, 64), seed=(0, MOST_SEED))
 
 
-DESCRIPTION = f"""\
+DESCRIPTION = """\
 Walk every game that any opponent can play against a player, and judge each of the player's moves by the exact solver.
 
 A move errs if it gives away a win, or a draw in a position that is not won. If none does and every line is followed to
 its end, the player is proven not to err. A line ends early once the player's own search has proven that it wins: it
 plays on from that tree. The number of positions grows about threefold with every two plies, so begin with --plies 10.
-Players are written
-
-{SPECIFICATIONS}"""
+`alphac4 players` lists the players."""
 
 HEADINGS = ("stones", "positions", "won", "proven won", "drawn", "lost", "go on", "errors")
 

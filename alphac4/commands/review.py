@@ -13,8 +13,7 @@ import tyro
 
 from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.specifications import check_network, common_geometry, find_network, parse_searching_player
-from alphac4.commands.arguments import read_arguments
-from alphac4.commands.board_options import Board, BoardOptions
+from alphac4.commands.arguments import Board, BoardOptions, read_arguments
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.position import may_be_moves
 from alphac4.game.rules import STANDARD

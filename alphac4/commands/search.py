@@ -10,8 +10,7 @@ import numpy as np
 import tyro
 
 from alphac4.arena.specifications import common_geometry, parse_searching_player
-from alphac4.commands.arguments import read_arguments
-from alphac4.commands.board_options import Board, BoardOptions
+from alphac4.commands.arguments import Board, BoardOptions, read_arguments
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import draw_tree

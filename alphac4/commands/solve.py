@@ -5,34 +5,21 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from alphac4.commands.arguments import read_arguments
-from alphac4.commands.board_options import BoardOptions
-from alphac4.game.position import IllegalMove, Position, column_name
-from alphac4.game.rules import Geometry
-from alphac4.game.wording import describe_end
-from alphac4.play.screen import SolvingProgress
-from alphac4.solver.book import book_name
-from alphac4.solver.book_builder import build_book
-from alphac4.solver.exact import no_known_scores
-from alphac4.solver.solver import DEFAULT_TABLE_BITS, Solver, best_columns, moves_to_end
+from alphac4.commands.arguments import Board, BoardOptions, read_arguments
 from alphac4.storage.locks import own_file
 from alphac4.storage.records import check_ranges
+
+if TYPE_CHECKING:
+    from alphac4.game import Geometry, Position
+    from alphac4.solver.solver import Solver
 
 BAD_INPUT = 2  # exit code
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SolverBoardOptions(BoardOptions):
-    """`BoardOptions` with an earlier name of the columns."""
-
-    columns: Annotated[int, tyro.conf.arg(aliases=["--width"])] = 7
-    """Columns of the board."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +46,9 @@ class SolveOptions:
     """The book's file; by default in the current folder under the name the solver looks for in its package."""
     book: bool = True
     """Whether to use the opening book of the package."""
-    table_bits: int = DEFAULT_TABLE_BITS
+    table_bits: int = 22
     """Memory for proven bounds: 8 bytes times 2 to this power."""
-    board: Annotated[SolverBoardOptions, tyro.conf.arg(name="")] = field(default_factory=SolverBoardOptions)
+    board: Board = field(default_factory=BoardOptions)
     """The board."""
 
     def __post_init__(self) -> None:
@@ -70,20 +57,15 @@ class SolveOptions:
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
-    return run(read_arguments(SolveOptions, _with_new_names(arguments), "solve"))
-
-
-def _with_new_names(arguments: Sequence[str]) -> list[str]:
-    """The arguments with --column-scores for a --columns without a number, which is what it was called earlier."""
-    following = [*arguments, ""][1:]
-    return [
-        "--column-scores" if name == "--columns" and not after.isdecimal() else name
-        for name, after in zip(arguments, following, strict=True)
-    ]
+    return run(read_arguments(SolveOptions, arguments, "solve"))
 
 
 def run(options: SolveOptions) -> int:
     """Score one position, many, or build a book; 2 if a line of the input could not be read."""
+    from alphac4.game import Position
+    from alphac4.solver.exact import no_known_scores
+    from alphac4.solver.solver import Solver
+
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     geometry = options.board.geometry()
     if options.build_book:
@@ -101,8 +83,12 @@ def run(options: SolveOptions) -> int:
     return 0
 
 
-def report(solver: Solver, position: Position, *, weak: bool) -> str:
+def report(solver: "Solver", position: "Position", *, weak: bool) -> str:
     """The board of an unfinished game, who is to move, and each column's score with its meaning."""
+    from alphac4.game import column_name
+    from alphac4.play.screen import SolvingProgress
+    from alphac4.solver.solver import best_columns
+
     lines = [str(position), ""]
     with SolvingProgress(solver) as progress:
         analyze = solver.analyze_outcome if weak else solver.analyze
@@ -119,16 +105,21 @@ def report(solver: Solver, position: Position, *, weak: bool) -> str:
     return "\n".join(lines)
 
 
-def _meaning(position: Position, score: int, *, weak: bool) -> str:
+def _meaning(position: "Position", score: int, *, weak: bool) -> str:
     if score == 0:
         return "draw"
     if weak:
         return "wins" if score > 0 else "loses"
+    from alphac4.game.wording import describe_end
+    from alphac4.solver.solver import moves_to_end
+
     return describe_end(score, moves_to_end(position.geometry, position.plies, score))
 
 
-def _solve_lines(options: SolveOptions, solver: Solver) -> int:
+def _solve_lines(options: SolveOptions, solver: "Solver") -> int:
     """Answer line by line; a bad line is reported with its number and the rest goes on."""
+    from alphac4.game import IllegalMove, Position
+
     code = 0
     for number, line in enumerate(sys.stdin or (), start=1):  # None if it is closed
         moves = line.strip()
@@ -149,7 +140,10 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
     return code
 
 
-def _build(options: SolveOptions, geometry: Geometry) -> int:
+def _build(options: SolveOptions, geometry: "Geometry") -> int:
+    from alphac4.solver.book import book_name
+    from alphac4.solver.book_builder import build_book
+
     path = options.output or Path(book_name(geometry))
     with own_file(path):
         book = build_book(geometry, options.book_plies, path, table_bits=options.table_bits)

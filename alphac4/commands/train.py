@@ -6,26 +6,25 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from alphac4.commands.arguments import read_arguments
 from alphac4.storage.files import check_folder
-from alphac4.training.config import TrainConfig
-from alphac4.training.loop import Stopped
-from alphac4.training.session import find_config, train
+
+DESCRIPTION = """\
+Train a network from nothing, or go on with the run in the folder.
+
+Settings come from the preset, then from the file, then from the options."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions:
-    """Train a network from nothing, or go on with the run in the folder.
-
-    Settings come from the preset, then from the file, then from the options; the defaults shown are the preset's.
-    """
+class RunOptions:
+    """Which run, and where it works."""
 
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings if no others are named."""
@@ -36,29 +35,63 @@ class TrainOptions:
     cluster: str | None = None
     """Let self-play run on the GPUs of a Ray cluster, or else on its cores: HOST:PORT of its head, or auto for the one
     that this machine or job belongs to (docs/cluster.md). A run may change from one machine to a cluster and back."""
-    config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(default_factory=TrainConfig)
-    """The run's settings."""
+
+
+def _setting(name: str, about: str) -> Any:
+    """An option that ``--help`` shows of those that ``--help-all`` explains."""
+    return tyro.conf.arg(name=name, help=about, help_behavior_hint="(default: the preset's)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrequentOptions(RunOptions):
+    """Options that people set, for ``--help``: it does without the settings' own class, which takes seconds to load."""
+
+    iterations: Annotated[int, _setting("iterations", "Rounds of self-play, learning and gating.")] = 0
+    samples: Annotated[int, _setting("samples", "Positions recorded by self-play in an iteration.")] = 0
+    channels: Annotated[int, _setting("network.channels", "Channels of the residual tower.")] = 0
+    blocks: Annotated[int, _setting("network.blocks", "Residual blocks of two convolutions.")] = 0
+    seed: Annotated[int, _setting("seed", "Fixes the run on one machine.")] = 0
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"],
+        _setting("device", "Where the network runs and learns; auto takes CUDA where there is one."),
+    ] = "auto"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
+    if {"-h", "--help"} & set(arguments):
+        more = f"{DESCRIPTION} These are the usual ones;\n`alphac4 train --help-all` explains them all."
+        read_arguments(FrequentOptions, ["--help"], "train", description=more)
     return run(parse(arguments))
 
 
-def parse(arguments: Sequence[str]) -> TrainOptions:
-    """The options, with the preset's and the file's settings, or the run's own, as defaults of the others."""
+def parse(arguments: Sequence[str]) -> Any:
+    """`RunOptions` with the settings as ``config``, by default those of the preset and the file, or the run's own."""
+    from alphac4.training.config import TrainConfig
+    from alphac4.training.session import find_config
+
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--run", type=Path, nargs="?", default=TrainOptions.run)
+    first.add_argument("--run", type=Path, nargs="?", default=RunOptions.run)
     first.add_argument("--preset", nargs="?")
     first.add_argument("--settings", type=Path, nargs="?")
     chosen, _ = first.parse_known_args(arguments)
-    config = find_config(chosen.run or TrainOptions.run, chosen.preset, chosen.settings, TrainOptions.preset)
-    default = TrainOptions(preset=chosen.preset or TrainOptions.preset, settings=chosen.settings, config=config)
-    return read_arguments(TrainOptions, arguments, "train", default=default)
+    config = find_config(chosen.run or RunOptions.run, chosen.preset, chosen.settings, RunOptions.preset)
+    settings = (
+        "config",
+        Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")],
+        field(default_factory=TrainConfig),
+    )
+    options = make_dataclass("TrainOptions", [settings], bases=(RunOptions,), frozen=True, kw_only=True)
+    default = options(preset=chosen.preset or RunOptions.preset, settings=chosen.settings, config=config)
+    shown = ["--help" if argument == "--help-all" else argument for argument in arguments]
+    return read_arguments(options, shown, "train", description=DESCRIPTION, default=default)
 
 
-def run(options: TrainOptions) -> int:
+def run(options: Any) -> int:
     """Train until done or interrupted; 0 when done, 130 after Ctrl-C."""
+    from alphac4.training.loop import Stopped
+    from alphac4.training.session import train
+
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     check_folder(options.run)
     stop = threading.Event()

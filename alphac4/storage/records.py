@@ -1,13 +1,14 @@
-"""Checked records: JSON with types, lines with a checksum, and numbers within their ranges."""
+"""Checked records: JSON with types, lines with a checksum, numbers within their ranges."""
 
 import dataclasses
+import difflib
 import hashlib
 import json
 import math
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 MOST_SEED = 2**63 - 1
@@ -105,6 +106,12 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
     return value
 
 
+def similar(word: str, known: Iterable[str]) -> str:
+    """What a misspelt word was perhaps meant to be, as " (is it ...?)"; empty if it is like none."""
+    found = difflib.get_close_matches(word, list(known), n=1)
+    return f" (is it {found[0]}?)" if found else ""
+
+
 def _read_sequence(origin: type, inner: tuple[Any, ...], value: Any, name: str) -> Any:
     if not isinstance(value, list | tuple):
         raise ValueError(f"{name} must be a list, not {value!r:.80}")
@@ -122,7 +129,7 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
     hints = typing.get_type_hints(record)
     fields = {item.name: item for item in dataclasses.fields(record)}
     if unknown := [key for key in value if key not in fields]:
-        raise ValueError(f"unknown entry {prefix + unknown[0]!r}")
+        raise ValueError(f"unknown entry {prefix + unknown[0]!r}{similar(unknown[0], fields)}")
     for item in fields.values():
         optional = item.default is not dataclasses.MISSING or item.default_factory is not dataclasses.MISSING
         if item.name not in value and not optional:

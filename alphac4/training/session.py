@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.selfplay.targets import PolicyTarget
+from alphac4.storage.records import similar
 from alphac4.training.config import PRESETS, TrainConfig, from_dict, load_config
 from alphac4.training.earlier_runs import FORMER_PRESETS, keeping_searches
 from alphac4.training.loop import TrainingLoop
@@ -62,7 +63,7 @@ def find_config(
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, where a run needs a folder", str(folder))
     if preset is not None and preset not in PRESETS:
-        raise ValueError(f"no preset {preset!r}; there are {', '.join(PRESETS)}")
+        raise ValueError(f"no preset {preset!r}{similar(preset, PRESETS)}; there are {', '.join(PRESETS)}")
     stored = stored_settings(folder)
     before = None if stored is None else from_dict(stored)
     config = _preset(preset or otherwise, before)
