@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from alphac4.compute.cluster.place import local_cluster
-from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
-from alphac4.evaluation.report import ALL
+from alphac4.evaluation.measurement import Measurement, measure_strength
+from alphac4.evaluation.positions import ALL, choose_sets
 from alphac4.training.reports import read_reports
 
 SETTINGS = {
@@ -77,7 +77,7 @@ def train(run: Path, settings: Path, seed: int, *more: str) -> None:
 
 def measure(run: Path, kind: str, seed: int, options: argparse.Namespace) -> list[float]:
     """The best network's errors in per cent, by budget; prints a row."""
-    measurement = Measurement(sets=choose_sets("best", (), options.positions), budgets=list(BUDGETS))
+    measurement = Measurement(sets=choose_sets(count=options.positions), budgets=list(BUDGETS))
     subject = measure_strength(str(run / "checkpoints" / "best.safetensors"), measurement, twin=False).subjects[0]
     found = [100 * budget.sets[ALL].moves.error.value for budget in subject.budgets]
     last = read_reports(run / "reports.jsonl")[-1]

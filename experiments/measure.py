@@ -10,9 +10,8 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
-from alphac4.evaluation.positions import PositionSet
-from alphac4.evaluation.report import ALL
+from alphac4.evaluation.measurement import Measurement, measure_strength
+from alphac4.evaluation.positions import ALL, PositionSet, choose_sets
 
 HALF = 500
 
@@ -30,7 +29,7 @@ def main() -> None:
     parser.add_argument("--half", choices=("first", "last"), default="first")
     parser.add_argument("--simulations", default="0,100", help="budgets to measure, 0 for the raw network")
     options = parser.parse_args()
-    sets = choose_sets("best", sorted(options.sets.glob("Test_*.columns")))
+    sets = choose_sets(files=sorted(options.sets.glob("Test_*.columns")))
     sets = [part.head(HALF) if options.half == "first" else last_half(part) for part in sets]
     measurement = Measurement(sets=sets, budgets=[int(word) for word in options.simulations.split(",")])
     names = " ".join(f"{part.name:>13s}" for part in sets)

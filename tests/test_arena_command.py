@@ -10,7 +10,6 @@ from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import (
     Part,
     Tournament,
-    TournamentError,
     TournamentRecord,
     crosstable,
     play_part,
@@ -131,12 +130,12 @@ def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path:
     save()
     arena(path, **options)
     before = path.read_bytes()
-    assert json.loads(before.splitlines()[0])["settings"]["backend"] != "auto"  # which may be timed otherwise
+    assert json.loads(before.splitlines()[0])["about"]["backend"] != "auto"  # which may be timed otherwise
     arena(path, **options)
-    with pytest.raises(TournamentError, match="seed 0, not 1"):
+    with pytest.raises(match="seed 0, not 1"):
         arena(path, **options, seed=1)
     save()
-    with pytest.raises(TournamentError, match="checkpoints"):
+    with pytest.raises(match="checkpoints"):
         arena(path, **options)
     assert path.read_bytes() == before
 
@@ -145,7 +144,7 @@ def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path:
 def test_a_foreign_file_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "notes.md"
     path.write_text(content, encoding="latin-1")
-    with pytest.raises(TournamentError, match="not a tournament's file"):
+    with pytest.raises(match="is no alphac4-tournament file"):
         TournamentRecord(path, {})
     assert path.read_text(encoding="latin-1") == content
 

@@ -18,7 +18,7 @@ from alphac4.training.reporting import describe_iteration
 PACKAGE = Path(alphac4.__file__).parent
 CONTRACT = "The solver judges and never teaches"
 SOLVER = "from alphac4.solver import shared_solver"
-EVALUATION = "from alphac4.evaluation.accuracy import judge_moves"
+EVALUATION = "from alphac4.evaluation.answers import judge_moves"
 
 
 def contracts(package: Path) -> str:
@@ -44,13 +44,13 @@ def test_every_import_of_the_judge_breaks_the_contract(copy: Path) -> None:
     """Wherever something is learned, played or promoted, and in the loop, which may ask the judge alone."""
     assert f"{CONTRACT}" in contracts(copy)
     assert "BROKEN" not in contracts(copy)
-    modules = ("training.learner", "training.promotion", "training.loop", "cuda.actor", "compute.cores")
+    modules = ("training.learner", "training.promotion", "training.loop", "compute.gpu.actor", "compute.cores")
     for module in modules:
         path = copy / f"{module.replace('.', '/')}.py"
         path.write_text(f"{path.read_text()}\n{SOLVER}\n{EVALUATION}\n")
     said = contracts(copy).split(f"\n{CONTRACT}")[-1]
     for module in modules:
-        for judge in ("solver", "evaluation.accuracy"):
+        for judge in ("solver", "evaluation.answers"):
             assert f"- alphac4.{module} -> alphac4.{judge} (l." in " ".join(said.split())
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from alphac4.cli import main
-from alphac4.commands.curve import find_checkpoints
-from alphac4.evaluation.curves import CurvePoint, band
+from alphac4.evaluation.curves import CurvePoint, find_checkpoints
+from alphac4.evaluation.pictures import band
 from alphac4.evaluation.positions import format_line
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, make_geometry
@@ -57,16 +57,16 @@ def test_an_interrupted_curve_goes_on(
     assert main(command) == 0
     assert "iteration 2, 2.0 min, 2 simulations" in capsys.readouterr().out
     whole, drawn = output.read_text().splitlines(), lines_of(picture)
-    points = [json.loads(line) for line in whole]
+    points = [json.loads(line) for line in whole[1:]]
     found = [(p["iteration"], p["simulations"], p["minutes"], p["evaluations"]) for p in points]
     assert found == [(1, 0, 1, 1000), (1, 2, 1, 1000), (2, 0, 2, 2000), (2, 2, 2, 2000)]
     assert points[0]["error"] == pytest.approx(np.mean(list(points[0]["errors"].values())))  # sets of one size here
     output.write_text("\n".join(whole)[:-40])
     assert main(command) == 0
     assert re.findall(r"iteration (\d), .* (\d) simulations", capsys.readouterr().out) == [("2", "2")]
-    assert "line 4: not JSON" in caplog.text
+    assert "line 5 is damaged and left out: not JSON" in caplog.text
     lines = output.read_text().splitlines()
-    assert (lines[:3], lines[4:]) == (whole[:3], whole[3:])
+    assert (lines[:4], lines[5:]) == (whole[:4], whole[4:])
     assert lines_of(picture) == drawn
     assert main([*command, "--count", "6"]) == 2
     assert "figures of different positions" in capsys.readouterr().err
@@ -97,13 +97,21 @@ def test_several_runs_are_drawn_beside_each_other_and_again_without_their_folder
 def test_a_file_without_figures_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "other.jsonl").write_text('{"iteration": 1}\n')
     assert main(["curve", str(tmp_path / "other.jsonl")]) == 2
-    assert f"{tmp_path / 'other.jsonl'}: line 1: minutes is missing" in capsys.readouterr().err
+    assert f"{tmp_path / 'other.jsonl'} is no alphac4-curve file" in capsys.readouterr().err
 
 
 def test_seeds_become_a_mean_in_a_band_of_their_extremes() -> None:
     def point(folder: str, iteration: int, minutes: float, error: float) -> CurvePoint:
         return CurvePoint(
-            iteration=iteration, minutes=minutes, evaluations=0, simulations=0, errors={}, error=error, folder=folder
+            iteration=iteration,
+            minutes=minutes,
+            evaluations=0,
+            simulations=0,
+            errors={},
+            error=error,
+            positions=1,
+            run="",
+            folder=folder,
         )
 
     points = [point("a", 2, 4, 0.1), point("a", 1, 1, 0.2), point("a", 3, 9, 0), point("b", 1, 3, 0.5)]
@@ -140,7 +148,7 @@ def test_a_run_of_another_board_is_judged_on_its_own_positions(
     save_checkpoint(run / "checkpoints" / "000001.safetensors", Checkpoint(network=network, geometry=board))
     command = ["curve", str(run), "--simulations", "0,4", "--picture", str(tmp_path / "curve.png")]
     assert main(command) == 2
-    assert "000001.safetensors: plays on another board" in capsys.readouterr().err
+    assert "000001.safetensors: plays on 4 x 5 with runs of 3, not on 6 x 7 with runs of 4" in capsys.readouterr().err
     positions = [Position.from_moves(moves, board) for moves in ("3312", "1525", "4422")]
     own.write_text("".join(f"{format_line(position, Solver(board).analyze(position))}\n" for position in positions))
     assert main([*command, "--positions", str(own)]) == 0

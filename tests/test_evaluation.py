@@ -16,12 +16,20 @@ import torch
 from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.cli import main
-from alphac4.evaluation.accuracy import judge_moves, judge_values, mean, proportion
-from alphac4.evaluation.answers import ask_network, ask_players
-from alphac4.evaluation.games import Slip, play_perfect, standard_starts
-from alphac4.evaluation.generation import random_positions, set_of, stage_of, write_set
-from alphac4.evaluation.measurement import untrained
-from alphac4.evaluation.positions import SETS, PositionSetError, load_positions, packaged_positions, parse_positions
+from alphac4.evaluation.answers import ask_network, ask_players, judge_moves, judge_values, mean, proportion
+from alphac4.evaluation.measurement import play_perfect, standard_starts, untrained
+from alphac4.evaluation.positions import (
+    SETS,
+    PositionSetError,
+    load_positions,
+    packaged_positions,
+    parse_positions,
+    random_positions,
+    set_of,
+    stage_of,
+    write_set,
+)
+from alphac4.evaluation.report import Slip
 from alphac4.game import Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, UniformEvaluator

@@ -2,9 +2,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from alphac4.arena.match import MatchResult
-from alphac4.arena.tournament import TournamentError, TournamentRecord
+from alphac4.arena.tournament import TournamentRecord
 from alphac4.evaluation.proof import CONTINUES, DRAWS, MoveRecord
 from alphac4.game import Position
+from alphac4.storage.journal import JournalError
 
 SETTINGS = {"players": ["a", "b"], "seed": 1}
 RESULT = MatchResult(wins=1, draws=1, losses=0, pair_scores=(1.5,), games=("1234", "4321"))
@@ -36,7 +37,7 @@ def test_no_changed_character_of_a_tournament_is_believed(tmp_path: Path) -> Non
     for _ in changed_copies(path, step=3):
         try:
             found = TournamentRecord(path, SETTINGS).parts
-        except TournamentError as error:
+        except JournalError as error:
             refusals.append(str(error))
         else:
             assert all(result == RESULT for result in found.values())

@@ -12,9 +12,9 @@ from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import common_geometry
 from alphac4.compute import choose
-from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
-from alphac4.evaluation.report import StrengthReport
-from alphac4.evaluation.table import as_text
+from alphac4.evaluation.measurement import Measurement, measure_strength
+from alphac4.evaluation.positions import choose_sets
+from alphac4.evaluation.report import StrengthReport, as_text
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import MOST_SIMULATIONS, is_number
@@ -146,7 +146,7 @@ def evaluate(
     if games != int(games):
         raise ValueError(f"games are a whole number, not {games}")
     measurement = Measurement(
-        sets=choose_sets(str(player), [Path(path) for path in positions], count),
+        sets=choose_sets(common_geometry((str(player),)), [Path(path) for path in positions], count),
         budgets=sorted(map(int, set(wanted))),
         games=int(games),
         seed=seed,

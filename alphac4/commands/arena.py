@@ -21,6 +21,7 @@ from alphac4.arena.specifications import (
     parse_player,
 )
 from alphac4.arena.tournament import (
+    FORMAT,
     PART,
     Results,
     Tournament,
@@ -29,12 +30,12 @@ from alphac4.arena.tournament import (
     digests,
     play_round_robin,
     rate_players,
-    read_settings,
     short_names,
 )
 from alphac4.commands.arguments import Board, BoardOptions, Cluster, device_with, pool_or_none, read_arguments
 from alphac4.compute import Compute, choose
 from alphac4.machine import cores
+from alphac4.storage.journal import read_about
 from alphac4.storage.locks import own_file
 from alphac4.storage.records import MOST_SEED, check_ranges
 
@@ -123,7 +124,7 @@ def _play(options: ArenaOptions) -> tuple[Tournament, Results]:
     )
     for name in options.players:  # a bad specification should be reported before hours of games, not after
         parse_player(name, rng=np.random.default_rng(0), geometry=geometry, compute=compute)
-    record = TournamentRecord(options.output, settings) if options.output is not None else None
+    record = TournamentRecord(options.output, settings)
     with pool_or_none(options.cluster) as pool:
         return tournament, play_round_robin(tournament, record, processes=processes, pool=pool)
 
@@ -148,7 +149,7 @@ def _compute(options: ArenaOptions) -> tuple[Compute, str, int]:
     once, as results of two backends differ in their last digits, and so games may.
     """
     backend = options.backend
-    recorded = read_settings(options.output) if options.output is not None else None
+    recorded = read_about(options.output, FORMAT) if options.output is not None else None
     if backend == "auto" and recorded is not None:
         backend = str(recorded.get("backend", backend))
     device = device_with(options.cluster, options.device)

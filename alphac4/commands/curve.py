@@ -1,33 +1,27 @@
 """`alphac4 curve`: how the networks of runs improved, measured against exact play."""
 
-import json
 import logging
-import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import tyro
 from tqdm import tqdm
 
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.evaluate import parse_budgets
-from alphac4.compute import Compute, choose
-from alphac4.evaluation.accuracy import judge_moves
-from alphac4.evaluation.answers import ask_network
-from alphac4.evaluation.curves import CurvePoint, check_comparable, draw_run, draw_runs, read_figures
-from alphac4.evaluation.pictures import check_picture
-from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
+from alphac4.compute import choose
+from alphac4.evaluation.curves import CurvePoint, check_comparable, find_runs, open_figures, parse_groups
+from alphac4.evaluation.measurement import check_board
+from alphac4.evaluation.pictures import check_picture, draw_run, draw_runs
+from alphac4.evaluation.positions import choose_sets
 from alphac4.game.rules import STANDARD
-from alphac4.storage.checkpoints import Checkpoint, checkpoint_geometry, load_checkpoint
-from alphac4.storage.files import append_line, check_output, read_lines, write_atomically
+from alphac4.storage.checkpoints import checkpoint_geometry, load_checkpoint
+from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.locks import own_file
-from alphac4.storage.records import MOST, check_ranges, read_signed_line, read_value
-
-_log = logging.getLogger(__name__)
+from alphac4.storage.records import MOST, check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,30 +64,6 @@ class CurveOptions:
         check_ranges(self, count=(1, MOST), every=(1, MOST))
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunGroup:
-    """Runs that are drawn as one, such as those that differ in their seed alone."""
-
-    name: str  # empty for a file of figures that keeps the names in it
-    folders: tuple[Path, ...]  # or files of figures
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoundRun:
-    """What is there of a run: networks to judge, or figures of those that were."""
-
-    group: str
-    folder: Path
-    networks: list[Path] = field(default_factory=list)
-    progress: dict[int, tuple[float, int]] = field(default_factory=dict)  # as `progress_of` tells
-    figures: list[CurvePoint] = field(default_factory=list)
-
-    @property
-    def iterations(self) -> set[int]:
-        """The iterations whose networks are there."""
-        return {int(path.stem) for path in self.networks} | {point.iteration for point in self.figures}
-
-
 def main(arguments: Sequence[str]) -> int:
     """Parse and run."""
     return run(read_arguments(CurveOptions, arguments, "curve"))
@@ -105,32 +75,25 @@ def run(options: CurveOptions) -> int:
     check_picture(options.picture)
     check_output(options.picture)
     budgets = parse_budgets(options.simulations)
-    groups = parse_groups(options.runs)
-    found = [run for group in groups for run in find_runs(group, options.every)]
-    check_groups(found)
+    found = find_runs(parse_groups(options.runs), options.every)
     networks = [path for run in found for path in run.networks]
     geometry = checkpoint_geometry(networks[0]) if networks else STANDARD
-    sets: Sequence[PositionSet] = [load_positions(path, geometry) for path in options.positions] or packaged_positions()
-    sets = [part.head(options.count) if options.count is not None else part for part in sets]
+    sets = choose_sets(geometry, options.positions, options.count)
     for path in networks:
-        if checkpoint_geometry(path) != sets[0].geometry:
-            raise ValueError(f"{path}: plays on another board; --positions takes files of one board, that of all runs")
+        check_board(path, checkpoint_geometry(path), sets)
     points = [point for run in found for point in run.figures]
-    total = sum(len(run.networks) for run in found)
     compute = choose(backend=options.backend)
-    with own_file(options.output), tqdm(total=total, desc="networks", disable=None) as bar:
-        known = read_figures(options.output, may_be_empty=True) if options.output else []
-        check_comparable([*points, *known], sets if total else ())
+    with own_file(options.output), tqdm(total=len(networks), desc="networks", disable=None) as bar:
+        journal, known = open_figures(options.output)
+        check_comparable([*points, *known], sets if networks else ())
         for run in found:
             for path in run.networks:
-                judged = figures_of(known, run, int(path.stem), budgets)
+                judged = run.known(known, int(path.stem), budgets)
                 missing = [budget for budget in budgets if budget not in {point.simulations for point in judged}]
-                for point in judge(load_checkpoint(path), sets, missing, run.progress, compute) if missing else ():
-                    named = replace(point, run=run.group, folder=str(run.folder))
-                    judged.append(named)
-                    _tell(named, shown=str(run.folder) if len(found) > 1 else "")
-                    if options.output is not None:
-                        append_line(options.output, json.dumps(asdict(named)))
+                for point in run.judge(load_checkpoint(path), sets, missing, compute) if missing else ():
+                    judged.append(point)
+                    _tell(point, shown=str(run.folder) if len(found) > 1 else "")
+                    journal.add(asdict(point))
                 points += judged
                 bar.update()
     alone = len({point.folder for point in points}) == 1
@@ -139,154 +102,7 @@ def run(options: CurveOptions) -> int:
     return 0
 
 
-def figures_of(known: Sequence[CurvePoint], run: FoundRun, iteration: int, budgets: Sequence[int]) -> list[CurvePoint]:
-    """Those of a run's network, by the run's folder, the iteration and the evaluations until then."""
-    _, evaluations = run.progress.get(iteration, (0.0, 0))
-    wanted = (str(run.folder), iteration, evaluations)
-    own = {p.simulations: p for p in known if (p.folder, p.iteration, p.evaluations) == wanted}
-    return [replace(own[budget], run=run.group) for budget in budgets if budget in own]
-
-
 def _tell(point: CurvePoint, shown: str) -> None:
     errors = "  ".join(f"{name} {share:.1%}" for name, share in point.errors.items())
     spent = f"{point.minutes:.1f} min, {point.simulations} simulations"
     print(f"{shown + ': ' if shown else ''}iteration {point.iteration}, {spent}: {errors}")
-
-
-def parse_groups(texts: Sequence[str]) -> list[RunGroup]:
-    """Runs from texts such as "quick=runs/q0,runs/q1"; a text that names a folder is that folder.
-
-    Raises:
-        ValueError: if none or one twice is named, or two groups have one name.
-    """
-    groups = []
-    for text in texts:
-        name, equals, listed = text.rpartition("=") if not is_folder(text) else ("", "", text)
-        names = [listed] if is_folder(listed) else listed.split(",")
-        folders = tuple(Path(folder) for folder in names if folder)
-        if not folders or (equals and not name):
-            raise ValueError(f"{text!r} names no runs; write FOLDER, or NAME=FOLDER,FOLDER")
-        name = name or ("" if is_file_of_figures(folders[0]) else folders[0].absolute().name)
-        groups.append(RunGroup(name=name, folders=folders))
-    if not groups:
-        raise ValueError("name at least one run's folder")
-    for kind, given in (
-        ("name", [group.name for group in groups if group.name]),
-        ("folder", [str(folder.absolute()) for group in groups for folder in group.folders]),
-    ):
-        if twice := [item for index, item in enumerate(given) if item in given[:index]]:
-            raise ValueError(f"the {kind} {twice[0]} is given twice; runs are told apart as NAME=FOLDER")
-    return groups
-
-
-def is_folder(text: str) -> bool:
-    """Whether a text as it stands names a folder, whatever signs it holds."""
-    return os.path.isdir(text)  # noqa: PTH112 - a name too long for a folder is none, not an error
-
-
-def is_file_of_figures(path: Path) -> bool:
-    """Whether a name is that of a file which ``--output`` may have written, and not of a run's folder."""
-    return path.suffix == ".jsonl" and not is_folder(str(path))
-
-
-def find_runs(group: RunGroup, every: int) -> list[FoundRun]:
-    """The runs of a group, before the first network is judged.
-
-    Raises:
-        ValueError: if one is none.
-    """
-    found = []
-    for path in group.folders:
-        if is_file_of_figures(path):
-            points = [replace(point, run=group.name or point.run) for point in read_figures(path)]
-            for folder in dict.fromkeys(point.folder for point in points):
-                own = [point for point in points if point.folder == folder]
-                found.append(FoundRun(group=own[0].run, folder=Path(folder), figures=own))
-        else:
-            progress = progress_of(path)
-            networks = find_checkpoints(path, every)
-            found.append(FoundRun(group=group.name, folder=path, progress=progress, networks=networks))
-    return found
-
-
-def check_groups(found: Sequence[FoundRun]) -> None:
-    """Raise a ValueError if a group holds a run twice, or runs that have no iteration in common."""
-    for name in {run.group for run in found}:
-        runs = [run for run in found if run.group == name]
-        folders = [run.folder.absolute() for run in runs]
-        if twice := [folder for index, folder in enumerate(folders) if folder in folders[:index]]:
-            raise ValueError(f"{name}: the run {twice[0]} is there twice, in a file of figures and once more")
-        if not set.intersection(*(run.iterations for run in runs)):
-            raise ValueError(f"{name}: its runs have kept no network of the same iteration")
-
-
-def find_checkpoints(folder: Path, every: int = 1) -> list[Path]:
-    """The numbered networks of a run, each ``every``-th, the last one included.
-
-    Raises:
-        ValueError: if there is none.
-    """
-    inner = folder / "checkpoints"
-    found = (inner if inner.is_dir() else folder).glob("[0-9]*.safetensors")
-    paths = sorted(path for path in found if path.stem.isdecimal())  # and no stray copies
-    if not paths:
-        raise ValueError(f"{folder}: no networks of a run here")
-    return paths[::-1][::every][::-1]
-
-
-def progress_of(folder: Path) -> dict[int, tuple[float, int]]:
-    """Seconds and evaluations until the end of each iteration, from a run's reports.
-
-    Raises:
-        ValueError: if there are none.
-    """
-    path = folder / "reports.jsonl"
-    found: dict[int, tuple[float, int]] = {0: (0.0, 0)}
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            report, _ = read_signed_line(line)
-            kinds = {"iteration": int, "seconds_total": float, "evaluations_total": int}
-            iteration, seconds, evaluations = (read_value(kind, report.get(name), name) for name, kind in kinds.items())
-        except ValueError as error:
-            _log.warning("%s: line %d is damaged and left out: %s", path, number, error)
-        else:
-            found[iteration] = seconds, evaluations
-    if len(found) == 1:
-        raise ValueError(f"{folder}: no reports of a run here")
-    return found
-
-
-def judge(
-    checkpoint: Checkpoint,
-    sets: Sequence[PositionSet],
-    budgets: Sequence[int],
-    progress: Mapping[int, tuple[float, int]],
-    compute: Compute,
-) -> list[CurvePoint]:
-    """One network's errors with each budget; ``progress`` is `progress_of` its run."""
-    evaluator = compute.evaluator(checkpoint.network, batch_size=compute.batch, streams=compute.streams)
-    rng = np.random.default_rng(0)
-    searches = [compute.search(evaluator, geometry=checkpoint.geometry, rng=rng) for _ in range(compute.streams)]
-    provenance: dict[str, Any] = dict(checkpoint.provenance)
-    iteration = int(provenance.get("iteration", 0))
-    seconds, evaluations = progress.get(iteration, (0.0, 0))
-    points = []
-    for budget in budgets:
-        answers = ask_network(evaluator, sets, budget, searches, batch=compute.batch)
-        points.append(
-            CurvePoint(
-                iteration=iteration,
-                minutes=seconds / 60,
-                evaluations=evaluations,
-                simulations=budget,
-                errors={
-                    part.name: judge_moves([part], [columns]).error.value
-                    for part, columns in zip(sets, answers.columns, strict=True)
-                },
-                error=judge_moves(sets, answers.columns).error.value,
-                positions=sum(len(part) for part in sets),
-            )
-        )
-    return points

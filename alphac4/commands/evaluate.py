@@ -9,11 +9,13 @@ from typing import Annotated, Literal
 
 import tyro
 
+from alphac4.arena.specifications import SPECIFICATIONS, common_geometry
 from alphac4.commands.arguments import Cluster, device_with, pool_or_none, read_arguments
 from alphac4.compute import choose
-from alphac4.evaluation.measurement import Measurement, choose_sets, measure_strength
+from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
-from alphac4.evaluation.table import as_text
+from alphac4.evaluation.positions import choose_sets
+from alphac4.evaluation.report import as_text
 from alphac4.mcts.search import MOST_SIMULATIONS
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.records import MOST, MOST_SEED, check_ranges
@@ -75,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
 def run(options: EvaluateOptions) -> int:
     """Measure, then print the tables or JSON."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-    sets = choose_sets(options.player, options.positions, options.count)
+    sets = choose_sets(common_geometry((options.player,)), options.positions, options.count)
     budgets = parse_budgets(options.simulations)
     if options.picture is not None:
         check_picture(options.picture)

@@ -12,8 +12,7 @@ import tyro
 from tqdm import tqdm
 
 from alphac4.commands.arguments import read_arguments
-from alphac4.evaluation.generation import random_positions, sampled_positions, write_set
-from alphac4.evaluation.positions import PUBLIC_NAMES, SETS, SUFFIX
+from alphac4.evaluation.positions import PUBLIC_NAMES, SETS, SUFFIX, random_positions, sampled_positions, write_set
 from alphac4.solver import Solver
 from alphac4.storage.locks import own_folder
 from alphac4.storage.records import MOST, MOST_SEED, check_ranges

@@ -1,20 +1,30 @@
-"""The answers of networks and players on sets of positions."""
+"""The answers of networks and players on sets of positions, and how good they are against exact scores."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.arena.players import NetworkPlayer, Player, as_searching
+from alphac4.arena.ratings import Z95, Interval
+from alphac4.compute import Compute, NetworkEvaluator
 from alphac4.evaluation.positions import PositionSet
+from alphac4.game import Geometry
 from alphac4.machine import worker_threads
 from alphac4.mcts.network_search import Evaluate
+from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget, TreeSearch
+from alphac4.nn.network import PolicyValueNetwork
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
-LEAST = 16  # the same where there are many players for few positions
+MIN_BATCH = 16  # the same where there are many players for few positions
+BINS = 10  # of the reliability diagram, equally wide in the predicted value
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +59,24 @@ def ask_network(
     return ask_players(players, sets, batch, on_batch)
 
 
+def make_asker(
+    compute: Compute,
+    network: PolicyValueNetwork | NetworkEvaluator,
+    geometry: Geometry,
+    puct: PuctConfig | None = None,
+    rng: np.random.Generator | None = None,
+) -> Callable[..., Answers]:
+    """`ask_network` of one network, or of the evaluator that holds it, on as many searches at a time as pay.
+
+    It takes sets, simulations and ``on_batch``.
+    """
+    if isinstance(network, PolicyValueNetwork):
+        network = compute.evaluator(network, batch_size=compute.batch, streams=compute.streams)
+    rng = rng or np.random.default_rng(0)
+    searches = [compute.search(network, puct, geometry=geometry, rng=rng) for _ in range(compute.streams)]
+    return partial(ask_network, network, searches=searches, batch=compute.batch)
+
+
 def ask_players(
     players: Sequence[Player],
     sets: Sequence[PositionSet],
@@ -60,7 +88,7 @@ def ask_players(
     ``size`` is how many positions each gets at once, by default `BATCH`, or fewer if some would have none.
     """
     positions = [position for part in sets for position in part.positions]
-    size = size or min(BATCH, max(LEAST, -(-len(positions) // len(players))))
+    size = size or min(BATCH, max(MIN_BATCH, -(-len(positions) // len(players))))
     idle: SimpleQueue[Player] = SimpleQueue()
     for player in players:
         idle.put(player)
@@ -87,4 +115,133 @@ def ask_players(
     return Answers(
         columns=np.split(np.concatenate([moves for moves, _ in answers]), ends),
         values=np.split(np.concatenate(values), ends) if values else None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate(Interval):
+    """A rate or a mean over positions, with its standard error and 95 % interval."""
+
+    error: float  # standard error
+    count: int  # positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """Figures of the moves chosen in some positions."""
+
+    error: Estimate  # share of moves whose outcome is worse than the best move's
+    keeps: Estimate  # share that keep the outcome: the rest
+    fastest: Estimate  # share whose score is the best as well: the fastest win, the slowest loss
+    loss: Estimate  # mean loss of exact score, in stones
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReliabilityBin:
+    """The positions whose predicted value fell between two bounds."""
+
+    low: float
+    high: float
+    predicted: float  # their mean prediction
+    outcome: float  # their mean exact outcome
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueAccuracy:
+    """Figures of predicted values in [-1, 1] against exact outcomes."""
+
+    absolute: Estimate  # mean |value - outcome|
+    squared: Estimate  # mean (value - outcome)^2
+    calibration_error: float  # expected calibration error: mean over positions of their bin's |predicted - outcome|
+    bins: tuple[ReliabilityBin, ...]  # those with any position
+
+
+def proportion(hits: npt.NDArray[np.bool_]) -> Estimate:
+    """A share with Wilson's interval (Wilson 1927), which stays open where all positions agree.
+
+    ``(p + z^2/2n ± z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)``; NaN without positions.
+    """
+    n = len(hits)
+    if n == 0:
+        return Estimate(value=math.nan, error=math.nan, low=math.nan, high=math.nan, count=0)
+    p = float(hits.mean())
+    error = math.sqrt(p * (1 - p) / n)
+    scale = 1 + Z95**2 / n
+    middle = (p + Z95**2 / (2 * n)) / scale
+    half = Z95 * math.sqrt(error**2 + Z95**2 / (4 * n * n)) / scale
+    # The ends are exact at 0 and 1, where rounding would leave them beside.
+    return Estimate(value=p, error=error, low=min(p, middle - half), high=max(p, middle + half), count=n)
+
+
+def mean(values: Floats) -> Estimate:
+    """A mean with the normal interval; NaN without positions."""
+    n = len(values)
+    if n == 0:
+        return Estimate(value=math.nan, error=math.nan, low=math.nan, high=math.nan, count=0)
+    average = float(values.mean())
+    error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    return Estimate(value=average, error=error, low=average - Z95 * error, high=average + Z95 * error, count=n)
+
+
+def judge_moves(
+    sets: Sequence[PositionSet], columns: Sequence[npt.NDArray[np.int64]], *, decisive: bool = False
+) -> Accuracy:
+    """Figures of the chosen 0-based ``columns``, an array [S] for each set, over all positions of the sets.
+
+    A move errs if its outcome is worse than the best move's, as AlphaZero.jl counts it. With ``decisive`` only
+    positions count where at least one move errs.
+
+    Raises:
+        ValueError: for a move into a full column.
+    """
+    errs, fastest, loss = [], [], []
+    for positions, chosen in zip(sets, columns, strict=True):
+        rows = np.arange(len(positions))
+        impossible = np.flatnonzero(~positions.legal[rows, chosen])
+        if len(impossible):
+            first = int(impossible[0])
+            raise ValueError(f"move {chosen[first] + 1} after {positions.positions[first].moves!r}: the column is full")
+        counted = positions.decisive if decisive else np.ones(len(positions), bool)
+        score = positions.scores[rows, chosen].astype(np.float64)
+        errs.append((positions.outcomes[rows, chosen] < positions.best_outcome)[counted])
+        fastest.append((score == positions.best_score)[counted])
+        loss.append((positions.best_score - score)[counted])
+    error = np.concatenate(errs)
+    return Accuracy(
+        error=proportion(error),
+        keeps=proportion(~error),
+        fastest=proportion(np.concatenate(fastest)),
+        loss=mean(np.concatenate(loss)),
+    )
+
+
+def errors_by_set(sets: Sequence[PositionSet], answers: Answers) -> dict[str, float]:
+    """The share of moves that err in each set."""
+    pairs = zip(sets, answers.columns, strict=True)
+    return {part.name: judge_moves([part], [columns]).error.value for part, columns in pairs}
+
+
+def judge_values(sets: Sequence[PositionSet], values: Sequence[Floats]) -> ValueAccuracy:
+    """Figures of predicted ``values`` in [-1, 1], an array [S] for each set, over all positions of the sets."""
+    predicted = np.concatenate(list(values)).astype(np.float64)
+    outcome = np.concatenate([positions.best_outcome for positions in sets]).astype(np.float64)
+    edges = np.linspace(-1.0, 1.0, BINS + 1)
+    index = np.clip(np.digitize(predicted, edges) - 1, 0, BINS - 1)
+    bins = tuple(
+        ReliabilityBin(
+            low=float(edges[b]),
+            high=float(edges[b + 1]),
+            predicted=float(predicted[index == b].mean()),
+            outcome=float(outcome[index == b].mean()),
+            count=int((index == b).sum()),
+        )
+        for b in range(BINS)
+        if (index == b).any()
+    )
+    return ValueAccuracy(
+        absolute=mean(np.abs(predicted - outcome)),
+        squared=mean((predicted - outcome) ** 2),
+        calibration_error=sum(b.count * abs(b.predicted - b.outcome) for b in bins) / max(len(predicted), 1),
+        bins=bins,
     )

@@ -1,27 +1,18 @@
-"""Pictures of how the networks of runs got better."""
+"""How the networks of runs got better: which runs and networks there are, and each network's errors."""
 
-import io
-import logging
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
-
+from alphac4.compute import Compute
+from alphac4.evaluation.answers import errors_by_set, judge_moves, make_asker
 from alphac4.evaluation.positions import PositionSet
-from alphac4.storage.files import read_lines
-from alphac4.storage.records import parse_json, read_record
+from alphac4.storage.checkpoints import Checkpoint
+from alphac4.storage.journal import Journal, read_entries
+from alphac4.storage.records import read_record, read_signed_line, read_value
 
-_log = logging.getLogger(__name__)
-
-# Colours that colour-blind people can tell apart (Okabe and Ito 2008); line and marker differ as well.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-DASHES = ("-", "--", "-.", ":")
-MARKERS = "os^Dv<>"
+FORMAT = "alphac4-curve"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,49 +25,93 @@ class CurvePoint:
     simulations: int
     errors: dict[str, float]  # share of moves that err, by set
     error: float  # share of moves that err over all positions
-    positions: int = 0  # how many there are
-    run: str = ""  # what it is drawn as: a run's name, or that of several seeds
-    folder: str = ""  # the run's folder
+    positions: int  # how many there are
+    run: str  # what it is drawn as: a run's name, or that of several seeds
+    folder: str  # the run's folder
 
 
 @dataclass(frozen=True, kw_only=True)
-class Band:
-    """A line and the band around it: the mean of some runs, and their extremes."""
+class Spent:
+    """What a run had spent at the end of an iteration."""
 
-    across: list[float]  # minutes or million evaluations
-    middle: list[float]  # % of moves that err
-    low: list[float]
-    high: list[float]
+    seconds: float = 0.0
+    evaluations: int = 0
 
 
-def read_figures(path: Path, *, may_be_empty: bool = False) -> list[CurvePoint]:
-    """The points in a file of JSON lines that `alphac4 curve --output` has written.
+@dataclass(frozen=True, kw_only=True)
+class RunGroup:
+    """Runs that are drawn as one, such as those that differ in their seed alone."""
 
-    A line among others that is no JSON, as a full disk leaves it, is told and left out.
+    name: str  # empty for a file of figures that keeps the names in it
+    folders: tuple[Path, ...]  # or files of figures
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundRun:
+    """What is there of a run: networks to judge, or figures of those that were."""
+
+    group: str
+    folder: Path
+    networks: list[Path] = field(default_factory=list)
+    spent: dict[int, Spent] = field(default_factory=dict)  # by iteration
+    figures: list[CurvePoint] = field(default_factory=list)
+
+    @property
+    def iterations(self) -> set[int]:
+        """The iterations whose networks are there."""
+        return {int(path.stem) for path in self.networks} | {point.iteration for point in self.figures}
+
+    def known(self, figures: Sequence[CurvePoint], iteration: int, budgets: Sequence[int]) -> list[CurvePoint]:
+        """Those figures that are of a network of this run, by folder, iteration and evaluations until then."""
+        wanted = (str(self.folder), iteration, self.spent.get(iteration, Spent()).evaluations)
+        own = {p.simulations: p for p in figures if (p.folder, p.iteration, p.evaluations) == wanted}
+        return [replace(own[budget], run=self.group) for budget in budgets if budget in own]
+
+    def judge(
+        self, checkpoint: Checkpoint, sets: Sequence[PositionSet], budgets: Sequence[int], compute: Compute
+    ) -> list[CurvePoint]:
+        """One network's errors with each budget."""
+        ask = make_asker(compute, checkpoint.network, checkpoint.geometry)
+        iteration = int(dict(checkpoint.provenance).get("iteration", 0))
+        spent = self.spent.get(iteration, Spent())
+        points = []
+        for budget in budgets:
+            answers = ask(sets, budget)
+            points.append(
+                CurvePoint(
+                    iteration=iteration,
+                    minutes=spent.seconds / 60,
+                    evaluations=spent.evaluations,
+                    simulations=budget,
+                    errors=errors_by_set(sets, answers),
+                    error=judge_moves(sets, answers.columns).error.value,
+                    positions=sum(len(part) for part in sets),
+                    run=self.group,
+                    folder=str(self.folder),
+                )
+            )
+        return points
+
+
+def open_figures(path: Path | None) -> tuple[Journal, list[CurvePoint]]:
+    """The file of JSON lines that `alphac4 curve --output` writes, and the points in it.
 
     Raises:
-        ValueError: naming the file and the line that is something else, or if there is no point, unless it
-            ``may_be_empty``.
-        OSError: if it cannot be read.
+        JournalError: if it is another file.
     """
-    points, damaged = [], []
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}: line {number}"
-        try:
-            data = parse_json(line)
-        except ValueError as error:
-            damaged.append(f"{where}: {error}")
-            continue
-        try:
-            points.append(read_record(CurvePoint, data))
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
-    if not points and (damaged or not may_be_empty):
-        raise ValueError(damaged[0] if damaged else f"{path}: no figures of a run here")
-    for told in damaged:
-        _log.warning("%s; it is left out", told)
+    journal = Journal(path, FORMAT, {})
+    return journal, list(journal.read(lambda entry: read_record(CurvePoint, entry)))
+
+
+def read_figures(path: Path) -> list[CurvePoint]:
+    """The points in a file of figures.
+
+    Raises:
+        ValueError: naming the file, if there are none in it.
+    """
+    points = open_figures(path)[1] if path.exists() else []
+    if not points:
+        raise ValueError(f"{path}: no figures of a run here")
     return points
 
 
@@ -90,94 +125,96 @@ def check_comparable(points: Sequence[CurvePoint], sets: Sequence[PositionSet]) 
         raise ValueError(f"figures of different positions cannot be drawn beside each other: {told}")
 
 
-def band(points: Sequence[CurvePoint], across: Callable[[CurvePoint], float]) -> Band:
-    """Runs as one, by iteration; an iteration counts where every run has its network."""
-    folders = {point.folder for point in points}
-    by_iteration: dict[int, list[CurvePoint]] = defaultdict(list)
-    for point in points:
-        by_iteration[point.iteration].append(point)
-    rows = [row for _, row in sorted(by_iteration.items()) if {point.folder for point in row} == folders]
-    errors = [[100 * point.error for point in row] for row in rows]
-    return Band(
-        across=[float(np.mean([across(point) for point in row])) for row in rows],
-        middle=[float(np.mean(row)) for row in errors],
-        low=[min(row) for row in errors],
-        high=[max(row) for row in errors],
-    )
+def parse_groups(texts: Sequence[str]) -> list[RunGroup]:
+    """Runs from texts such as "quick=runs/q0,runs/q1"; a text that names a folder is that folder.
+
+    Raises:
+        ValueError: if none or one twice is named, or two groups have one name.
+    """
+    groups = []
+    for text in texts:
+        name, equals, listed = text.rpartition("=") if not _is_folder(text) else ("", "", text)
+        names = [listed] if _is_folder(listed) else listed.split(",")
+        folders = tuple(Path(folder) for folder in names if folder)
+        if not folders or (equals and not name):
+            raise ValueError(f"{text!r} names no runs; write FOLDER, or NAME=FOLDER,FOLDER")
+        name = name or ("" if _is_file_of_figures(folders[0]) else folders[0].absolute().name)
+        groups.append(RunGroup(name=name, folders=folders))
+    if not groups:
+        raise ValueError("name at least one run's folder")
+    for kind, given in (
+        ("name", [group.name for group in groups if group.name]),
+        ("folder", [str(folder.absolute()) for group in groups for folder in group.folders]),
+    ):
+        if twice := [item for index, item in enumerate(given) if item in given[:index]]:
+            raise ValueError(f"the {kind} {twice[0]} is given twice; runs are told apart as NAME=FOLDER")
+    return groups
 
 
-def draw_run(points: Sequence[CurvePoint], path: Path) -> bytes:
-    """One run, a line for each set: a panel for each budget against minutes, and the last one against evaluations."""
-    budgets = sorted({point.simulations for point in points})
-    panels = [(budget, "minutes") for budget in budgets] + [(budgets[-1], "evaluations")]
-    figure, axes = _panels(1, len(panels))
-    for place, (budget, against) in zip(axes[0], panels, strict=True):
-        rows = sorted((p for p in points if p.simulations == budget), key=lambda p: p.iteration)
-        for name in rows[0].errors:
-            errors = [100 * row.errors[name] for row in rows]
-            place.plot([_across(row, against) for row in rows], errors, marker=".", ms=4, lw=1.3, label=_text(name))
-        _finish(place, budget, against)
-    axes[0][0].legend(fontsize="small")
-    return _rendered(figure, path)
+def find_runs(groups: Sequence[RunGroup], every: int) -> list[FoundRun]:
+    """The runs of all groups, before the first network is judged.
+
+    Raises:
+        ValueError: if one is none, or a group holds one twice, or runs that have no iteration in common.
+    """
+    found = [run for group in groups for path in group.folders for run in _find_runs(group.name, path, every)]
+    for name in {run.group for run in found}:
+        runs = [run for run in found if run.group == name]
+        folders = [run.folder.absolute() for run in runs]
+        if twice := [folder for index, folder in enumerate(folders) if folder in folders[:index]]:
+            raise ValueError(f"{name}: the run {twice[0]} is there twice, in a file of figures and once more")
+        if not set.intersection(*(run.iterations for run in runs)):
+            raise ValueError(f"{name}: its runs have kept no network of the same iteration")
+    return found
 
 
-def draw_runs(points: Sequence[CurvePoint], path: Path) -> bytes:
-    """Several runs, a line for each name: a column for each budget, above by minutes and below by evaluations."""
-    budgets = sorted({point.simulations for point in points})
-    names = list(dict.fromkeys(point.run for point in points))
-    figure, axes = _panels(2, len(budgets))
-    for row, against in zip(axes, ("minutes", "evaluations"), strict=True):
-        for place, budget in zip(row, budgets, strict=True):
-            for index, name in enumerate(names):
-                own = [point for point in points if (point.run, point.simulations) == (name, budget)]
-                seeds = len({point.folder for point in own})
-                found = band(own, lambda point, against=against: _across(point, against))  # type: ignore[misc]
-                colour = COLOURS[index % len(COLOURS)]
-                place.plot(
-                    found.across,
-                    found.middle,
-                    color=colour,
-                    linestyle=DASHES[index % len(DASHES)],
-                    marker=MARKERS[index % len(MARKERS)],
-                    ms=3.5,
-                    lw=1.4,
-                    label=_text(name) + (f" ({seeds} runs)" if seeds > 1 else ""),
-                )
-                if seeds > 1:
-                    place.fill_between(found.across, found.low, found.high, color=colour, alpha=0.2, linewidth=0)
-            _finish(place, budget, against)
-    axes[0][0].legend(fontsize="small")
-    return _rendered(figure, path)
+def _find_runs(name: str, path: Path, every: int) -> list[FoundRun]:
+    """The run of a folder, or those in a file of figures."""
+    if not _is_file_of_figures(path):
+        return [FoundRun(group=name, folder=path, spent=_read_spent(path), networks=find_checkpoints(path, every))]
+    points = [replace(point, run=name or point.run) for point in read_figures(path)]
+    folders = {folder: [p for p in points if p.folder == folder] for folder in dict.fromkeys(p.folder for p in points)}
+    return [FoundRun(group=own[0].run, folder=Path(folder), figures=own) for folder, own in folders.items()]
 
 
-def _across(point: CurvePoint, against: str) -> float:
-    return point.minutes if against == "minutes" else point.evaluations / 1e6
+def find_checkpoints(folder: Path, every: int = 1) -> list[Path]:
+    """The numbered networks of a run, each ``every``-th, the last one included.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    inner = folder / "checkpoints"
+    found = (inner if inner.is_dir() else folder).glob("[0-9]*.safetensors")
+    paths = sorted(path for path in found if path.stem.isdecimal())  # and no stray copies
+    if not paths:
+        raise ValueError(f"{folder}: no networks of a run here")
+    return paths[::-1][::every][::-1]
 
 
-def _panels(rows: int, columns: int) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(5 * columns, 4.4 * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
+def _read_spent(folder: Path) -> dict[int, Spent]:
+    """What a run had spent at the end of each iteration, from its reports.
+
+    Raises:
+        ValueError: if there are none.
+    """
+
+    def parse(line: str) -> tuple[int, Spent]:
+        report, _ = read_signed_line(line)
+        kinds = {"iteration": int, "seconds_total": float, "evaluations_total": int}
+        iteration, seconds, evaluations = (read_value(kind, report.get(name), name) for name, kind in kinds.items())
+        return iteration, Spent(seconds=seconds, evaluations=evaluations)
+
+    found = {0: Spent()} | dict(read_entries(folder / "reports.jsonl", parse))
+    if len(found) == 1:
+        raise ValueError(f"{folder}: no reports of a run here")
+    return found
 
 
-def _finish(place: Any, budget: int, against: str) -> None:
-    """Scale and label a panel."""
-    place.set_yscale("symlog", linthresh=0.5, linscale=0.5)  # logarithmic, with room for 0
-    place.set_yticks([0, 0.5, 1, 2, 5, 10, 20, 50])
-    place.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
-    place.yaxis.set_minor_locator(NullLocator())
-    place.set_ylim(bottom=-0.1)
-    place.grid(alpha=0.3)
-    place.set_title("raw network" if budget == 0 else f"{budget} simulations")
-    place.set_xlabel("minutes of training" if against == "minutes" else "million evaluations in self-play")
-    place.set_ylabel("moves that err, %")
+def _is_folder(text: str) -> bool:
+    """Whether a text as it stands names a folder, whatever signs it holds."""
+    return os.path.isdir(text)  # noqa: PTH112 - a name too long for a folder is none, not an error
 
 
-def _rendered(figure: Figure, path: Path) -> bytes:
-    content = io.BytesIO()
-    figure.savefig(content, dpi=110, format=path.suffix[1:])
-    return content.getvalue()
-
-
-def _text(name: str) -> str:
-    """A name as it stands: a dollar sign would begin a formula."""
-    return name.replace("$", r"\$")
+def _is_file_of_figures(path: Path) -> bool:
+    """Whether a name is that of a file which ``--output`` may have written, and not of a run's folder."""
+    return path.suffix == ".jsonl" and not _is_folder(str(path))

@@ -1,4 +1,4 @@
-"""Measures one network or player for everything in a strength report."""
+"""Measures one network or player for a strength report: on sets of positions, and in games against perfect play."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,18 +16,26 @@ from alphac4.arena.network_files import NetworkFile, pool_players
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.specifications import (
     NamedNetwork,
-    common_geometry,
     describe,
     find_network,
     network_digest,
     parse_player,
 )
 from alphac4.compute import Compute, NetworkEvaluator, Pool, choose
-from alphac4.evaluation.answers import BATCH, Answers, ask_network, ask_players
-from alphac4.evaluation.games import PerfectMatchReport, play_perfect, standard_starts
-from alphac4.evaluation.positions import SETS, PositionSet, load_positions, packaged_positions
-from alphac4.evaluation.report import ALL, UNTRAINED, StrengthReport, SubjectReport, budget_report, summarise_sets
-from alphac4.game import Geometry
+from alphac4.evaluation.answers import BATCH, Answers, ask_players, make_asker
+from alphac4.evaluation.positions import PositionSet
+from alphac4.evaluation.report import (
+    UNTRAINED,
+    PerfectGame,
+    PerfectMatchReport,
+    Slip,
+    StrengthReport,
+    SubjectReport,
+    budget_report,
+    summarise_sets,
+)
+from alphac4.game import Geometry, Position
+from alphac4.game.position import COLUMN_NAMES
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
@@ -69,25 +77,6 @@ def measure_strength(
     return StrengthReport(sets=summarise_sets(measurement.sets), subjects=[measure() for measure in subjects])
 
 
-def choose_sets(player: str, files: Sequence[Path] = (), count: int | None = None) -> Sequence[PositionSet]:
-    """The package's six sets of positions, or those of some files for a player's board.
-
-    Raises:
-        ValueError: in one line, for a file that holds no positions, or two of one name.
-    """
-    if count is not None and count < 1:
-        raise ValueError(f"count must be at least 1, not {count}")
-    if not files:
-        return packaged_positions(count)
-    geometry = common_geometry((player,))
-    sets = [load_positions(path, geometry) for path in files]
-    names = [part.name for part in sets]
-    if len({*names, ALL}) <= len(names):
-        raise ValueError(f"the files of positions need different names, none of them {ALL!r}, not {', '.join(names)}")
-    sets.sort(key=lambda part: SETS.index(part.name) if part.name in SETS else len(SETS))
-    return [part.head(count or len(part)) for part in sets]
-
-
 def prepare(specification: str, measurement: Measurement) -> Callable[[], SubjectReport]:
     """What measures a checkpoint with every budget, or any other player as it is.
 
@@ -121,12 +110,17 @@ def prepare_network(
     Raises:
         PlayerError: if it plays on another board.
     """
-    if checkpoint.geometry != measurement.geometry:
+    check_board(name, checkpoint.geometry, measurement.sets)
+    return partial(_measure_network, name, checkpoint, measurement, puct)
+
+
+def check_board(name: str | Path, geometry: Geometry, sets: Sequence[PositionSet]) -> None:
+    """Raise a PlayerError unless a network's board is that of the positions."""
+    if geometry != sets[0].geometry:
         raise PlayerError(
-            f"{name}: plays on {describe(checkpoint.geometry)}, not on {describe(measurement.geometry)}; "
+            f"{name}: plays on {describe(geometry)}, not on {describe(sets[0].geometry)}; "
             "--positions takes files of its own board"
         )
-    return partial(_measure_network, name, checkpoint, measurement, puct)
 
 
 def _unlimited_network(specification: str) -> NamedNetwork | None:
@@ -169,10 +163,7 @@ def _measure_network(
     evaluator = compute.evaluator(checkpoint.network, batch_size=compute.batch, streams=compute.streams)
     rng = np.random.default_rng(measurement.seed)
     if measurement.pool is None:
-        make_search = partial(compute.search, evaluator, puct, geometry=measurement.geometry, rng=rng)
-        ask = partial(
-            ask_network, evaluator, searches=[make_search() for _ in range(compute.streams)], batch=compute.batch
-        )
+        ask = make_asker(compute, evaluator, measurement.geometry, puct, rng)
     else:
         ask = partial(_ask_network_in_pool, measurement.pool, checkpoint, evaluator, puct)
     reports = []
@@ -233,3 +224,64 @@ def _games(player: Player, simulations: int | None, measurement: Measurement) ->
 
 def _bar(label: str, measurement: Measurement) -> Any:
     return tqdm(total=sum(map(len, measurement.sets)), desc=label, unit="pos", disable=None, leave=False)
+
+
+def standard_starts(count: int, perfect: SolverPlayer, geometry: Geometry) -> list[tuple[Position, bool]]:
+    """``count`` starts, each with whether our side has the first move of the game; half of them of each kind.
+
+    With the first move we begin at the empty board. Without it that would be lost from the start on the standard
+    board, and nothing could slip: the first stone is given, in turn each that leaves us a draw or a win.
+    """
+    empty = Position(geometry=geometry)
+    given = [empty.play(column) for column in empty.legal_columns()]
+    open_games = [start for start in given if _outcome(perfect, start, first=False) >= 0] or given
+    return [(open_games[i // 2 % len(open_games)], False) if i % 2 else (empty, True) for i in range(count)]
+
+
+def play_perfect(
+    player: Player,
+    perfect: SolverPlayer,
+    starts: Sequence[tuple[Position, bool]],
+    *,
+    on_game_over: Callable[[], object] = lambda: None,
+) -> list[PerfectGame]:
+    """Play all games in lockstep from unfinished ``starts``, each with whether our side moves first in the game."""
+    positions = [start for start, _ in starts]
+    running = list(range(len(starts)))
+    while running:
+        for ours in (True, False):
+            turn = [game for game in running if (positions[game].first_to_move == starts[game][1]) == ours]
+            if not turn:
+                continue
+            moves = (player if ours else perfect).choose([positions[game] for game in turn])
+            for game, column in zip(turn, moves, strict=True):
+                positions[game] = positions[game].play(column)
+                if positions[game].outcome() is not None:
+                    running.remove(game)
+                    on_game_over()
+    return [
+        _judge(end.moves or "", start, perfect, first) for end, (start, first) in zip(positions, starts, strict=True)
+    ]
+
+
+def _judge(moves: str, start: Position, perfect: SolverPlayer, first: bool) -> PerfectGame:
+    """Our slips in a game: the moves after which our outcome with best play is worse than before."""
+    position = start
+    outcome = _outcome(perfect, start, first)
+    slips = []
+    for name in moves[start.plies :]:
+        ours = position.first_to_move == first
+        position = position.play(COLUMN_NAMES.index(name))
+        if not ours:  # the solver keeps the outcome; asking again would cost a search
+            continue
+        after = _outcome(perfect, position, first)
+        if after < outcome:
+            slips.append(Slip(ply=position.plies, before=outcome, after=after))
+        outcome = after
+    return PerfectGame(moves=moves, first=first, outcome=_outcome(perfect, position, first), slips=slips)
+
+
+def _outcome(perfect: SolverPlayer, position: Position, first: bool) -> int:
+    """1 win, 0 draw, -1 loss with best play for one of the colours."""
+    value = perfect.outcome(position)
+    return value if position.first_to_move == first else -value

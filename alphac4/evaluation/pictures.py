@@ -1,21 +1,30 @@
-"""The strength report as a picture."""
+"""Pictures: a strength report, and how the networks of runs got better."""
 
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import FuncFormatter, NullLocator, ScalarFormatter
 
-from alphac4.evaluation.report import ALL, UNTRAINED, StrengthReport, SubjectReport
+from alphac4.evaluation.curves import CurvePoint
+from alphac4.evaluation.positions import ALL
+from alphac4.evaluation.report import UNTRAINED, StrengthReport, SubjectReport
 from alphac4.storage.files import write_atomically
 
 OURS, GREY = "#1f4e9c", "#8a8f98"
 OTHERS = ("#d7263d", "#e39b0b", "#2a9d4b", "#7b3fa0")
+
+# Of curves: colours that colour-blind people can tell apart (Okabe and Ito 2008); line and marker differ as well.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+DASHES = ("-", "--", "-.", ":")
+MARKERS = "os^Dv<>"
 
 
 def check_picture(path: Path) -> None:
@@ -149,3 +158,101 @@ def _draw_slips(axes: Axes, subjects: Sequence[SubjectReport], colours: Mapping[
     axes.tick_params(labelsize=8)
     axes.set_ylim(-3, 103)
     axes.grid(alpha=0.3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """A line and the band around it: the mean of some runs, and their extremes."""
+
+    across: list[float]  # minutes or million evaluations
+    middle: list[float]  # % of moves that err
+    low: list[float]
+    high: list[float]
+
+
+def band(points: Sequence[CurvePoint], across: Callable[[CurvePoint], float]) -> Band:
+    """Runs as one, by iteration; an iteration counts where every run has its network."""
+    folders = {point.folder for point in points}
+    by_iteration: dict[int, list[CurvePoint]] = defaultdict(list)
+    for point in points:
+        by_iteration[point.iteration].append(point)
+    rows = [row for _, row in sorted(by_iteration.items()) if {point.folder for point in row} == folders]
+    errors = [[100 * point.error for point in row] for row in rows]
+    return Band(
+        across=[float(np.mean([across(point) for point in row])) for row in rows],
+        middle=[float(np.mean(row)) for row in errors],
+        low=[min(row) for row in errors],
+        high=[max(row) for row in errors],
+    )
+
+
+def draw_run(points: Sequence[CurvePoint], path: Path) -> bytes:
+    """One run, a line for each set: a panel for each budget against minutes, and the last one against evaluations."""
+    budgets = sorted({point.simulations for point in points})
+    panels = [(budget, "minutes") for budget in budgets] + [(budgets[-1], "evaluations")]
+    figure, axes = _panels(1, len(panels))
+    for place, (budget, against) in zip(axes[0], panels, strict=True):
+        rows = sorted((p for p in points if p.simulations == budget), key=lambda p: p.iteration)
+        for name in rows[0].errors:
+            errors = [100 * row.errors[name] for row in rows]
+            place.plot([_across(row, against) for row in rows], errors, marker=".", ms=4, lw=1.3, label=_literal(name))
+        _finish(place, budget, against)
+    axes[0][0].legend(fontsize="small")
+    return _rendered(figure, path)
+
+
+def draw_runs(points: Sequence[CurvePoint], path: Path) -> bytes:
+    """Several runs, a line for each name: a column for each budget, above by minutes and below by evaluations."""
+    budgets = sorted({point.simulations for point in points})
+    names = list(dict.fromkeys(point.run for point in points))
+    figure, axes = _panels(2, len(budgets))
+    for row, against in zip(axes, ("minutes", "evaluations"), strict=True):
+        for place, budget in zip(row, budgets, strict=True):
+            for index, name in enumerate(names):
+                own = [point for point in points if (point.run, point.simulations) == (name, budget)]
+                seeds = len({point.folder for point in own})
+                found = band(own, lambda point, against=against: _across(point, against))  # type: ignore[misc]
+                colour = COLOURS[index % len(COLOURS)]
+                place.plot(
+                    found.across,
+                    found.middle,
+                    color=colour,
+                    linestyle=DASHES[index % len(DASHES)],
+                    marker=MARKERS[index % len(MARKERS)],
+                    ms=3.5,
+                    lw=1.4,
+                    label=_literal(name) + (f" ({seeds} runs)" if seeds > 1 else ""),
+                )
+                if seeds > 1:
+                    place.fill_between(found.across, found.low, found.high, color=colour, alpha=0.2, linewidth=0)
+            _finish(place, budget, against)
+    axes[0][0].legend(fontsize="small")
+    return _rendered(figure, path)
+
+
+def _across(point: CurvePoint, against: str) -> float:
+    return point.minutes if against == "minutes" else point.evaluations / 1e6
+
+
+def _panels(rows: int, columns: int) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(5 * columns, 4.4 * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _finish(place: Any, budget: int, against: str) -> None:
+    """Scale and label a panel."""
+    place.set_yscale("symlog", linthresh=0.5, linscale=0.5)  # logarithmic, with room for 0
+    place.set_yticks([0, 0.5, 1, 2, 5, 10, 20, 50])
+    place.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
+    place.yaxis.set_minor_locator(NullLocator())
+    place.set_ylim(bottom=-0.1)
+    place.grid(alpha=0.3)
+    place.set_title("raw network" if budget == 0 else f"{budget} simulations")
+    place.set_xlabel("minutes of training" if against == "minutes" else "million evaluations in self-play")
+    place.set_ylabel("moves that err, %")
+
+
+def _rendered(figure: Figure, path: Path) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, dpi=110, format=path.suffix[1:])
+    return content.getvalue()

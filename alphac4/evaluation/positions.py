@@ -1,6 +1,6 @@
-"""Positions with the exact score of every move: the measure of all players."""
+"""Positions with the exact score of every move, the measure of all players: read, shipped, and made."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.rules import STANDARD
-from alphac4.solver import FULL_COLUMN
+from alphac4.solver import FULL_COLUMN, Solver, moves_to_end
+from alphac4.storage.files import append_line, write_atomically
 
 SETS = ("begin-hard", "begin-medium", "begin-easy", "middle-medium", "middle-easy", "end-easy")
 PUBLIC_NAMES = {  # Pascal Pons's six test sets: L1 to L3 from begin to end, R1 to R3 from easy to hard
@@ -23,6 +24,10 @@ PUBLIC_NAMES = {  # Pascal Pons's six test sets: L1 to L3 from begin to end, R1 
     "Test_L3_R1": "end-easy",
 }
 SUFFIX = ".columns"
+ALL = "all"  # the name of all sets together
+# The most stones on the board in each stage, and the most still to come with best play in each difficulty.
+STAGES = {"begin": 14, "middle": 28, "end": STANDARD.cells - 1}
+DIFFICULTIES = {"easy": 14, "medium": 28, "hard": STANDARD.cells}
 
 
 class PositionSetError(ValueError):
@@ -135,6 +140,26 @@ def packaged_positions(count: int | None = None) -> tuple[PositionSet, ...]:
     return tuple(sets)
 
 
+def choose_sets(
+    geometry: Geometry = STANDARD, files: Sequence[Path] = (), count: int | None = None
+) -> Sequence[PositionSet]:
+    """The package's six sets of positions, or those of some files for a board; ``count`` positions of each.
+
+    Raises:
+        ValueError: in one line, for a file that holds no positions, or two of one name.
+    """
+    if count is not None and count < 1:
+        raise ValueError(f"count must be at least 1, not {count}")
+    if not files:
+        return packaged_positions(count)
+    sets = [load_positions(path, geometry) for path in files]
+    names = [part.name for part in sets]
+    if len({*names, ALL}) <= len(names):
+        raise ValueError(f"the files of positions need different names, none of them {ALL!r}, not {', '.join(names)}")
+    sets.sort(key=lambda part: SETS.index(part.name) if part.name in SETS else len(SETS))
+    return [part.head(count or len(part)) for part in sets]
+
+
 def format_line(position: Position, scores: Sequence[int | None]) -> str:
     """The line of a position whose moves are known."""
     return f"{position.moves} {' '.join('.' if score is None else str(score) for score in scores)}"
@@ -163,3 +188,96 @@ def _parse_score(text: str, position: Position, column: int) -> int:
     if abs(score) > (position.geometry.cells + 1 - position.plies) // 2:
         raise ValueError(f"column {column + 1}: a score of {text:.40} is impossible after {position.plies} stones")
     return score
+
+
+def stage_of(position: Position) -> str:
+    """Begin, middle or end of the game."""
+    return next(stage for stage, plies in STAGES.items() if position.plies <= plies)
+
+
+def set_of(position: Position, score: int) -> str:
+    """The set of a position with that exact score, such as "middle-easy"."""
+    plies = position.plies
+    # The winner's moves and the other side's between them; a draw fills the board.
+    stones = 2 * moves_to_end(STANDARD, plies, score) - (score > 0) if score else STANDARD.cells - plies
+    return f"{stage_of(position)}-{next(name for name, most in DIFFICULTIES.items() if stones <= most)}"
+
+
+def random_positions(stage: str, rng: np.random.Generator) -> Iterator[Position]:
+    """Endless unfinished positions of a stage by random moves, their numbers of stones uniform before wins are cut."""
+    names = list(STAGES)
+    fewest = 1 + STAGES[names[names.index(stage) - 1]] if stage != names[0] else 1
+    while True:
+        position = Position()
+        for _ in range(int(rng.integers(fewest, STAGES[stage] + 1))):
+            legal = position.legal_columns()
+            if not legal:
+                break
+            position = position.play(int(rng.choice(legal)))
+        if position.outcome() is None:
+            yield position
+
+
+def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position]:
+    """The positions of a file's lines in random order: move strings, whatever follows them unread.
+
+    Raises:
+        PositionSetError: if the file cannot be read or holds an impossible move.
+    """
+    try:
+        moves = [line.split()[0] for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise PositionSetError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    for index in rng.permutation(len(moves)):
+        try:
+            position = Position.from_moves(moves[index])
+        except IllegalMove as error:
+            raise PositionSetError(f"{path}: {error}") from error
+        if position.outcome() is not None:
+            raise PositionSetError(f"{path}: the game is over after {moves[index]}")
+        yield position
+
+
+def write_set(
+    path: Path,
+    name: str,
+    count: int,
+    candidates: Iterable[Position],
+    solver: Solver,
+    *,
+    on_position: Callable[[], object] = lambda: None,
+) -> int:
+    """Fill a file with ``count`` different candidates that belong to the set ``name``, scored by ``solver``.
+
+    Each line is on disk as soon as its scores are known; those found there count, so that an interrupted call can be
+    repeated and goes on. Returns how many there are: fewer than ``count`` only where there are no more candidates.
+
+    Raises:
+        PositionSetError: if the file is there and holds anything else.
+    """
+    known = _whole_lines(path)
+    for _ in known:
+        on_position()
+    for position in candidates:
+        if len(known) >= count:
+            break
+        # The stage is plain to see, while the difficulty takes a search.
+        if position in known or stage_of(position) != name.partition("-")[0]:
+            continue
+        if set_of(position, solver.solve(position)) == name:
+            append_line(path, format_line(position, solver.analyze(position)))
+            known.add(position)
+            on_position()
+    return len(known)
+
+
+def _whole_lines(path: Path) -> set[Position]:
+    """The positions in a file, from which a line cut short by a kill is removed."""
+    if not path.exists():
+        return set()
+    text = read_text(path)
+    whole = text[: text.rfind("\n") + 1]
+    known = set(parse_positions(whole.splitlines(), str(path), path.stem).positions) if whole.strip() else set()
+    if whole != text:
+        write_atomically(path, whole.encode())
+    return known

@@ -1,20 +1,19 @@
-"""The strength report as records, from answers to JSON."""
+"""The strength report: from answers to records, as JSON and as tables for the terminal."""
 
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from alphac4.evaluation.accuracy import Accuracy, ValueAccuracy, judge_moves, judge_values
-from alphac4.evaluation.answers import Answers
-from alphac4.evaluation.games import PerfectMatchReport
-from alphac4.evaluation.positions import PositionSet
+from alphac4.arena.ratings import Z95
+from alphac4.evaluation.answers import Accuracy, Answers, Estimate, ValueAccuracy, judge_moves, judge_values
+from alphac4.evaluation.positions import ALL, PositionSet
 
 FORMAT = "alphac4 strength report 1"
-ALL = "all"  # the name of all sets together
 UNTRAINED = "untrained"  # the name of the network that has learned nothing
+CHANGES = {(1, 0): "a win became a draw", (1, -1): "a win became a loss", (0, -1): "a draw became a loss"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +32,37 @@ class BudgetReport:
     simulations: int | None  # a position; 0 is the raw network, None whatever the player itself does
     sets: dict[str, Figures]  # by name, and `ALL`
     seconds: float  # wall time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slip:
+    """A move of ours whose outcome was worse than the best move's."""
+
+    ply: int  # which move of the game it was, 1 for the first
+    before: int  # our outcome with best play: 1 win, 0 draw
+    after: int  # the outcome it left: 0 draw, -1 loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerfectGame:
+    """One game against the perfect player, seen by our side."""
+
+    moves: str  # from the empty board
+    first: bool  # whether our side had the first move of the game
+    outcome: int  # 1 won, 0 drawn, -1 lost
+    slips: list[Slip]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerfectMatchReport:
+    """Games against the perfect player."""
+
+    simulations: int | None  # ours a move; 0 is the raw network, None whatever the player itself does
+    games: list[PerfectGame] = field(default_factory=list)
+
+    def count(self, outcome: int, first: bool) -> int:
+        """Games with an outcome as one of the colours."""
+        return sum(game.outcome == outcome and game.first == first for game in self.games)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,3 +131,104 @@ def _plain(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_plain(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def as_text(report: StrengthReport) -> str:
+    """Move errors by set and budget for every subject, then the other figures over all sets, then the games."""
+    names = [part.name for part in report.sets]
+    counts = [
+        ["positions", *(str(part.positions) for part in report.sets)],
+        ["decisive", *(str(part.decisive) for part in report.sets)],
+    ]
+    figures: dict[str, Callable[[Figures], str]] = {
+        "keeps outcome %": lambda found: _percent(found.moves.keeps),
+        "fastest too %": lambda found: _percent(found.moves.fastest),
+        "score lost": lambda found: _number(found.moves.loss),
+        "value error": lambda found: _number(found.value.absolute) if found.value else "-",
+        "squared": lambda found: _number(found.value.squared) if found.value else "-",
+        "calibration error": lambda found: f"{found.value.calibration_error:.3f}" if found.value else "-",
+    }
+    blocks = [
+        _table(
+            report,
+            "Move errors: % of moves whose outcome is worse than the best move's (± farther end of the 95 % interval)",
+            names,
+            lambda budget: [_percent(budget.sets[name].moves.error) for name in names],
+            counts,
+        ),
+        _table(
+            report,
+            "The same in decisive positions, where at least one move errs",
+            names,
+            lambda budget: [_percent(budget.sets[name].decisive.error) for name in names],
+        ),
+        _table(
+            report,
+            "All positions together",
+            list(figures),
+            lambda budget: [show(budget.sets[ALL]) for show in figures.values()],
+        ),
+    ]
+    blocks += [games_text(subject.name, subject.games) for subject in report.subjects if subject.games is not None]
+    return "\n\n".join(blocks)
+
+
+def games_text(name: str, match: PerfectMatchReport) -> str:
+    """Results by colour, and what slipped when."""
+    budget = {None: "", 0: ", raw,"}.get(match.simulations, f" with {match.simulations} simulations")
+    lines = [f"{name}{budget} against perfect play"]
+    for first, start in ((True, "moving first from the empty board"), (False, "moving second, the first stone given")):
+        games = [game for game in match.games if game.first == first]
+        if not games:
+            continue
+        won, drawn, lost = (match.count(outcome, first) for outcome in (1, 0, -1))
+        slipped = sum(bool(game.slips) for game in games)
+        lines.append(
+            f"  {start}: {won} won, {drawn} drawn, {lost} lost; "
+            f"a won or drawn position slipped in {slipped} of {len(games)} games"
+        )
+        for change, words in CHANGES.items():
+            plies = [slip.ply for game in games for slip in game.slips if (slip.before, slip.after) == change]
+            if plies:
+                lines.append(f"    {words} {len(plies)} x, at ply {_counted(plies)}")
+    return "\n".join(lines)
+
+
+def _counted(plies: Sequence[int]) -> str:
+    """Numbers in ascending order with how often each occurs, such as "9, 11 (3 x)"."""
+    return ", ".join(f"{ply} ({n} x)" if (n := plies.count(ply)) > 1 else str(ply) for ply in sorted(set(plies)))
+
+
+def _table(
+    report: StrengthReport,
+    title: str,
+    header: Sequence[str],
+    cells: Callable[[BudgetReport], list[str]],
+    above: Sequence[list[str]] = (),
+) -> str:
+    """A title, a header, and for each subject its name and a row for each of its budgets."""
+    rows = [["simulations", *header], *above]
+    for subject in report.subjects:
+        described = f"{subject.name} ({subject.description})" if subject.description else subject.name
+        rows += [[described], *([_budget(budget), *cells(budget)] for budget in subject.budgets)]
+    widths = [max(len(row[index]) for row in rows if len(row) > 1) for index in range(len(rows[0]))]
+    lines = [
+        row[0] if len(row) == 1 else "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    return "\n".join([title, *lines])
+
+
+def _budget(budget: BudgetReport) -> str:
+    return {0: "0 (raw)", None: "-"}.get(budget.simulations, str(budget.simulations))
+
+
+def _percent(share: Estimate) -> str:
+    """A share with the farther end of its interval, which is not symmetric: 0 of 100 may well be 3.7 %."""
+    if not share.count:
+        return "-"
+    return f"{100 * share.value:.1f} ± {100 * max(share.high - share.value, share.value - share.low):.1f}"
+
+
+def _number(number: Estimate) -> str:
+    return f"{number.value:.2f} ± {Z95 * number.error:.2f}" if number.count else "-"

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from alphac4.compute import Compute, choose
-from alphac4.evaluation.accuracy import judge_moves
-from alphac4.evaluation.answers import Answers, ask_network
-from alphac4.evaluation.positions import PositionSet, packaged_positions
-from alphac4.evaluation.report import ALL, FORMAT
+from alphac4.compute import choose
+from alphac4.evaluation.answers import Answers, judge_moves, make_asker
+from alphac4.evaluation.positions import ALL, PositionSet, packaged_positions
+from alphac4.evaluation.report import FORMAT
 from alphac4.game import Outcome, Position
 from alphac4.game.rules import STANDARD
 from alphac4.storage.checkpoints import Checkpoint
@@ -61,8 +60,11 @@ def measure(checkpoint: Checkpoint) -> CardFigures | None:
     sets, compute = packaged_positions(), choose()
     rates: list[ErrorRate] = []
     errors: list[KnownError] = []
+    ask = make_asker(compute, checkpoint.network, checkpoint.geometry)
     for simulations in BUDGETS:
-        answers = _ask(checkpoint, sets, simulations, compute)
+        total, label = sum(map(len, sets)), f"{simulations or 'no'} simulations"
+        with tqdm(total=total, desc=label, unit="pos", disable=None, leave=False) as bar:
+            answers = ask(sets, simulations, on_batch=bar.update)
         for names, part in [(p.name, slice(i, i + 1)) for i, p in enumerate(sets)] + [(ALL, slice(None))]:
             found = judge_moves(sets[part], answers.columns[part]).error
             rates.append(
@@ -132,15 +134,6 @@ def _read_budget(budget: dict[str, Any]) -> list[ErrorRate]:
             )
         )
     return rates
-
-
-def _ask(checkpoint: Checkpoint, sets: Sequence[PositionSet], simulations: int, compute: Compute) -> Answers:
-    evaluator = compute.evaluator(checkpoint.network, batch_size=compute.batch, streams=compute.streams)
-    rng = np.random.default_rng(0)
-    searches = [compute.search(evaluator, geometry=checkpoint.geometry, rng=rng) for _ in range(compute.streams)]
-    total, label = sum(map(len, sets)), f"{simulations or 'no'} simulations"
-    with tqdm(total=total, desc=label, unit="pos", disable=None, leave=False) as bar:
-        return ask_network(evaluator, sets, simulations, searches, batch=compute.batch, on_batch=bar.update)
 
 
 def _errors(sets: Sequence[PositionSet], answers: Answers) -> list[KnownError]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alphac4.arena.specifications import describe
-from alphac4.evaluation.report import ALL
+from alphac4.evaluation.positions import ALL
 from alphac4.export.card_figures import BUDGETS, CardFigures, ErrorRate, KnownError
 from alphac4.export.onnx import INPUT, OUTPUT
 from alphac4.game import STANDARD, column_name

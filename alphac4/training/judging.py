@@ -8,8 +8,7 @@ the report of an iteration.
 from collections.abc import Sequence
 
 from alphac4.compute import Compute, Pool
-from alphac4.evaluation.accuracy import judge_moves, judge_values
-from alphac4.evaluation.answers import Answers, ask_network, ask_players
+from alphac4.evaluation.answers import Answers, ask_network, ask_players, errors_by_set, judge_moves, judge_values
 from alphac4.evaluation.positions import PositionSet, packaged_positions
 from alphac4.game.rules import STANDARD, Geometry
 from alphac4.nn.network import PolicyValueNetwork
@@ -74,10 +73,7 @@ def measure_against_solver(sets: Sequence[PositionSet], answers: Answers) -> Exa
     assert answers.values is not None
     error = judge_moves(sets, answers.columns).error
     return ExactPlayFigures(
-        errors={
-            part.name: judge_moves([part], [columns]).error.value
-            for part, columns in zip(sets, answers.columns, strict=True)
-        },
+        errors=errors_by_set(sets, answers),
         error=error.value,
         low=error.low,
         high=error.high,

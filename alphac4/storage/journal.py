@@ -1,0 +1,107 @@
+"""Journals: files of JSON lines that grow with a long piece of work, from which an interrupted command goes on."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from alphac4.storage.files import append_line, read_lines
+from alphac4.storage.records import read_signed_line, read_value, sign_line
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+class JournalError(ValueError):
+    """A journal that cannot be used, and why, in one line."""
+
+
+class Journal:
+    """A file of JSON lines, each with a checksum, that belongs to one piece of work.
+
+    The first line says of what ``kind`` the file is, and what it is ``about``: the settings that decide what the other
+    lines hold. A line is written at once and flushed. One that is damaged, or that a kill or a full disk cut short, is
+    reported and left out when the file is read again: what it held is done once more.
+
+    Args:
+        path: the file; without one nothing is kept.
+        kind: such as "alphac4-tournament".
+        about: settings, as JSON takes them.
+
+    Raises:
+        JournalError: if the file holds something else, or is about other settings.
+    """
+
+    def __init__(self, path: Path | None, kind: str, about: Mapping[str, Any]) -> None:
+        self._path = path
+        if path is None:
+            return
+        wanted = json.loads(json.dumps(dict(about)))  # as JSON gives it back: lists, not tuples
+        found = read_about(path, kind)
+        if found is None:
+            append_line(path, sign_line({"format": kind, "about": wanted}))
+            return
+        for name in [*wanted, *(name for name in found if name not in wanted)]:
+            if wanted.get(name) != found.get(name):
+                raise JournalError(
+                    f"{path} holds {name} {json.dumps(found.get(name)):.200}, not "
+                    f"{json.dumps(wanted.get(name)):.200}: choose another file"
+                )
+
+    def read(self, parse: Callable[[dict[str, Any]], _T]) -> Iterator[_T]:
+        """What ``parse`` makes of each entry; those for which it raises a ValueError are left out as damaged."""
+        if self._path is None:
+            return iter(())
+        return read_entries(self._path, lambda line: parse(_signed(line)), first=2)
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Append an entry.
+
+        Raises:
+            OSError: naming the file, if it cannot be written; what was written before stays.
+        """
+        if self._path is not None:
+            append_line(self._path, sign_line(entry))
+
+
+def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iterator[_T]:
+    """What ``parse`` makes of each line of a file that grows, from its ``first`` on; damaged ones are left out.
+
+    Those are lines for which it raises a ValueError, as a kill or a full disk leaves them. A warning names each.
+    """
+    for number, line in enumerate(read_lines(path)[first - 1 :], start=first):
+        if not line.strip():
+            continue
+        try:
+            entry = parse(line)
+        except ValueError as error:
+            logger.warning("%s: line %d is damaged and left out: %s", path, number, error)
+        else:
+            yield entry
+
+
+def _signed(line: str) -> dict[str, Any]:
+    entry, has_checksum = read_signed_line(line)
+    if not has_checksum:
+        raise ValueError("the checksum is missing")
+    return entry
+
+
+def read_about(path: Path, kind: str) -> dict[str, Any] | None:
+    """What the journal in a file is about; None if there is no file, or nothing in it.
+
+    Raises:
+        JournalError: if the file holds something else.
+    """
+    lines = read_lines(path)
+    if not any(lines):
+        return None
+    try:
+        header = _signed(lines[0])
+        if header.keys() != {"format", "about"} or header["format"] != kind:
+            raise ValueError(f"its first line is not that of {kind}")
+        return read_value(dict[str, Any], header["about"], "about")  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise JournalError(f"{path} is no {kind} file, or damaged ({error}): choose another") from error
