@@ -27,7 +27,7 @@ def score(trees: Any, t: int, node: int, action: int, totals: Any, numbers: Alph
     """
     visits = trees.visits[t, node, action]
     value = trees.value_sum[t, node, action] / visits if visits > 0 else 0.0
-    return float(value + numbers.c * trees.prior[t, node, action] * math.sqrt(totals.visits) / (1.0 + visits))
+    return float(value + numbers.c * trees.priors[t, node, action] * math.sqrt(totals.visits) / (1.0 + visits))
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.planes import make_planes
-from alphac4.game.rules import STANDARD, has_run, landing_cell, legal_cells, play
-from alphac4.game.symmetry import canonical_keys, oriented
+from alphac4.game.rules import STANDARD, canonical_keys, has_run, landing_cell, legal_cells, oriented, play
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor

@@ -28,8 +28,7 @@ from alphac4.certificate.moves import KnownMoves, proof_moves
 from alphac4.certificate.walk import ASK, Columns, Keys, follow, rule_moves, unpack_key
 from alphac4.evaluation.certification import build, moves_in_order, position_of
 from alphac4.game import Geometry, Outcome, Position, make_geometry
-from alphac4.game.rules import STANDARD
-from alphac4.game.symmetry import canonical_key
+from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.tree import UNPROVEN

@@ -42,7 +42,7 @@ class OwnRule(NamedTuple):
 @scores_actions(OwnRule)
 def own_score(trees: Trees, t: int, node: int, action: int, totals: NodeTotals, parameters: OwnRule) -> float:
     """The package's PUCT, written down once more, or the visits that the prior allots less those that there are."""
-    visits, prior = trees.visits[t, node, action], trees.prior[t, node, action]
+    visits, prior = trees.visits[t, node, action], trees.priors[t, node, action]
     if parameters.c_init == 0.0:
         allotted = np.full(1, prior * (totals.visits + 1))  # a rule may make arrays
         return allotted[0] - visits  # type: ignore[no-any-return]
@@ -81,11 +81,12 @@ def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
 
 ASK = """
 import numpy as np
+from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
-from alphac4.game.symmetry import canonical_key
 from alphac4.compiled import announce_compilation
 announce_compilation(lambda: print("compiles"))
-print(canonical_key(STANDARD, np.uint64(1), np.uint64(1)))
+nothing = np.zeros(1, np.uint64)
+print(int(make_planes(STANDARD, nothing, nothing, 8)[0, 4].sum()))  # cells where a stone can land
 """
 
 
@@ -102,14 +103,12 @@ def test_machine_code_on_disk_is_made_anew_where_a_function_it_calls_has_changed
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
         return done.stdout.split()
 
-    assert ask() == ["compiles", "2"]  # the key is the sum of both numbers; the mirror image's is larger
-    assert ask() == ["2"]
+    assert ask() == ["compiles", "7"]
+    assert ask() == ["7"]
     rules = tmp_path / "alphac4" / "game" / "rules.py"
     text = rules.read_text()
-    changed = text.replace(
-        "def mirror(",
-        "def mirror(geometry: Geometry, stones: np.uint64) -> np.uint64:\n    return U64_0\n\n\n@inlined\ndef former(",
-    )
+    other = "def legal_cells(geometry: Geometry, _occupied: np.uint64) -> np.uint64:\n    return U64_0\n\n\n@inlined\n"
+    changed = text.replace("def legal_cells(", f"{other}def former(")
     assert changed != text
     rules.write_text(changed)
     assert ask() == ["compiles", "0"]

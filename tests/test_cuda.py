@@ -181,7 +181,7 @@ def test_search_on_the_device_finds_the_same() -> None:
 def test_a_node_is_one_record(nodes: int) -> None:
     """No field lies over another, and indices have room for the size."""
     trees = share_trees(make_trees(2, 1, STANDARD, np.random.default_rng(0)), nodes, torch.device("cpu"))
-    fields = ("visits", "child", "parent", "prior", "value", "value_sum", "proof")
+    fields = ("visits", "child", "parent", "priors", "value", "value_sum", "proof")
     for number, name in enumerate(fields, 1):
         field: npt.NDArray[np.generic] = getattr(trees.arrays, name)
         field[1, nodes - 1] = number
@@ -226,10 +226,10 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     games, finished = make_games(4, STANDARD), make_finished(16, STANDARD)
     puct = CONFIG.puct.parameters()
     for kernel, arguments in (
-        (kernels.advance, (STANDARD, trees, games, finished, make_parameters(CONFIG), puct, exchange)),
-        (kernels.restart, (STANDARD, trees, games)),
-        (kernels.write_leaves, (STANDARD, trees, exchange)),
-        (kernels.search_step, (STANDARD, trees, np.zeros(4, np.int64), puct, exchange, np.zeros(4, np.bool_))),
+        (kernels.advance, (trees, games, finished, make_parameters(CONFIG), puct, exchange)),
+        (kernels.restart, (trees, games)),
+        (kernels.write_leaves, (trees, exchange)),
+        (kernels.search_step, (trees, np.zeros(4, np.int64), puct, exchange, np.zeros(4, np.bool_))),
     ):
         signature = tuple(typeof(argument) for argument in arguments)
         code, _ = cuda.compile(kernel.py_func, signature, cc=(9, 0), output="ptx", device=False, abi="numba")

@@ -12,13 +12,12 @@ from test_rules import random_positions
 
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes, stones
-from alphac4.game.rules import STANDARD
-from alphac4.game.symmetry import canonical_keys
+from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts import PuctConfig
+from alphac4.mcts.classic.uct import ucb1_score
 from alphac4.mcts.improvement import considered_visits, gumbel_action, improved_policy, mixed_value, visit_policy
 from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, exploration_weight, puct_score
-from alphac4.mcts.selection import action_scores, select_action
-from alphac4.mcts.simulation import simulate
+from alphac4.mcts.simulation import action_scores, backup, select_action, select_leaf
 from alphac4.mcts.tree import (
     ILLEGAL,
     NO_ACTION,
@@ -28,14 +27,12 @@ from alphac4.mcts.tree import (
     ROOT,
     UNPROVEN,
     Trees,
-    backup,
     best_action,
     make_trees,
     one_ply_earlier,
-    plant,
+    reset_tree,
     root_visits,
 )
-from alphac4.mcts.ucb1 import ucb1_score
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.game_arrays import make_finished, make_games, make_parameters
 from alphac4.selfplay.games import choose_move
@@ -51,7 +48,7 @@ def root(visits: list[int], values: list[float], *, value: float = 0.0, proofs: 
     """A tree of one node with four moves that has been evaluated as ``value``; ``values`` are the moves' means."""
     trees = make_trees(1, 1, NARROW, np.random.default_rng(0))
     trees.size[0], trees.value[0, ROOT], trees.child[0, ROOT] = 1, value, NO_NODE
-    trees.prior[0, ROOT], trees.proof[0, ROOT] = PRIOR, proofs or [UNPROVEN] * 4
+    trees.priors[0, ROOT], trees.proof[0, ROOT] = PRIOR, proofs or [UNPROVEN] * 4
     trees.visits[0, ROOT], trees.value_sum[0, ROOT] = visits, np.multiply(visits, values)
     return trees
 
@@ -78,15 +75,15 @@ def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, PuctPar
     parameters = PuctConfig(fpu_reduction=0.0).parameters()
     trees = make_trees(1, 50, STANDARD, np.random.default_rng(0))
     position = Position.from_moves(moves)
-    plant(STANDARD, trees, 0, position.own, position.occupied)
+    reset_tree(trees, 0, position.own, position.occupied)
     wdl = np.array([0.3, 0.4, 0.3], np.float32)
-    expand(STANDARD, trees, 0, np.array(logits, np.float32), wdl, parameters.prior_temperature)
+    expand(trees, 0, np.array(logits, np.float32), wdl, parameters.prior_temperature)
     return trees, parameters
 
 
 def test_priors_rank_the_first_visits_and_full_columns_get_none() -> None:
     trees, parameters = evaluated_root([9.0, 0, 0, 2.0, 0, 0, 0], moves="111111")
-    priors = trees.prior[0, ROOT]
+    priors = trees.priors[0, ROOT]
     weight = math.exp(2 / PuctConfig().prior_temperature)
     np.testing.assert_allclose(priors, np.array([0, 1, 1, weight, 1, 1, 1]) / (weight + 5), rtol=1e-5)
     assert select_action(trees, 0, ROOT, parameters) == 3
@@ -104,12 +101,12 @@ def test_values_change_sign_at_every_ply_of_the_backup() -> None:
 
 def test_noise_is_a_dirichlet_distribution_over_the_legal_moves() -> None:
     trees, _ = evaluated_root([0.0] * 7, moves="111111")
-    before = trees.prior[0, ROOT].copy()
+    before = trees.priors[0, ROOT].copy()
     noisy = np.empty((4000, 7))
     for row in noisy:
-        trees.prior[0, ROOT] = before
+        trees.priors[0, ROOT] = before
         add_root_noise(trees, 0, 10.0, 0.25)
-        row[:] = trees.prior[0, ROOT]
+        row[:] = trees.priors[0, ROOT]
     assert (noisy[:, 0] == 0).all()
     np.testing.assert_allclose(noisy.sum(axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(noisy[:, 1:].mean(axis=0), 1 / 6, atol=0.003)
@@ -257,10 +254,11 @@ def opinion(planes: Any) -> tuple[Any, Any]:
 
 def search_by_hand(positions: list[Position], parameters: PuctParameters, gumbels: Floats | None) -> Trees:
     """Trees after `SIMULATIONS` of the package's own, without proofs; ``gumbels`` [B, A] choose the root's moves."""
-    trees = make_trees(len(positions), SIMULATIONS + 1, STANDARD, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    trees = make_trees(len(positions), SIMULATIONS + 1, STANDARD, rng, proofs=False, look_ahead=False)
     own, occupied = stones(positions)
     for t in range(len(positions)):
-        plant(STANDARD, trees, t, own[t], occupied[t], False)
+        reset_tree(trees, t, own[t], occupied[t])
     for _ in range(SIMULATIONS + 1):
         logits, values = opinion(make_planes(STANDARD, trees.leaf_own, trees.leaf_occupied))
         # `expand` expects the answers for the canonical one of a position and its mirror image.
@@ -268,16 +266,16 @@ def search_by_hand(positions: list[Position], parameters: PuctParameters, gumbel
         logits = np.ascontiguousarray(np.where(mirrored[:, None], logits[:, ::-1], logits))
         wdl = np.stack([(1 + values) / 2, 0 * values, (1 - values) / 2], axis=1)
         for t in range(len(positions)):
-            expand(STANDARD, trees, t, logits[t], wdl[t], 1.0)
+            expand(trees, t, logits[t], wdl[t], 1.0)
             if (simulation := root_visits(trees, t)) < SIMULATIONS:
                 action = NO_ACTION if gumbels is None else next_gumbel_action(trees, t, gumbels[t], simulation)
-                simulate(STANDARD, trees, t, parameters, False, False, action)
+                select_leaf(trees, t, parameters, action)
     return trees
 
 
 def next_gumbel_action(trees: Trees, t: int, gumbels: Floats, simulation: int) -> int:
     """`gumbel_action` with the numbers above."""
-    prior = trees.prior[t, ROOT]
+    prior = trees.priors[t, ROOT]
     return gumbel_action(trees, t, prior, gumbels, CONSIDERED, SIMULATIONS, simulation, C_VISIT, C_SCALE)
 
 
@@ -372,5 +370,5 @@ def test_visits_moves_and_policies_are_those_of_mctx(rng: np.random.Generator) -
     for t, (policy, move) in enumerate(zip(policies, moves, strict=True)):
         assert next_gumbel_action(trees, t, gumbels[t], SIMULATIONS) == move
         ours = np.empty(7, np.float32)
-        improved_policy(trees, t, trees.prior[t, ROOT], C_VISIT, C_SCALE, ours)
+        improved_policy(trees, t, trees.priors[t, ROOT], C_VISIT, C_SCALE, ours)
         np.testing.assert_allclose(ours, policy, atol=1e-5)

@@ -7,7 +7,7 @@ from test_rules import random_positions
 
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD, make_geometry
-from alphac4.mcts.heuristics import (
+from alphac4.mcts.classic.rollouts import (
     CHAINS_SCALE,
     LONGEST_SCALE,
     chain_points,

@@ -5,7 +5,6 @@ from test_rules import random_positions
 from test_search import both_kinds, make_search
 
 from alphac4.game import Position
-from alphac4.game.rules import STANDARD
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.tree import PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, advance_root
 from alphac4.nn import Evaluator, PolicyValueNetwork, UniformEvaluator
@@ -21,8 +20,8 @@ def test_a_kept_tree_holds_what_was_known_below_the_moves_played(kind: str) -> N
     assert trees is not None
     child = int(trees.child[0, ROOT, 3])
     expected = trees.visits[0, trees.child[0, child, 2]].copy()
-    advance_root(STANDARD, trees, 0, 3)
-    advance_root(STANDARD, trees, 0, 2)
+    advance_root(trees, 0, 3)
+    advance_root(trees, 0, 2)
     assert trees.visits[0, ROOT].tolist() == expected.tolist()
     size = int(trees.size[0])
     for node in range(1, size):

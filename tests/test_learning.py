@@ -14,8 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from alphac4.game import STANDARD
 from alphac4.game.planes import PLANES, make_planes, stones
-from alphac4.game.rules import mirror
-from alphac4.game.symmetry import mirror_where
+from alphac4.game.rules import mirror, mirror_where
 from alphac4.nn.network import NetworkConfig
 from alphac4.nn.precision import FP32
 from alphac4.selfplay.merging import orient

@@ -19,7 +19,7 @@ from alphac4.play.web import pages
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import review_game
 from alphac4.solver import no_known_scores, shared_solver
-from alphac4.solver.verdict import exact
+from alphac4.solver.solver import exact
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="needs node: install Node.js")

@@ -9,11 +9,11 @@ import pytest
 
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import make_planes
-from alphac4.game.symmetry import canonical_keys
+from alphac4.game.rules import canonical_keys
 from alphac4.mcts import PuctConfig
 from alphac4.mcts.puct import expand
-from alphac4.mcts.simulation import simulate
-from alphac4.mcts.tree import NO_ACTION, NO_NODE, ROOT, Trees, make_trees, plant
+from alphac4.mcts.simulation import select_leaf
+from alphac4.mcts.tree import NO_ACTION, NO_NODE, ROOT, Trees, make_trees, reset_tree
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "alphazero.py"
 SIMULATIONS = 120
@@ -42,16 +42,16 @@ class Opinion:
 def compiled_search(geometry: Geometry, position: Position, opinion: Opinion) -> Trees:
     """A tree of the package's, without proofs, which the plain search does not know."""
     parameters = PuctConfig(fpu_reduction=0.0, prior_temperature=1.0).parameters()
-    trees = make_trees(1, SIMULATIONS + 1, geometry, np.random.default_rng(0))
-    plant(geometry, trees, 0, position.own, position.occupied, False)
+    trees = make_trees(1, SIMULATIONS + 1, geometry, np.random.default_rng(0), proofs=False, look_ahead=False)
+    reset_tree(trees, 0, position.own, position.occupied)
     for simulation in range(SIMULATIONS + 1):
         if trees.leaf[0] != NO_NODE:
             logits, values = opinion.of(make_planes(geometry, trees.leaf_own, trees.leaf_occupied))
             _, mirrored = canonical_keys(geometry, trees.leaf_own, trees.leaf_occupied)
             wdl = np.array([(1 + values[0]) / 2, 0, (1 - values[0]) / 2], np.float32)
-            expand(geometry, trees, 0, np.ascontiguousarray(logits[0, :: -1 if mirrored[0] else 1]), wdl, 1.0)
+            expand(trees, 0, np.ascontiguousarray(logits[0, :: -1 if mirrored[0] else 1]), wdl, 1.0)
         if simulation < SIMULATIONS:
-            simulate(geometry, trees, 0, parameters, False, False, NO_ACTION)
+            select_leaf(trees, 0, parameters, NO_ACTION)
     return trees
 
 

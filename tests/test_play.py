@@ -24,7 +24,7 @@ from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, LatePlayer, Level, level_player
 from alphac4.play.screen import Screen
 from alphac4.play.terminal import Session, Side, TerminalGame
-from alphac4.solver.verdict import exact
+from alphac4.solver.solver import exact
 
 Lines = list[str | type[BaseException]]
 

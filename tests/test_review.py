@@ -16,7 +16,7 @@ from alphac4.play.web.pages import review_page
 from alphac4.review import Grade, Review, ReviewedMove, Verdict, review_game
 from alphac4.review.text import describe_review
 from alphac4.solver import Solver, best_columns, no_known_scores, solve
-from alphac4.solver.deadline import TimeIsUp
+from alphac4.solver.solver import TimeIsUp
 
 SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second
 GAME = "5122256411234321551344"  # random moves, with slips of every kind

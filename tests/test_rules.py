@@ -7,8 +7,7 @@ from naive import Board, bits, naive_planes, random_board, wins
 
 from alphac4.game import Geometry, IllegalMove, Outcome, Position, make_geometry
 from alphac4.game.planes import PLANES, make_planes, stones
-from alphac4.game.rules import STANDARD, has_run, legal_cells, mirror, play, winning_cells
-from alphac4.game.symmetry import canonical_keys, mirror_where
+from alphac4.game.rules import STANDARD, canonical_keys, has_run, legal_cells, mirror, mirror_where, play, winning_cells
 from alphac4.nn.network import LinePlanes
 
 GEOMETRIES = [

@@ -12,8 +12,8 @@ from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts import Budget, NetworkSearch, UctConfig, UctSearch
-from alphac4.mcts.kept_trees import Reuse
-from alphac4.mcts.rollouts import run_rollouts
+from alphac4.mcts.classic.rollouts import run_rollouts
+from alphac4.mcts.search import Reuse
 from alphac4.mcts.tree import (
     PROVEN_WIN,
     UNPROVEN,
@@ -138,7 +138,7 @@ def test_every_simulation_is_one_root_visit(kind: str) -> None:
 
 
 def test_a_tree_stops_before_its_sums_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alphac4.mcts.search.MOST_VISITS", 5000)
+    monkeypatch.setattr("alphac4.mcts.search.MAX_VISITS", 5000)
     search = UctSearch(UctConfig(proofs=False, guards=False), rng=np.random.default_rng(0))
     # Textbook UCT adds no nodes at the end of a game, so that nothing else would stop it before its time is up.
     position = Position.from_moves("4211246127725627666331655732133177543")

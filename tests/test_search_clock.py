@@ -8,7 +8,8 @@ import numpy.typing as npt
 import pytest
 
 from alphac4.game import STANDARD, Position
-from alphac4.mcts import Budget, NetworkSearch, UctConfig, UctSearch, network_search, search, uct_search
+from alphac4.mcts import Budget, NetworkSearch, UctConfig, UctSearch, network_search, search
+from alphac4.mcts.classic import search as classic_search
 from alphac4.mcts.search import TreeSearch
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP
 from alphac4.nn import UniformEvaluator
@@ -48,7 +49,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         times.append(float(len(times)))
         return times[-1]
 
-    for module in (search, network_search, uct_search):
+    for module in (search, network_search, classic_search):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=perf_counter))
     return times
 
@@ -108,11 +109,11 @@ def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
     trees.own[0], trees.occupied[0] = DRAWN.own, DRAWN.occupied
     planes = np.zeros((1, 2, 6, 7), np.float32)
     parameters, puct = make_parameters(config), config.puct.parameters()
-    restart_searches(STANDARD, trees, games, planes)
+    restart_searches(trees, games, planes)
     done, most = 0, 0
     for _ in range(2000):
         logits, wdl = Sure(1).evaluate(planes)
-        advance(STANDARD, trees, games, actor._finished, parameters, puct, logits, wdl, planes, actor._cache)
+        advance(trees, games, actor._finished, parameters, puct, logits, wdl, planes, actor._cache)
         most = max(most, int(games.simulations[0]) - done)
         done = int(games.simulations[0])
         if games.plies[0] > DRAWN.plies:

@@ -13,7 +13,7 @@ from alphac4.commands import arena, engine, play, search, solve
 from alphac4.game import Position, make_geometry
 from alphac4.mcts import Budget, UctSearch
 from alphac4.mcts.drawing import draw_tree
-from alphac4.mcts.report import describe_search
+from alphac4.mcts.results import describe_search
 
 
 @pytest.fixture(scope="module")

@@ -290,7 +290,7 @@ def test_forks_by_regret_leave_where_the_search_was_wrong() -> None:
         games.moves[0, :10] = [3, 3, 3, 3, 3, 2, 2, 2, 2, 2]
         games.plies[0], games.opening[0], games.outcome[0] = 10, 2, 1
         games.value[0, :10] = [0, 0, 1, -1, 1, -1, -1, -1, 1, -1]  # at ply 6 the first player was taken to lose
-        if fork_game(geometry, trees, games, 0, parameters):
+        if fork_game(trees, games, 0, parameters):
             left[int(games.opening[0]) - 1] += 1
     assert set(left) == set(range(10))
     assert left[6] / left.total() == pytest.approx(1.0 / (1.0 + 9 * 0.05), abs=0.04)

@@ -7,13 +7,12 @@ import pytest
 from alphac4.arena.specifications import UctOptions, describe_options, parse_options, parse_player
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.heuristics import CHAINS, chains_value, lines_value
+from alphac4.mcts.classic.rollouts import CHAINS, Rollout, chains_value, draw_cell, lines_value, rollout, styled_rollout
+from alphac4.mcts.classic.search import UctSearch
+from alphac4.mcts.classic.uct import UctConfig, final_move
 from alphac4.mcts.results import SearchResult
-from alphac4.mcts.rollouts import Rollout, draw_cell, rollout, styled_rollout
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
-from alphac4.mcts.uct import UctConfig, final_move
-from alphac4.mcts.uct_search import UctSearch
 
 VARIANTS = {
     "default": UctConfig(),

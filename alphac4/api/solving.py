@@ -6,8 +6,7 @@ from functools import cached_property
 from alphac4.api.positions import Given, read_position
 from alphac4.game import Geometry, Outcome, Position, column_name
 from alphac4.game.rules import STANDARD
-from alphac4.solver.solver import shared_solver
-from alphac4.solver.verdict import ExactColumn, exact
+from alphac4.solver.solver import ExactColumn, exact, shared_solver
 
 
 @dataclass(frozen=True, kw_only=True)

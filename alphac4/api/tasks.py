@@ -17,7 +17,7 @@ from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport, as_text
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.search import MOST_SIMULATIONS, is_number
+from alphac4.mcts.search import MAX_SIMULATIONS, is_number
 from alphac4.selfplay.targets import PolicyTarget
 from alphac4.training.session import TrainedRun, find_config
 from alphac4.training.session import train as train_run
@@ -141,8 +141,8 @@ def evaluate(
     wanted = [] if isinstance(simulations, str) or not isinstance(simulations, Iterable) else list(simulations)
     if not wanted or not all(map(is_number, (*wanted, games))) or min(*wanted, games) < 0:
         raise ValueError("evaluate needs numbers of simulations, and none of its numbers may be negative")
-    if any(number != int(number) or number > MOST_SIMULATIONS for number in wanted):
-        raise ValueError(f"simulations are whole numbers up to {MOST_SIMULATIONS:,}, not {wanted}")
+    if any(number != int(number) or number > MAX_SIMULATIONS for number in wanted):
+        raise ValueError(f"simulations are whole numbers up to {MAX_SIMULATIONS:,}, not {wanted}")
     if games != int(games):
         raise ValueError(f"games are a whole number, not {games}")
     measurement = Measurement(

@@ -12,11 +12,9 @@ from alphac4.certificate.file import CertificateError, read_certificate, walk_ce
 from alphac4.certificate.walk import WINS_NOW, Columns, longest_games
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
-from alphac4.game.symmetry import canonical_keys
-from alphac4.mcts.drawing import Searched
-from alphac4.mcts.kept_trees import Reuse
-from alphac4.mcts.results import NodeView, SearchResult
-from alphac4.mcts.search import Budget
+from alphac4.game.rules import canonical_keys
+from alphac4.mcts.results import NodeView, Searched, SearchResult
+from alphac4.mcts.search import Budget, Reuse
 from alphac4.mcts.tree import PROVEN_WIN, proof_value
 
 

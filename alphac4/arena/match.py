@@ -12,9 +12,9 @@ from alphac4.arena.players import Player
 from alphac4.arena.ratings import Interval, score_interval
 from alphac4.game import Geometry, IllegalMove, Outcome, Position
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import UNPROVEN
-from alphac4.mcts.uct_search import UctSearch
 
 BALANCE = 0.4  # largest |value| of a balanced opening, of at most 1
 ROLLOUTS = 400  # that judge an opening

@@ -13,8 +13,8 @@ from alphac4.arena.pool_players import like_in_each_process
 from alphac4.arena.specifications import find_network, parse_player
 from alphac4.compute import Pool, Shared, choose
 from alphac4.game import Geometry
-from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.search import Reuse
 from alphac4.nn.backends import require_backend
 
 

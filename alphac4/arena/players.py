@@ -12,17 +12,14 @@ import numpy.typing as npt
 
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import make_planes, stones
-from alphac4.game.rules import STANDARD
-from alphac4.game.symmetry import oriented
-from alphac4.mcts.drawing import Searched
-from alphac4.mcts.kept_trees import Reuse
+from alphac4.game.rules import STANDARD, oriented
+from alphac4.mcts.classic.search import UctSearch
+from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch, input_planes
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.results import NodeView, SearchResult, join_results, root_wdl
-from alphac4.mcts.search import Budget, TreeSearch
+from alphac4.mcts.results import NodeView, Searched, SearchResult, join_results, root_wdl
+from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, one_ply_earlier, proof_value
-from alphac4.mcts.uct import UctConfig
-from alphac4.mcts.uct_search import UctSearch
 
 TREES_AT_ONCE = 256  # of the deep searches, which take memory
 

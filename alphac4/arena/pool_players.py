@@ -8,9 +8,8 @@ from typing import Protocol
 from alphac4.arena.players import Player, SearchingPlayer, as_searching
 from alphac4.compute import Pool
 from alphac4.game import Position
-from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.results import NodeView, SearchResult
-from alphac4.mcts.search import Budget
+from alphac4.mcts.search import Budget, Reuse
 
 PLAYERS = 4  # that a process keeps
 

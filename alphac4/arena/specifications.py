@@ -34,12 +34,11 @@ from alphac4.certificate.file import SHIPPED as SHIPPED_CERTIFICATE
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
-from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.classic.search import MAX_ROOTS
+from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import MOST_SIMULATIONS, Budget, TreeSearch
-from alphac4.mcts.uct import UctConfig
-from alphac4.mcts.uct_search import MOST_ROOTS
+from alphac4.mcts.search import MAX_SIMULATIONS, Budget, Reuse, TreeSearch
 from alphac4.storage.checkpoints import SHIPPED, CheckpointError, checkpoint_geometry, named_file, shipped_file
 from alphac4.storage.hub import FORM as HUB_FORM
 from alphac4.storage.hub import PREFIX, is_hub_name, shown_name
@@ -97,8 +96,8 @@ class UctOptions:
     example: ClassVar[str] = "final=rate"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.roots <= MOST_ROOTS:
-            raise ValueError(f"roots must be at least 1 and at most {MOST_ROOTS}, not {self.roots}")
+        if not 1 <= self.roots <= MAX_ROOTS:
+            raise ValueError(f"roots must be at least 1 and at most {MAX_ROOTS}, not {self.roots}")
         if self.tree == "keep" and self.roots > 1:
             raise ValueError("several roots start anew each move: tree=keep needs roots=1")
 
@@ -500,13 +499,13 @@ def _parse_budget(text: str, specification: str) -> Budget:
         simulations = int(text)
     except ValueError as error:
         raise PlayerError(f"{specification!r}: {text!r} is no budget; write 1000 (simulations) or 1.5s") from error
-    if simulations > MOST_SIMULATIONS:
-        raise PlayerError(f"{specification!r}: a search may have {MOST_SIMULATIONS:,} simulations at most")
+    if simulations > MAX_SIMULATIONS:
+        raise PlayerError(f"{specification!r}: a search may have {MAX_SIMULATIONS:,} simulations at most")
     return Budget(simulations=simulations)
 
 
 def _parse_count(text: str, specification: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_SIMULATIONS:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_SIMULATIONS:
         kind = specification.partition(":")[0]
         raise PlayerError(f"{specification!r}: {text!r} is no positive number; write {kind}:4 or so")
     return int(text)

@@ -16,8 +16,8 @@ from alphac4.benchmarks.jax_peer import pgx_mctx_rate
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
+from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.search import Budget
-from alphac4.mcts.uct_search import UctSearch
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, play_together

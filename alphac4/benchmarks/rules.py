@@ -7,7 +7,7 @@ import numpy as np
 from alphac4.benchmarks.figures import BenchmarkSettings, Figure, median_rate
 from alphac4.compiled import compiled
 from alphac4.game.rules import STANDARD, U64_0, Geometry, has_run, play
-from alphac4.mcts.rollouts import run_rollouts
+from alphac4.mcts.classic.rollouts import run_rollouts
 
 PLAYOUTS = 50_000  # between two looks at the clock
 

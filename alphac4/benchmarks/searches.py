@@ -7,9 +7,9 @@ import numpy as np
 from alphac4.benchmarks.figures import BenchmarkSettings, Figure, median_rate
 from alphac4.game import Position
 from alphac4.machine import cores
+from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget, TreeSearch
-from alphac4.mcts.uct_search import UctSearch
 from alphac4.nn.evaluator import UniformEvaluator
 
 

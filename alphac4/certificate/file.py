@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from alphac4.certificate.walk import ASK, LOST, Columns, Keys, follow, rule_moves, stones_of, unpack_key
-from alphac4.game.board import BoardConfig
 from alphac4.game.position import COLUMN_NAMES, Position
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import BoardConfig, Geometry
 from alphac4.storage.files import write_atomically
 from alphac4.storage.records import parse_json, read_record, read_value
 

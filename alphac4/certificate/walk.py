@@ -14,6 +14,7 @@ from alphac4.game.rules import (
     U64_0,
     U64_1,
     Geometry,
+    canonical_key,
     column_cells,
     count_stones,
     has_run,
@@ -21,7 +22,6 @@ from alphac4.game.rules import (
     play,
     winning_cells,
 )
-from alphac4.game.symmetry import canonical_key
 
 Keys = npt.NDArray[np.uint64]
 Columns = npt.NDArray[np.int8]
@@ -41,7 +41,7 @@ GOES_ON = 1
 
 @compiled
 def unpack_key(geometry: Geometry, key: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """``(own, occupied)`` of a position, from its `alphac4.game.symmetry.position_key`."""
+    """``(own, occupied)`` of a position, from its `alphac4.game.rules.position_key`."""
     own, occupied = U64_0, U64_0
     one_column = (U64_1 << geometry.height) - U64_1
     for column in range(geometry.columns):

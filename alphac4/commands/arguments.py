@@ -70,7 +70,7 @@ class BoardOptions:
         Raises:
             ValueError: for a board that there is not.
         """
-        from alphac4.game.board import BoardConfig
+        from alphac4.game.rules import BoardConfig
 
         return BoardConfig(**asdict(self)).geometry()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from alphac4.arena.specifications import find_network, network_budget, parse_searching_player
 from alphac4.commands.arguments import Board, BoardOptions, read_arguments
-from alphac4.mcts.search import MOST_SIMULATIONS
+from alphac4.mcts.search import MAX_SIMULATIONS
 from alphac4.play.engine import COMMANDS, DEFAULT_NODES, Engine, EngineOptions
 from alphac4.storage.records import check_ranges
 
@@ -25,7 +25,7 @@ class EngineCommandOptions:
     """The board."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, nodes=(1, MOST_SIMULATIONS))
+        check_ranges(self, nodes=(1, MAX_SIMULATIONS))
 
 
 _COMMANDS = "\n".join(f"  {line}" for line in COMMANDS)

@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.arena.specifications import SPECIFICATIONS, common_geometry
+from alphac4.arena.specifications import common_geometry
 from alphac4.commands.arguments import Cluster, device_with, pool_or_none, read_arguments
 from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import as_text
-from alphac4.mcts.search import MOST_SIMULATIONS
+from alphac4.mcts.search import MAX_SIMULATIONS
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.records import MOST, MOST_SEED, check_ranges
 
@@ -57,7 +57,7 @@ class EvaluateOptions:
 
     def __post_init__(self) -> None:
         check_ranges(
-            self, count=(1, MOST), games=(0, MOST_GAMES), games_simulations=(0, MOST_SIMULATIONS), seed=(0, MOST_SEED)
+            self, count=(1, MOST), games=(0, MOST_GAMES), games_simulations=(0, MAX_SIMULATIONS), seed=(0, MOST_SEED)
         )
 
 
@@ -109,6 +109,6 @@ def parse_budgets(text: str) -> list[int]:
     if not words or not all(word.isdecimal() for word in words):
         raise ValueError(f"--simulations takes numbers such as 0,100,600, not {text!r}")
     budgets = sorted({int(word) for word in words if len(word) < 20})
-    if len(budgets) < len(set(words)) or budgets[-1] > MOST_SIMULATIONS:
-        raise ValueError(f"--simulations takes numbers up to {MOST_SIMULATIONS:,}, not {text[:60]!r}")
+    if len(budgets) < len(set(words)) or budgets[-1] > MAX_SIMULATIONS:
+        raise ValueError(f"--simulations takes numbers up to {MAX_SIMULATIONS:,}, not {text[:60]!r}")
     return budgets

@@ -21,7 +21,7 @@ from alphac4.arena.specifications import (
 from alphac4.commands.arguments import Board, BoardOptions, read_arguments
 from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.search import MOST_SIMULATIONS
+from alphac4.mcts.search import MAX_SIMULATIONS
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, LatePlayer, Level, compile_search, find_level, level_player
 from alphac4.play.puzzle_game import PuzzleGame, SolvedPuzzles
@@ -86,7 +86,7 @@ class PlayOptions:
     def __post_init__(self) -> None:
         check_ranges(
             self,
-            simulations=(1, MOST_SIMULATIONS),
+            simulations=(1, MAX_SIMULATIONS),
             seed=(0, MOST_SEED),
             difficulty=(0, DIFFICULTIES[-1]),
             port=(0, MAX_PORT),

@@ -14,7 +14,7 @@ from alphac4.commands.arguments import Board, BoardOptions, read_arguments
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import draw_tree
-from alphac4.mcts.report import describe_search
+from alphac4.mcts.results import describe_search
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.records import MOST_SEED, check_ranges
 

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
 def run(options: SolveOptions) -> int:
     """Score one position, many, or build a book; 2 if a line of the input could not be read."""
     from alphac4.game import Position
-    from alphac4.solver.exact import no_known_scores
+    from alphac4.solver.book import no_known_scores
     from alphac4.solver.solver import Solver
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -110,7 +110,7 @@ def _meaning(position: "Position", score: int, *, weak: bool) -> str:
         return "draw"
     if weak:
         return "wins" if score > 0 else "loses"
-    from alphac4.game.wording import describe_end
+    from alphac4.game.position import describe_end
     from alphac4.solver.solver import moves_to_end
 
     return describe_end(score, moves_to_end(position.geometry, position.plies, score))

@@ -13,10 +13,9 @@ import torch
 
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.network_search import Evaluate, NetworkParameters
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import TreeSearch
+from alphac4.mcts.search import Reuse, TreeSearch
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import SelfPlayer, even_shares, play_together
 from alphac4.selfplay.blocks import Block

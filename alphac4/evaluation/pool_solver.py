@@ -4,8 +4,9 @@ from functools import cache
 
 from alphac4.compute import Pool
 from alphac4.game import Geometry
+from alphac4.game.rules import Words
 from alphac4.solver import Solver
-from alphac4.solver.solver import Scores, Stones
+from alphac4.solver.solver import Scores
 
 
 class PoolSolver:
@@ -15,12 +16,12 @@ class PoolSolver:
         self._pool = pool
         self._geometry = geometry
 
-    def solve_outcome_batch(self, own: Stones, occupied: Stones) -> Scores:
+    def solve_outcome_batch(self, own: Words, occupied: Words) -> Scores:
         """See `Solver.solve_outcome_batch`."""
         return self._pool.submit(_solve, self._geometry, own, occupied).result()
 
 
-def _solve(geometry: Geometry, own: Stones, occupied: Stones) -> Scores:
+def _solve(geometry: Geometry, own: Words, occupied: Words) -> Scores:
     return _solver(geometry).solve_outcome_batch(own, occupied)
 
 

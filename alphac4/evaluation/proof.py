@@ -15,10 +15,9 @@ from alphac4.arena.players import Player, as_searching
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import stones
 from alphac4.game.position import COLUMN_NAMES, Outcome, column_name
-from alphac4.game.rules import STANDARD
-from alphac4.game.symmetry import mirror_is_canonical
+from alphac4.game.rules import STANDARD, Words, mirror_is_canonical
 from alphac4.machine import cores, worker_threads
-from alphac4.solver.solver import Scores, Stones
+from alphac4.solver.solver import Scores
 from alphac4.storage.files import append_line, read_lines
 from alphac4.storage.records import checksum, read_signed_line, sign_line
 
@@ -122,7 +121,7 @@ class MoveRecord:
 
 
 def canonical(position: Position) -> Position:
-    """Of a position and its mirror image, the one that stands for both; see `alphac4.game.symmetry`."""
+    """Of a position and its mirror image, the one that stands for both; see `alphac4.game.rules`."""
     return position.mirror() if mirror_is_canonical(position.geometry, position.own, position.occupied) else position
 
 
@@ -154,7 +153,7 @@ def _read_move(line: str, signed: bool, geometry: Geometry) -> tuple[Position, i
 class OutcomeSolver(Protocol):
     """Exact outcomes for several callers at a time, as `Solver` gives them."""
 
-    def solve_outcome_batch(self, own: Stones, occupied: Stones) -> Scores:
+    def solve_outcome_batch(self, own: Words, occupied: Words) -> Scores:
         """1 win, 0 draw, -1 loss with best play for the side to move, int8 [B]."""
 
 

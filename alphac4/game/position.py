@@ -1,4 +1,4 @@
-"""The friendly, immutable `Position` on top of the compiled bitboard rules."""
+"""The immutable `Position` on top of the compiled rules, and how columns, values and ends of games are written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -46,6 +46,22 @@ def mirror_moves(moves: str, columns: int) -> str:
 def may_be_moves(text: str, geometry: Geometry = STANDARD) -> bool:
     """Whether a text is meant as a move string, legal or not; where files are taken too, anything else names one."""
     return text.isdecimal() or not set(text.lower()) - set(COLUMN_NAMES[: geometry.columns])
+
+
+def describe_end(sign: int, moves: int) -> str:
+    """Such as "wins in 3 moves", for a positive sign, or "loses in 1 move"; ``moves`` are those of the winner."""
+    return f"{'wins' if sign > 0 else 'loses'} in {count_of(moves, 'move')}"
+
+
+def count_of(number: int, noun: str) -> str:
+    """Such as "1 move" or "2 moves"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def signed(value: float) -> str:
+    """A value in [-1, 1] with two decimals, such as "+0.25"; what rounds to nothing is "0.00"."""
+    text = f"{value:+.2f}"
+    return text[1:] if text[1:] == "0.00" else text
 
 
 @dataclass(frozen=True)

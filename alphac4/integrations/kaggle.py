@@ -37,7 +37,7 @@ Agent = Callable[[Any, Any], int]  # Kaggle's observation and configuration to a
 
 AS_LONG_AS_ALLOWED = 1e6  # seconds
 LEAST_SECONDS = 0.01
-MOST_SIMULATIONS = 1_000_000  # of about 130 bytes each
+MAX_SIMULATIONS = 1_000_000  # of about 130 bytes each
 
 
 def make_agent(
@@ -84,7 +84,7 @@ def _default_player() -> str:
     try:
         shipped_checkpoint("best")
     except CheckpointError:  # installed without the networks
-        return f"uct:{MOST_SIMULATIONS}"
+        return f"uct:{MAX_SIMULATIONS}"
     return "best"
 
 
@@ -118,7 +118,7 @@ class _KaggleAgent:
         try:
             return _TimedPlayer(self._parse(geometry=geometry), geometry)
         except PlayerError:
-            return _TimedPlayer(UctPlayer(Budget(simulations=MOST_SIMULATIONS), self._rng, geometry), geometry)
+            return _TimedPlayer(UctPlayer(Budget(simulations=MAX_SIMULATIONS), self._rng, geometry), geometry)
 
 
 class _TimedPlayer:
@@ -144,7 +144,7 @@ class _TimedPlayer:
         if self._searching is None or self._searching.budget.simulations == 0:
             return int(self._player.choose([position])[0])
         own = self._searching.budget
-        budget = Budget(simulations=own.simulations or MOST_SIMULATIONS, seconds=min(seconds, own.seconds or seconds))
+        budget = Budget(simulations=own.simulations or MAX_SIMULATIONS, seconds=min(seconds, own.seconds or seconds))
         return int(self._searching.search([position], budget).moves[0])
 
 

@@ -1,12 +1,12 @@
-"""Monte Carlo tree search, network-guided (PUCT) or classic (UCT), over trees held as arrays."""
+"""Monte Carlo tree search over trees held as arrays: guided by a network (PUCT), and without one in `classic` (UCT)."""
 
+from alphac4.mcts.classic.search import UctSearch
+from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget
-from alphac4.mcts.selection import NodeTotals, scores_actions
-from alphac4.mcts.uct import UctConfig
-from alphac4.mcts.uct_search import UctSearch
+from alphac4.mcts.simulation import NodeTotals, scores_actions
 
 __all__ = [
     "Budget",

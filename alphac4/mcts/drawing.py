@@ -4,11 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Protocol
 
-from alphac4.game import Position
-from alphac4.game.position import column_name
-from alphac4.mcts.results import NodeView
+from alphac4.game import Position, column_name
+from alphac4.mcts.results import NodeView, Searched
 
 NODE_WIDTH, NODE_HEIGHT = 92, 116
 GAP_ACROSS, GAP_DOWN, MARGIN = 14, 62, 16
@@ -49,13 +47,6 @@ class _Card:
     best: bool = False
     children: list["_Card"] = field(default_factory=list)
     x: float = 0.0
-
-
-class Searched(Protocol):
-    """A search, or a player that searches, whose nodes can be looked at."""
-
-    def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """See `alphac4.mcts.search.TreeSearch.node`."""
 
 
 def draw_tree(search: Searched, index: int = 0, *, depth: int = 2, width: int = 3) -> str:

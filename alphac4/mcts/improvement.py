@@ -15,9 +15,9 @@ Row = npt.NDArray[np.float32]
 
 
 @inlined
-def value_bonus(value: float, most_visits: int, c_visit: float, c_scale: float) -> float:
+def value_bonus(value: float, max_visits: int, c_visit: float, c_scale: float) -> float:
     """``sigma(q) = (c_visit + max N) c_scale q`` with q rescaled from [-1, 1] to [0, 1], equation 8."""
-    return (c_visit + most_visits) * c_scale * 0.5 * (value + 1.0)
+    return (c_visit + max_visits) * c_scale * 0.5 * (value + 1.0)
 
 
 @compiled
@@ -92,7 +92,7 @@ def visit_policy(trees: Trees, t: int, policy: Row) -> None:
         total += policy[a]
     if total == 0.0:  # no simulation was run: the prior is all there is
         for a in range(len(policy)):
-            policy[a] = trees.prior[t, ROOT, a] if trees.proof[t, ROOT, a] >= PROVEN_DRAW else 0.0
+            policy[a] = trees.priors[t, ROOT, a] if trees.proof[t, ROOT, a] >= PROVEN_DRAW else 0.0
             total += policy[a]
     for a in range(len(policy)):
         policy[a] /= total

@@ -1,7 +1,11 @@
-"""Tree search guided by a network, which evaluates the leaves of all trees in one call."""
+"""Tree search guided by a network, which evaluates the leaves of all trees in one call.
+
+An iteration is `step`, which expands the leaves that were evaluated, backs them up and selects the next leaf in every
+tree, and then one call of the network; `NetworkSearch` repeats them.
+"""
 
 import time
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -9,15 +13,13 @@ import numpy.typing as npt
 from alphac4.compiled import compiled, inlined
 from alphac4.game import Geometry
 from alphac4.game.planes import PLANES
-from alphac4.game.rules import STANDARD
+from alphac4.game.rules import STANDARD, U64_1
 from alphac4.machine import check_block
-from alphac4.mcts.evaluation_cache import NO_ROW, EvaluationCache, find, forget, make_cache, remember
-from alphac4.mcts.kept_trees import Reuse
-from alphac4.mcts.puct import PuctConfig, expand, write_leaf
-from alphac4.mcts.search import TreeSearch, compiled_for
-from alphac4.mcts.selection import has_rule
-from alphac4.mcts.simulation import SIMULATIONS_A_STEP, simulate
-from alphac4.mcts.tree import NO_ACTION, NO_NODE, Trees, is_searched, leaf_key
+from alphac4.mcts import simulation
+from alphac4.mcts.puct import PuctConfig, expand, leaf_key, write_leaf
+from alphac4.mcts.search import Reuse, TreeSearch, compiled_for
+from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
+from alphac4.mcts.tree import NO_ACTION, NO_NODE, Trees, is_searched
 
 Planes = npt.NDArray[np.float32]
 
@@ -26,7 +28,7 @@ class Evaluate(Protocol):
     """What a network-guided search asks of a network."""
 
     def evaluate(self, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss probabilities [B, 3].
+        """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss probabilities [B, 3], to the side to move.
 
         P is 2 (the stones of the side to move, its opponent's), or the ``input_planes`` that the evaluator names; see
         `alphac4.game.planes`.
@@ -46,17 +48,109 @@ class NetworkParameters(Protocol):
         """Divides the policy logits."""
 
 
+def network_parameters(config: PuctConfig | NetworkParameters | None) -> NetworkParameters:
+    """The numbers for compiled code: those of PUCT, with its defaults where none are given, or of another rule.
+
+    Raises:
+        ValueError: for parameters without a rule.
+    """
+    config = config or PuctConfig()
+    parameters = config.parameters() if isinstance(config, PuctConfig) else config
+    if type(parameters) not in simulation.rules:
+        raise ValueError(f"no rule of selection is registered for {type(parameters).__name__}: see scores_actions")
+    return parameters
+
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashing (Knuth, volume 3, 6.4)
+NO_ROW = -1
+
+
+class EvaluationCache(NamedTuple):
+    """N evaluations, a power of two, that searches share; a new one takes the place of one that it collides with.
+
+    It holds the answers of one network's weights: clear it when the weights change. Entries are keyed on the
+    canonical orientation, which is the one that the network is asked about. The parts of an entry lie side by side, so
+    that a look-up waits for memory once: on the standard board an entry is one cache line.
+    """
+
+    keys: npt.NDArray[np.uint64]  # [N] the position's key plus one; 0 where there is nothing
+    logits: npt.NDArray[np.float32]  # [N, A]
+    wdl: npt.NDArray[np.float32]  # [N, 3]
+    hits: npt.NDArray[np.int64]  # [1] how often something was found since the host asked last
+    shift: np.uint64  # 64 - log2(N)
+    keeps: bool  # or else nothing is ever found
+
+
+def make_cache(entries: int, geometry: Geometry) -> EvaluationCache:
+    """An empty cache with room for ``entries`` evaluations, rounded down to a power of two, and at least 2.
+
+    With 0 it keeps none. It is of the same type then, so that searches are not compiled a second time.
+    """
+    bits = max(entries.bit_length() - 1, 1)  # a shift by 64 bits would be undefined
+    line = 64  # bytes
+    actions = geometry.columns
+    width = -(-(8 + 4 * actions + 4 * 3) // line) * line
+    memory = np.zeros(2**bits * width + line, np.uint8)
+    start = -memory.ctypes.data % line
+    rows = memory[start : start + 2**bits * width].reshape(-1, width)
+    numbers = rows.view(np.float32)[:, 2:]
+    return EvaluationCache(
+        keys=rows.view(np.uint64)[:, 0],
+        logits=numbers[:, :actions],
+        wdl=numbers[:, actions : actions + 3],
+        hits=np.zeros(1, np.int64),
+        shift=np.uint64(64 - bits),
+        keeps=entries > 0,
+    )
+
+
+def clear_cache(cache: EvaluationCache) -> None:
+    """Forget all evaluations, for other weights."""
+    cache.keys.fill(0)
+
+
 @inlined
-def walk_to_leaf(geometry: Geometry, trees: Trees, t: int, target: int, parameters: Any, most: int) -> int:
-    """Simulate until a leaf waits for its evaluation, or the search is over; returns what is left of ``most``.
+def _row_of(cache: EvaluationCache, key: np.uint64) -> int:
+    """Where a position's evaluation would be."""
+    return np.int64((key * _SPREAD) >> cache.shift)  # type: ignore[return-value]
+
+
+@inlined
+def remember(
+    cache: EvaluationCache, key: np.uint64, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
+) -> int:
+    """Write the evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key into a row, and return that."""
+    row = _row_of(cache, key)
+    if cache.keeps:
+        cache.keys[row] = key + U64_1
+    for a in range(len(logits)):
+        cache.logits[row, a] = logits[a]
+    for outcome in range(3):
+        cache.wdl[row, outcome] = wdl[outcome]
+    return row
+
+
+@inlined
+def recall(cache: EvaluationCache, key: np.uint64) -> int:
+    """The row of the evaluation of the position with this key; NO_ROW if it is not there."""
+    row = _row_of(cache, key)
+    if cache.keys[row] != key + U64_1:
+        return NO_ROW
+    cache.hits[0] += 1
+    return row
+
+
+@inlined
+def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations: int) -> int:
+    """Simulate until a leaf waits for its evaluation, or the search is over; returns how many ``simulations`` are left.
 
     Simulations that end in a proven outcome need no evaluation, and there may be any number of them. So that a search
-    limited by time can look at the clock, this returns after ``most`` simulations, even without a leaf.
+    limited by time can look at the clock, this returns after so many, even without a leaf.
     """
-    while most > 0 and trees.leaf[t] == NO_NODE and not is_searched(trees, t, target):
-        most -= 1
-        simulate(geometry, trees, t, parameters, True, True, NO_ACTION)
-    return most
+    while simulations > 0 and trees.leaf[t] == NO_NODE and not is_searched(trees, t, target):
+        simulations -= 1
+        select_leaf(trees, t, parameters, NO_ACTION)
+    return simulations
 
 
 @inlined
@@ -67,7 +161,6 @@ def goes_on(trees: Trees, t: int, left: int) -> bool:
 
 @compiled
 def step(
-    geometry: Geometry,
     trees: Trees,
     count: int,
     targets: npt.NDArray[np.int64],
@@ -85,25 +178,26 @@ def step(
     ``evaluated`` rows coming in, of the rows going out in ``planes``. Returns how many go out, and how many trees go
     on, with a leaf or without.
     """
+    temperature = parameters.prior_temperature
     for row in range(evaluated):
         t = rows[row]
-        remember(cache, leaf_key(geometry, trees, t), logits[row], wdl[row])
-        expand(geometry, trees, t, logits[row], wdl[row], parameters.prior_temperature)
+        remember(cache, leaf_key(trees, t), logits[row], wdl[row])
+        expand(trees, t, logits[row], wdl[row], temperature)
     waiting, going_on = 0, 0
     for t in range(count):
         left = SIMULATIONS_A_STEP
         while True:
-            left = walk_to_leaf(geometry, trees, t, targets[t], parameters, left)
+            left = walk_to_leaf(trees, t, targets[t], parameters, left)
             if trees.leaf[t] == NO_NODE:
                 break
-            known = find(cache, leaf_key(geometry, trees, t))
+            known = recall(cache, leaf_key(trees, t))
             if known == NO_ROW:
                 break
-            expand(geometry, trees, t, cache.logits[known], cache.wdl[known], parameters.prior_temperature)
+            expand(trees, t, cache.logits[known], cache.wdl[known], temperature)
         going_on += goes_on(trees, t, left)
         if trees.leaf[t] != NO_NODE:
             rows[waiting] = t
-            write_leaf(geometry, trees, t, planes[waiting], np.float32(1))
+            write_leaf(trees, t, planes[waiting], np.float32(1))
             waiting += 1
     return waiting, going_on
 
@@ -112,7 +206,7 @@ class NetworkSearch(TreeSearch):
     """PUCT guided by a network: one evaluator call a step for the whole batch.
 
     For another rule than PUCT give the parameters of one's own in place of ``config``; see
-    `alphac4.mcts.selection.scores_actions`. ``rng`` is for rules that draw numbers, which PUCT does not. With a
+    `alphac4.mcts.scores_actions`. ``rng`` is for rules that draw numbers, which PUCT does not. With a
     ``cache`` for so many evaluations, of 64 bytes each on the standard board, most positions go through the network
     once until `forget`: a new evaluation takes the place of one that it collides with, and trees that wait for the
     same position in one step all ask for it.
@@ -135,19 +229,19 @@ class NetworkSearch(TreeSearch):
     def forget(self) -> None:
         """See `TreeSearch.forget`."""
         super().forget()
-        forget(self._cache)
+        clear_cache(self._cache)
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         geometry = self.geometry
         planes = np.zeros((count, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
         rows = np.zeros(count, np.int32)
         logits, wdl = np.zeros((count, geometry.columns), np.float32), np.zeros((count, 3), np.float32)
-        take_step = compiled_for(self.parameters, step)
+        expand_and_select = compiled_for(self.parameters, step)
         waiting = 0
         while True:
             check_block()
-            waiting, going_on = take_step(
-                geometry, trees, count, targets, self.parameters, logits, wdl, rows, waiting, planes, self._cache
+            waiting, going_on = expand_and_select(
+                trees, count, targets, self.parameters, logits, wdl, rows, waiting, planes, self._cache
             )
             if going_on == 0:
                 return
@@ -155,16 +249,3 @@ class NetworkSearch(TreeSearch):
                 logits, wdl = self.evaluator.evaluate(planes[:waiting])
             if deadline is not None and time.perf_counter() > deadline:
                 targets = np.zeros_like(targets)  # take in this last evaluation, then stop
-
-
-def network_parameters(config: PuctConfig | NetworkParameters | None) -> NetworkParameters:
-    """The numbers for compiled code: those of PUCT, with its defaults where none are given, or of another rule.
-
-    Raises:
-        ValueError: for parameters without a rule.
-    """
-    config = config or PuctConfig()
-    parameters = config.parameters() if isinstance(config, PuctConfig) else config
-    if not has_rule(parameters):
-        raise ValueError(f"no rule of selection is registered for {type(parameters).__name__}: see scores_actions")
-    return parameters

@@ -1,4 +1,8 @@
-"""Network-guided search: its settings, the PUCT rule, expansion by an evaluation, noise at the root."""
+"""Network-guided search in one tree: the PUCT rule, expansion by an evaluation, noise at the root.
+
+A simulation is `alphac4.mcts.simulation.select_leaf`, then `write_leaf`, the network, and `expand`, which gives the
+leaf its priors and backs its value up.
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,11 +13,10 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
 from alphac4.game.planes import write_planes
-from alphac4.game.rules import Geometry, mirror
-from alphac4.game.symmetry import mirror_is_canonical
+from alphac4.game.rules import canonical_key, mirror, mirror_is_canonical
 from alphac4.mcts import random_state
-from alphac4.mcts.selection import NodeTotals, known_value, scores_actions
-from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees, backup
+from alphac4.mcts.simulation import NodeTotals, backup, known_value, scores_actions
+from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees
 from alphac4.storage.records import check_finite
 
 
@@ -41,13 +44,7 @@ class PuctConfig:
 
     def parameters(self) -> "PuctParameters":
         """The numbers as compiled code takes them."""
-        return PuctParameters(
-            c_init=self.c_init,
-            c_base=self.c_base,
-            fpu_reduction=self.fpu_reduction,
-            root_fpu_reduction=self.root_fpu_reduction,
-            prior_temperature=self.prior_temperature,
-        )
+        return PuctParameters(**vars(self))
 
 
 class PuctParameters(NamedTuple):
@@ -70,7 +67,7 @@ def exploration_weight(parameters: PuctParameters, visits: int) -> float:
 def puct_score(value: float, prior: float, visits: int, scale: float) -> float:
     """``Q + c(N) P sqrt(N + 1) / (1 + n)``; sqrt(N + 1), not sqrt(N), so that priors rank the first visit.
 
-    ``scale`` is ``c(N) sqrt(N + 1)``, the same for all actions of a node.
+    Q, in [-1, 1], is seen by the side to move. ``scale`` is ``c(N) sqrt(N + 1)``, the same for all actions of a node.
     """
     return value + scale * prior / (1.0 + visits)
 
@@ -90,21 +87,34 @@ def puct_action_score(
     """`puct_score` of an action in the tree; what does not depend on the action, the compiler moves out of the loop."""
     scale = exploration_weight(parameters, totals.visits) * math.sqrt(totals.visits + 1.0)
     value = known_value(trees, t, node, action, first_play_value(totals, node, parameters))
-    return puct_score(value, trees.prior[t, node, action], trees.visits[t, node, action], scale)
+    return puct_score(value, trees.priors[t, node, action], trees.visits[t, node, action], scale)
+
+
+@inlined
+def leaf_key(trees: Trees, t: int) -> np.uint64:
+    """`canonical_key` of the position that waits for its evaluation."""
+    return canonical_key(trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t])
+
+
+@inlined
+def write_leaf(trees: Trees, t: int, planes: npt.NDArray[np.number], one: np.number) -> None:
+    """`write_planes` of the leaf that waits in tree ``t``, in its canonical orientation.
+
+    So a position and its mirror image get mirrored evaluations, whatever the network has learned of either.
+    """
+    geometry, own, occupied = trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t]
+    if mirror_is_canonical(geometry, own, occupied):
+        own, occupied = mirror(geometry, own), mirror(geometry, occupied)
+    write_planes(geometry, own, occupied, planes, one)
 
 
 @inlined
 def expand(
-    geometry: Geometry,
-    trees: Trees,
-    t: int,
-    logits: npt.NDArray[np.float32],
-    wdl: npt.NDArray[np.float32],
-    prior_temperature: float,
+    trees: Trees, t: int, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32], prior_temperature: float
 ) -> None:
-    """Give the waiting leaf its evaluation (policy ``logits`` [A], ``wdl`` [3] probabilities) and back it up.
+    """Give the leaf that waits, if any, its evaluation (policy ``logits`` [A], ``wdl`` [3] probabilities); back it up.
 
-    The evaluation is that of the leaf's canonical orientation, which `write_leaf` has asked for.
+    The evaluation is seen by the side to move, and is that of the canonical orientation, as `write_leaf` has asked for.
     """
     leaf = trees.leaf[t]
     if leaf == NO_NODE:
@@ -113,7 +123,7 @@ def expand(
     actions = trees.visits.shape[2]
     # Column a of the leaf is column first + step * a of what was evaluated.
     first, step = 0, 1
-    if mirror_is_canonical(geometry, trees.leaf_own[t], trees.leaf_occupied[t]):
+    if mirror_is_canonical(trees.geometry, trees.leaf_own[t], trees.leaf_occupied[t]):
         first, step = actions - 1, -1
     highest = -math.inf
     for a in range(actions):
@@ -124,16 +134,16 @@ def expand(
         # Mask before the softmax: a full column would otherwise absorb prior mass.
         if trees.proof[t, leaf, a] != ILLEGAL:
             weight = math.exp((logits[first + step * a] - highest) / prior_temperature)
-            trees.prior[t, leaf, a] = weight
+            trees.priors[t, leaf, a] = weight
             total += weight
     for a in range(actions):
-        trees.prior[t, leaf, a] /= total
-    value = float(wdl[0] - wdl[2])
-    trees.value[t, leaf] = value
+        trees.priors[t, leaf, a] /= total
+    value_to_move = float(wdl[0] - wdl[2])
+    trees.value[t, leaf] = value_to_move
     trees.draw[t, leaf] = wdl[1]
     trees.draw_sum[t] += wdl[1]
     trees.draw_count[t] += 1
-    backup(trees, t, leaf, value)
+    backup(trees, t, leaf, value_to_move)
 
 
 @compiled
@@ -155,16 +165,4 @@ def add_root_noise(trees: Trees, t: int, concentration: float, fraction: float) 
     for a in range(actions):
         if trees.proof[t, ROOT, a] != ILLEGAL:
             noise = random_state.gamma(trees.rng, t, concentration / legal) / total
-            trees.prior[t, ROOT, a] = (1.0 - fraction) * trees.prior[t, ROOT, a] + fraction * noise
-
-
-@inlined
-def write_leaf(geometry: Geometry, trees: Trees, t: int, planes: npt.NDArray[np.number], one: np.number) -> None:
-    """`write_planes` of the leaf that waits in tree ``t``, in its canonical orientation.
-
-    So a position and its mirror image get mirrored evaluations, whatever the network has learned of either.
-    """
-    own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
-    if mirror_is_canonical(geometry, own, occupied):
-        own, occupied = mirror(geometry, own), mirror(geometry, occupied)
-    write_planes(geometry, own, occupied, planes, one)
+            trees.priors[t, ROOT, a] = (1.0 - fraction) * trees.priors[t, ROOT, a] + fraction * noise

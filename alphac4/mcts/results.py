@@ -1,15 +1,16 @@
-"""What a search saw, for those who use it and those who show it."""
+"""What a search saw: for those who use it, and as text."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Position
-from alphac4.game.wording import describe_end
+from alphac4.game import Position, column_name
+from alphac4.game.position import describe_end
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, node_proof
 
 
@@ -70,6 +71,13 @@ class NodeView:
         return describe_proof(int(self.proofs[column]))
 
 
+class Searched(Protocol):
+    """A search, or a player that searches, whose nodes can be looked at."""
+
+    def node(self, index: int, path: Sequence[int]) -> NodeView:
+        """See `alphac4.mcts.search.TreeSearch.node`."""
+
+
 def join_results(results: Sequence[SearchResult]) -> SearchResult:
     """The searches of several batches as one."""
     joined: dict[str, Any] = {}
@@ -77,15 +85,6 @@ def join_results(results: Sequence[SearchResult]) -> SearchResult:
         parts = [getattr(result, item.name) for result in results]
         joined[item.name] = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else sum(parts[1:], parts[0])
     return SearchResult(**joined)
-
-
-def describe_proof(proof: int) -> str:
-    """A proven outcome in words, such as "wins in 3 moves"; empty for none."""
-    if proof in (ILLEGAL, UNPROVEN):
-        return ""
-    if proof == PROVEN_DRAW:
-        return "draws"
-    return describe_end(proof, (PROVEN_WIN - abs(proof) + 1) // 2)  # the winner moves first or second
 
 
 def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
@@ -112,3 +111,39 @@ def principal_variation(trees: Trees, t: int, first: int, length: int = 20) -> l
         line.append(action)
         node = int(trees.child[t, node, action])
     return line
+
+
+def describe_proof(proof: int) -> str:
+    """A proven outcome in words, such as "wins in 3 moves"; empty for none."""
+    if proof in (ILLEGAL, UNPROVEN):
+        return ""
+    if proof == PROVEN_DRAW:
+        return "draws"
+    return describe_end(proof, (PROVEN_WIN - abs(proof) + 1) // 2)  # the winner moves first or second
+
+
+def describe_search(result: SearchResult, index: int = 0) -> str:
+    """A line for each move of the ``index``-th position, the line of best play, and how long it took.
+
+    Values, scores and win/draw/loss are seen by the side to move; the time is that of the whole batch.
+    """
+    lines = ["column  visits   value   prior   score"]
+    for column, proof in enumerate(result.proofs[index]):
+        if proof == ILLEGAL:
+            continue
+        value, score = (
+            f"{number:+.3f}" if math.isfinite(number) else "-"
+            for number in (result.values[index, column], result.scores[index, column])
+        )
+        line = f"{column_name(column):>6}  {result.visits[index, column]:>6}  {value:>6}"
+        line += f"  {result.priors[index, column]:>6.3f}  {score:>6}{'  *' if column == result.moves[index] else ''}"
+        lines.append(f"{line}  {result.describe_proof(index, column)}".rstrip())
+    win, draw, loss = (100 * share for share in result.wdl[index])
+    rate = int(result.simulations.sum()) / max(result.seconds, 1e-9)
+    lines += [
+        "",
+        f"value {result.value[index]:+.3f}: win {win:.0f} %, draw {draw:.0f} %, loss {loss:.0f} %",
+        f"best line {' '.join(column_name(column) for column in result.variations[index])}",
+        f"{int(result.simulations[index]):,} simulations in {result.seconds:.2f} s, {rate:,.0f} a second",
+    ]
+    return "\n".join(lines)

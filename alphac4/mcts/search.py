@@ -1,41 +1,52 @@
-"""Search a batch of positions to a budget of simulations or time: what both kinds of tree search share."""
+"""Search a batch of positions to a budget of simulations or time, and keep trees for those that follow.
+
+What both kinds of search share: `TreeSearch`, whose `_run` is theirs.
+"""
 
 import copy
+import functools
 import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import recompiled
 from alphac4.game import Geometry, Position, column_name
-from alphac4.mcts.kept_trees import KeptTrees, Reuse
-from alphac4.mcts.proof_tree import winning_moves
-from alphac4.mcts.puct import PuctParameters
+from alphac4.game.position import COLUMN_NAMES
+from alphac4.game.rules import Words
 from alphac4.mcts.results import NodeView, SearchResult, principal_variation, root_wdl
-from alphac4.mcts.selection import action_scores
+from alphac4.mcts.simulation import action_scores
 from alphac4.mcts.tree import (
+    ARRAYS,
     NO_NODE,
     PROVEN_DRAW,
     ROOT,
     UNPROVEN,
     Trees,
+    advance_root,
     best_action,
+    make_trees,
     node_proof,
     proof_value,
+    reset_tree,
     root_value,
     root_visits,
+    winning_moves,
 )
-from alphac4.mcts.ucb1 import UctParameters
 
-MOST_SIMULATIONS = 10_000_000  # that commands take, of about 130 bytes each
-MOST_BUDGET = 2**30  # more than any memory holds
-MOST_VISITS = 2**24  # of a tree: the sums of results are 32-bit numbers, which could not grow by one beyond
+MAX_SIMULATIONS = 10_000_000  # that commands take, of about 130 bytes each
+MAX_BUDGET = 2**30  # more than any memory holds
+MAX_VISITS = 2**24  # of a tree: the sums of results are 32-bit numbers, which could not grow by one beyond
+
+Reuse = Literal["nothing", "proofs", "trees"]
+"""What a search keeps for positions that follow: nothing, trees whose root is proven, so that they need no second
+search, or every tree."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -47,24 +58,24 @@ class Budget:
 
     No simulations at all ask a network for its raw policy; a tree search needs at least one. A search for seconds alone
     ends sooner where its tree is proven or has no more room; see `TreeSearch.search`. No tree is visited more often
-    than `MOST_VISITS` times.
+    than `MAX_VISITS` times.
 
     Raises:
-        ValueError: for less than nothing, a part of a simulation, more than `MOST_BUDGET`, or no number.
+        ValueError: if a limit is negative, fractional, more than `MAX_BUDGET`, or not a number.
     """
 
     simulations: int | None = None
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.simulations is None and self.seconds is None:
-            raise ValueError("a search needs a budget: simulations, seconds or both")
         simulations, seconds = self.simulations, self.seconds
+        if simulations is None and seconds is None:
+            raise ValueError("a search needs a budget: simulations, seconds or both")
         if simulations is not None:
             if not is_number(simulations) or simulations != int(simulations):
                 raise ValueError(f"a search makes a whole number of simulations, not {simulations!r}")
-            if simulations > MOST_BUDGET:
-                raise ValueError(f"a search makes {MOST_BUDGET:,} simulations at most, not {simulations}")
+            if simulations > MAX_BUDGET:
+                raise ValueError(f"a search makes {MAX_BUDGET:,} simulations at most, not {simulations}")
             object.__setattr__(self, "simulations", int(simulations))  # 1e3 is one, too
         if seconds is not None and not is_number(seconds):
             raise ValueError(f"a search's seconds are a positive number, not {seconds!r}")
@@ -78,7 +89,11 @@ def is_number(value: object) -> bool:
 
 
 class TreeSearch(ABC):
-    """Keeps the trees of a batch of positions between calls; the two kinds of search differ in `_run`."""
+    """Keeps the trees of a batch of positions between calls; the two kinds of search differ in `_run`.
+
+    The type of ``parameters`` decides the rule of selection; for ``proofs``, ``look_ahead`` and ``heuristics`` see
+    `alphac4.mcts.tree.make_trees`.
+    """
 
     roots = 1  # trees of each position
 
@@ -91,14 +106,20 @@ class TreeSearch(ABC):
         *,
         proofs: bool = True,
         look_ahead: bool = True,
-        evaluations: bool = False,
+        heuristics: bool = False,
     ) -> None:
         self.geometry = geometry
-        self.parameters = parameters  # their type decides the rule of selection
-        self.proofs = proofs  # whether proven outcomes spread
+        self.parameters = parameters
         self.reuse = reuse
         self._kept = KeptTrees(
-            geometry, rng or np.random.default_rng(0), look_ahead=look_ahead, evaluations=evaluations
+            functools.partial(
+                make_trees,
+                geometry=geometry,
+                rng=rng or np.random.default_rng(0),
+                proofs=proofs,
+                look_ahead=look_ahead,
+                heuristics=heuristics,
+            )
         )
 
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
@@ -131,7 +152,7 @@ class TreeSearch(ABC):
         trees = self._kept.prepare(positions, capacity, self.reuse)
         count = len(positions)
         before = np.array([root_visits(trees, t) for t in range(count)], dtype=np.int64)
-        targets = np.minimum(before + (budget.simulations or MOST_VISITS), MOST_VISITS)
+        targets = np.minimum(before + (budget.simulations or MAX_VISITS), MAX_VISITS)
         if budget.seconds is None:
             self._run(trees, count, targets, None)
         else:
@@ -142,6 +163,10 @@ class TreeSearch(ABC):
                 self._run(trees, count, turn, turn_started + budget.seconds)
         return self._result(trees, count, before, time.perf_counter() - started)
 
+    @abstractmethod
+    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
+        """Simulate in the first ``count`` trees until their root visits reach ``targets`` or time is up."""
+
     def drop_trees(self) -> None:
         """Let no tree be kept for the positions that follow; the memory stays."""
         self._kept.positions = []
@@ -149,6 +174,20 @@ class TreeSearch(ABC):
     def forget(self) -> None:
         """Keep nothing of the searches so far, as for a network with other weights; the memory stays."""
         self.drop_trees()
+
+    def detach(self) -> Self:
+        """The trees searched last, in a search of their own; this one begins anew with the next positions."""
+        detached = copy.copy(self)
+        self._kept = self._kept.empty()
+        return detached
+
+    def winning_moves(self, index: int) -> tuple[Words, npt.NDArray[np.int8]]:
+        """The winner's moves in the proof found for the ``index``-th position; see `alphac4.mcts.tree.winning_moves`.
+
+        Raises:
+            ValueError: if there is no such tree.
+        """
+        return winning_moves(*self._tree(index))
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """The node that the 0-based columns ``path`` lead to in the tree of the ``index``-th position searched last.
@@ -166,16 +205,13 @@ class TreeSearch(ABC):
                 line = " ".join(column_name(c) for c in path[: depth + 1])
                 raise ValueError(f"the search has not looked beyond {line}")
             node, position = child, position.play(column)
-        return self._view(trees, t, node, position)
-
-    def winning_moves(self, index: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
-        """The winner's moves in the proof found for the ``index``-th position; see `alphac4.mcts.proof_tree`.
-
-        Raises:
-            ValueError: if there is no such tree.
-        """
-        trees, t = self._tree(index)
-        return winning_moves(self.geometry, trees, t)
+        statistics = {name: array[0] for name, array in self._statistics(trees, range(t, t + 1), node).items()}
+        total = int(statistics["visits"].sum())
+        value = (float(trees.value[t, node]) + float(trees.value_sum[t, node].sum())) / (1 + total)
+        proof = node_proof(trees, t, node) if trees.proofs else UNPROVEN
+        if proof != UNPROVEN:
+            value = float(proof_value(proof))
+        return NodeView(position=position, value=value, total_visits=total, **statistics)
 
     def _tree(self, index: int) -> tuple[Trees, int]:
         """The trees, and which of them is the first of the ``index``-th position searched last."""
@@ -184,64 +220,128 @@ class TreeSearch(ABC):
             raise ValueError(f"there is no tree {index}")
         return trees, t
 
-    def detach(self) -> Self:
-        """The trees searched last, in a search of their own; this one begins anew with the next positions."""
-        detached = copy.copy(self)
-        self._kept = self._kept.empty()
-        return detached
-
-    def _view(self, trees: Trees, t: int, node: int, position: Position) -> NodeView:
-        visits = trees.visits[t, node].astype(np.int64)
+    def _statistics(self, trees: Trees, chosen: range, node: int) -> dict[str, npt.NDArray[Any]]:
+        """What the trees ``chosen`` say of a node's actions, as results name it: [len(chosen), A] each."""
+        rows = slice(chosen.start, chosen.stop)
+        visits = trees.visits[rows, node].astype(np.int64)
         with np.errstate(invalid="ignore", divide="ignore"):
-            values = trees.value_sum[t, node] / visits.astype(np.float64)
-        total = int(visits.sum())
-        proof = node_proof(trees, t, node) if self.proofs else UNPROVEN
-        value = (float(trees.value[t, node]) + float(trees.value_sum[t, node].sum())) / (1 + total)
-        return NodeView(
-            position=position,
-            visits=visits,
-            values=np.where(visits > 0, values, np.nan),
-            priors=trees.prior[t, node].astype(np.float64),
-            scores=self._scores(trees, t, node),
-            proofs=trees.proof[t, node].astype(np.int64),
-            value=value if proof == UNPROVEN else float(proof_value(proof)),
-            total_visits=total,
-        )
-
-    def _scores(self, trees: Trees, t: int, node: int) -> npt.NDArray[np.float64]:
-        scores = np.empty(self.geometry.columns)
-        compiled_for(self.parameters, action_scores)(trees, t, node, self.parameters, scores)
-        return scores
-
-    @abstractmethod
-    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        """Simulate in the first ``count`` trees until their root visits reach ``targets`` or time is up."""
+            values = trees.value_sum[rows, node] / visits.astype(np.float64)
+        scores = np.empty(visits.shape)
+        write_scores = compiled_for(self.parameters, action_scores)
+        for row, t in enumerate(chosen):
+            write_scores(trees, t, node, self.parameters, scores[row])
+        return {
+            "visits": visits,
+            "values": np.where(visits > 0, values, np.nan),
+            "priors": trees.priors[rows, node].astype(np.float64),
+            "scores": scores,
+            "proofs": trees.proof[rows, node].astype(np.int64),
+        }
 
     def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
-        visits = trees.visits[:count, ROOT].astype(np.int64)
-        proofs = trees.proof[:count, ROOT].astype(np.int64)
+        statistics = self._statistics(trees, range(count), ROOT)
         value = np.array([root_value(trees, t) for t in range(count)])
         proven = np.array([node_proof(trees, t, ROOT) for t in range(count)])
         draw = trees.draw_sum[:count] / np.maximum(trees.draw_count[:count], 1)
         draw = np.where(proven == UNPROVEN, draw, proven == PROVEN_DRAW)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            values = trees.value_sum[:count, ROOT] / visits.astype(np.float64)
         moves = np.array([best_action(trees, t) for t in range(count)], dtype=np.int64)
         return SearchResult(
             moves=moves,
-            visits=visits,
-            values=np.where(visits > 0, values, np.nan),
-            priors=trees.prior[:count, ROOT].astype(np.float64),
-            scores=np.array([self._scores(trees, t, ROOT) for t in range(count)]).reshape(visits.shape),
-            proofs=proofs,
             value=value,
             wdl=root_wdl(value, draw),
-            simulations=visits.sum(axis=1) - before,
+            simulations=statistics["visits"].sum(axis=1) - before,
             seconds=seconds,
             variations=[principal_variation(trees, t, int(moves[t])) for t in range(count)],
+            **statistics,
         )
 
 
 def compiled_for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R]:
     """The compiled function for these parameters; only the package's own rules are kept on disk."""
-    return function if isinstance(parameters, PuctParameters | UctParameters) else recompiled(function)
+    return function if type(parameters).__module__.startswith("alphac4.") else recompiled(function)
+
+
+class KeptTrees:
+    """The trees of a batch of positions, kept for positions which follow from those.
+
+    ``make`` makes trees from their number and the nodes of each.
+    """
+
+    def __init__(self, make: Callable[[int, int], Trees]) -> None:
+        self.trees: Trees | None = None
+        self.positions: list[Position] = []  # whose trees they are
+        self._make = make
+
+    def empty(self) -> "KeptTrees":
+        """The same without any trees, for which it makes new memory."""
+        return KeptTrees(self._make)
+
+    def prepare(self, positions: Sequence[Position], capacity: int, reuse: Reuse) -> Trees:
+        """Trees whose roots are these positions, with room for ``capacity`` more nodes each."""
+        trees = self.trees
+        sources = [None] * len(positions) if reuse == "nothing" else self._sources(positions, reuse)
+        kept = max((int(trees.size[row]) for row in sources if row is not None and trees is not None), default=0)
+        room = capacity + kept if reuse == "trees" else max(capacity, kept)  # proven trees grow no more
+        if trees is None or len(trees.size) < len(positions) or trees.parent.shape[1] < room:
+            if reuse == "trees" and trees is not None and trees.parent.shape[1] < room:
+                room = max(room, 2 * trees.parent.shape[1])  # or a tree that grows and grows would be copied each time
+            trees = self.trees = self._enlarged(len(positions), room)
+        _gather(trees, sources, kept)
+        for t, (position, row) in enumerate(zip(positions, sources, strict=True)):
+            if row is not None:
+                for name in (position.moves or "")[len(self.positions[row].moves or "") :]:
+                    advance_root(trees, t, COLUMN_NAMES.index(name))
+            # With proofs alone a game may have left the proven line.
+            if row is None or (reuse == "proofs" and node_proof(trees, t, ROOT) == UNPROVEN):
+                reset_tree(trees, t, position.own, position.occupied)
+        self.positions = list(positions)
+        return trees
+
+    def _sources(self, positions: Sequence[Position], reuse: Reuse) -> list[int | None]:
+        """The tree of the last call from whose position each follows; one tree for one position, None without."""
+        rows: dict[str | tuple[int, int], list[int]] = {}
+        for row, position in enumerate(self.positions):
+            if reuse == "trees" or (self.trees is not None and node_proof(self.trees, row, ROOT) != UNPROVEN):
+                rows.setdefault(_name(position), []).append(row)
+        sources = []
+        for position in positions:
+            moves = position.moves
+            # Without its moves nobody knows what a position follows from; the very same one is found.
+            starts = [_name(position)] if moves is None else [moves[:ply] for ply in range(len(moves), -1, -1)]
+            found = next((rows[start] for start in starts if rows.get(start)), [])
+            sources.append(found.pop(0) if found else None)
+        return sources
+
+    def _enlarged(self, count: int, nodes: int) -> Trees:
+        """New trees with more room that hold what the old ones did."""
+        old = self.trees
+        if old is None:
+            return self._make(count, nodes)
+        new = self._make(max(count, len(old.size)), nodes)
+        # Memory that was never used is not taken yet, and need not be.
+        used = min(int(old.size.max(initial=0)), nodes)
+        for name in ARRAYS:
+            source, target = getattr(old, name), getattr(new, name)
+            if source.ndim == 1 and name != "rng":
+                target[: len(source)] = source
+            elif source.ndim > 1:
+                target[: len(source), :used] = source[:, :used]
+        return new
+
+
+def _name(position: Position) -> str | tuple[int, int]:
+    """A position's moves, or its stones where they are not known."""
+    return (int(position.own), int(position.occupied)) if position.moves is None else position.moves
+
+
+def _gather(trees: Trees, sources: Sequence[int | None], nodes: int) -> None:
+    """Bring the first ``nodes`` nodes of tree ``sources[t]`` into tree t, wherever that is another."""
+    moved = [(t, row) for t, row in enumerate(sources) if row not in (None, t)]
+    if moved:
+        to, out_of = (np.array(column) for column in zip(*moved, strict=True))
+        for name in set(ARRAYS) - {"rng"}:
+            array = getattr(trees, name)
+            if array.ndim == 1:
+                array[to] = array[out_of]
+            else:
+                array[to, :nodes] = array[out_of, :nodes]

@@ -1,11 +1,24 @@
-"""One simulation: the walk from the root to a new node, shared by every search."""
+"""One simulation of any search: select a leaf, and, once it has been evaluated, back its value up.
 
-from typing import Any
+The parameters' type brings the rule by which actions are selected. The walk down a tree is compiled anew for each such
+type, with its rule inside, so a rule costs no test at run time and knows no numbers but its own. `alphac4.mcts.puct`
+and `alphac4.mcts.classic.uct` register the two rules of this package in the same way as others can, see
+`scores_actions`.
+"""
 
-from alphac4.compiled import inlined
-from alphac4.game.rules import Geometry, play
-from alphac4.mcts.selection import select_action
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba.extending import overload
+
+from alphac4.compiled import compiled, inlined
+from alphac4.game.rules import play
 from alphac4.mcts.tree import (
+    ILLEGAL,
     NO_ACTION,
     NO_NODE,
     PROVEN_DRAW,
@@ -13,25 +26,23 @@ from alphac4.mcts.tree import (
     UNPROVEN,
     Trees,
     add_node,
-    backup,
     node_proof,
+    one_ply_earlier,
     proof_value,
-    propagate_proof,
 )
 
 SIMULATIONS_A_STEP = 256  # of a tree, at most, before the caller can look at the clock: well under a millisecond
 
+Scores = npt.NDArray[np.float64]
+Score = TypeVar("Score", bound=Callable[..., float])
+
 
 @inlined
-def simulate(
-    geometry: Geometry, trees: Trees, t: int, parameters: Any, proofs: bool, look_ahead: bool, root_action: int
-) -> bool:
+def select_leaf(trees: Trees, t: int, parameters: Any, root_action: int) -> bool:
     """Walk down to a new node or a proven edge; True if `trees.leaf` now waits for an evaluation.
 
-    Otherwise the simulation ended in a proven outcome, which has been backed up. The type of ``parameters`` decides
-    the rule of selection. With ``proofs`` proven outcomes spread through the tree (MCTS-Solver); for ``look_ahead``
-    see `add_node`. ``root_action`` forces the first action; NO_ACTION leaves it to the rule. The root must be evaluated
-    and unproven.
+    Otherwise the simulation ended in a proven outcome, which has been backed up. ``root_action`` forces the first
+    action; NO_ACTION leaves it to the rule. The root must be evaluated and unproven.
     """
     node = ROOT
     own, occupied = trees.own[t], trees.occupied[t]
@@ -48,11 +59,11 @@ def simulate(
             trees.draw_count[t] += 1
             backup(trees, t, node, value)
             return False
-        own, occupied = play(geometry, own, occupied, action)
+        own, occupied = play(trees.geometry, own, occupied, action)
         child = trees.child[t, node, action]
         if child == NO_NODE:
-            leaf = add_node(geometry, trees, t, node, action, own, occupied, look_ahead)
-            proof = node_proof(trees, t, leaf) if proofs else UNPROVEN
+            leaf = add_node(trees, t, node, action, own, occupied)
+            proof = node_proof(trees, t, leaf) if trees.proofs else UNPROVEN
             if proof == UNPROVEN:
                 trees.leaf[t] = leaf
                 trees.leaf_own[t] = own
@@ -67,3 +78,131 @@ def simulate(
             return False
         node = child
         action = NO_ACTION
+
+
+@inlined
+def backup(trees: Trees, t: int, node: int, value_to_move: float) -> None:
+    """Add a value, seen by the side to move in ``node``, to every edge on the way up, turned round at each."""
+    while node != ROOT:
+        value_to_move = -value_to_move
+        action = trees.parent_action[t, node]
+        node = trees.parent[t, node]
+        trees.visits[t, node, action] += 1
+        trees.value_sum[t, node, action] += value_to_move
+
+
+@inlined
+def propagate_proof(trees: Trees, t: int, node: int) -> None:
+    """Carry a proven node's outcome up for as long as it proves the parents."""
+    while node != ROOT:
+        proof = node_proof(trees, t, node)
+        if proof == UNPROVEN:
+            return
+        action = trees.parent_action[t, node]
+        node = trees.parent[t, node]
+        trees.proof[t, node, action] = one_ply_earlier(proof)
+
+
+class Rule(NamedTuple):
+    """Two functions of Python that Numba can compile, for one type of parameters."""
+
+    select: Callable[[Trees, int, int, Any], int]  # see `select_action`
+    write_scores: Callable[[Trees, int, int, Any, Scores], None]  # see `write_scores`
+
+
+rules: dict[type, Rule] = {}  # by the type of parameters, which is a NamedTuple
+
+
+def select_action(trees: Trees, t: int, node: int, parameters: Any) -> int:
+    """The action that the rule of the parameters prefers in an unproven node."""
+    return rules[type(parameters)].select(trees, t, node, parameters)
+
+
+def write_scores(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
+    """Write the score of each action as the next simulation sees it into ``scores`` [A]; NaN for a full column."""
+    rules[type(parameters)].write_scores(trees, t, node, parameters, scores)
+
+
+@overload(select_action, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
+def _compile_select(trees: Any, t: Any, node: Any, parameters: Any) -> Any:  # noqa: ARG001 - the types of arguments
+    return rules[parameters.instance_class].select
+
+
+@overload(write_scores, strict=False, jit_options={"error_model": "numpy", "forceinline": True})
+def _compile_write_scores(trees: Any, t: Any, node: Any, parameters: Any, scores: Any) -> Any:  # noqa: ARG001
+    return rules[parameters.instance_class].write_scores
+
+
+@compiled
+def action_scores(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
+    """`write_scores`, compiled."""
+    write_scores(trees, t, node, parameters, scores)
+
+
+class NodeTotals(NamedTuple):
+    """What a score may need of a node as a whole."""
+
+    visits: int  # of all actions
+    value_sum: float  # of the visits and of the node's own evaluation, to the side to move
+    visited_prior: float  # the priors of the actions that have been visited
+
+
+def scores_actions(parameters: type) -> Callable[[Score], Score]:
+    """Register the decorated function as the rule of network-guided searches with ``parameters``.
+
+    ``score(trees, t, node, action, totals, parameters)`` is compiled; among the actions that are not proven to lose,
+    the one with the highest score is tried next. ``parameters`` is a NamedTuple of numbers, one of which is
+    ``prior_temperature`` (see `alphac4.mcts.puct.PuctConfig`); ``totals`` are `NodeTotals`. Give an instance of it to
+    `alphac4.mcts.NetworkSearch` in place of a `PuctConfig`.
+    """
+
+    def register(score: Score) -> Score:
+        function: Any = score
+        if not hasattr(score, "py_func"):
+            function = numba.njit(error_model="numpy", inline="always")(score)
+
+        def select(trees: Trees, t: int, node: int, parameters: Any) -> int:
+            totals = node_totals(trees, t, node)
+            best, best_score = NO_ACTION, -math.inf
+            for a in range(trees.visits.shape[2]):
+                if trees.proof[t, node, a] < PROVEN_DRAW:  # ILLEGAL too
+                    continue
+                action_score = function(trees, t, node, a, totals, parameters)
+                if action_score > best_score:
+                    best, best_score = a, action_score
+            return best
+
+        def write(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
+            totals = node_totals(trees, t, node)
+            for a in range(trees.visits.shape[2]):
+                scores[a] = math.nan
+                if trees.proof[t, node, a] != ILLEGAL:
+                    scores[a] = function(trees, t, node, a, totals, parameters)
+
+        rules[parameters] = Rule(select, write)
+        return score
+
+    return register
+
+
+@inlined
+def node_totals(trees: Trees, t: int, node: int) -> NodeTotals:
+    """The totals of a node that has been evaluated."""
+    visits = 0
+    value_sum = float(trees.value[t, node])
+    visited_prior = 0.0
+    for a in range(trees.visits.shape[2]):
+        if trees.visits[t, node, a] > 0:
+            visits += trees.visits[t, node, a]
+            value_sum += trees.value_sum[t, node, a]
+            visited_prior += trees.priors[t, node, a]
+    return NodeTotals(visits, value_sum, visited_prior)
+
+
+@inlined
+def known_value(trees: Trees, t: int, node: int, action: int, unvisited: float) -> float:
+    """An action's mean value, 0 if it is a proven draw, ``unvisited`` before the first visit."""
+    if trees.proof[t, node, action] == PROVEN_DRAW:
+        return 0.0
+    visits = trees.visits[t, node, action]
+    return trees.value_sum[t, node, action] / visits if visits > 0 else unvisited

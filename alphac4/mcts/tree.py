@@ -14,9 +14,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compiled import compiled, inlined
-from alphac4.game.rules import U64_0, U64_1, Geometry, column_cells, legal_cells, play, winning_cells
-from alphac4.game.symmetry import canonical_key
+from alphac4.compiled import allocating, compiled, inlined
+from alphac4.game.rules import (
+    U64_0,
+    U64_1,
+    Geometry,
+    Words,
+    canonical_key,
+    column_cells,
+    legal_cells,
+    mirror_is_canonical,
+    play,
+    winning_cells,
+)
 
 ROOT = 0
 NO_NODE = -1
@@ -30,6 +40,9 @@ UNPROVEN = 127  # above every proof: at least PROVEN_DRAW is what is not known t
 class Trees(NamedTuple):
     """T trees of at most N nodes with A actions (columns) each. Build with `make_trees`."""
 
+    geometry: Geometry  # the board
+    proofs: bool  # whether proven outcomes spread through a tree
+    look_ahead: bool  # whether a new node marks the moves after which the opponent wins at once
     own: npt.NDArray[np.uint64]  # [T] the root's position
     occupied: npt.NDArray[np.uint64]  # [T]
     size: npt.NDArray[np.int32]  # [T] nodes in use; 0 before the root is added
@@ -39,8 +52,8 @@ class Trees(NamedTuple):
     draw: npt.NDArray[np.float32]  # [T, N] the evaluation's probability of a draw
     visits: npt.NDArray[np.int32]  # [T, N, A]
     value_sum: npt.NDArray[np.float32]  # [T, N, A]
-    prior: npt.NDArray[np.float32]  # [T, N, A] sums to 1 over legal actions once evaluated; 0 without a network
-    evaluation: npt.NDArray[np.float32]  # [T, N, A] a hand-written one of each move in [-1, 1]; [T, 1, A] without
+    priors: npt.NDArray[np.float32]  # [T, N, A] sum to 1 over legal actions once evaluated; 0 without a network
+    heuristics: npt.NDArray[np.float32]  # [T, N, A] a hand-written value of each move in [-1, 1]; [T, 1, A] without
     child: npt.NDArray[np.int32]  # [T, N, A]
     proof: npt.NDArray[np.int8]  # [T, N, A] UNPROVEN, ILLEGAL or a proven outcome
     leaf: npt.NDArray[np.int32]  # [T] the node that waits for its evaluation, or NO_NODE
@@ -51,16 +64,28 @@ class Trees(NamedTuple):
     rng: npt.NDArray[np.uint64]  # [T] random state, see `alphac4.mcts.random_state`
 
 
+ARRAYS = Trees._fields[3:]  # the names of those that have a row for each tree
+
+
 def make_trees(
-    trees: int, nodes: int, geometry: Geometry, rng: np.random.Generator, *, evaluations: bool = False
+    trees: int,
+    nodes: int,
+    geometry: Geometry,
+    rng: np.random.Generator,
+    *,
+    proofs: bool = True,
+    look_ahead: bool = True,
+    heuristics: bool = False,
 ) -> Trees:
     """Empty trees; ``nodes`` is the most simulations a search can run, plus one for the root.
 
-    Only with ``evaluations`` is there room for a hand-written evaluation of each move.
+    Only with ``heuristics`` is there room for a hand-written value of each move.
     """
-    actions = geometry.columns
-    edges = (trees, nodes, actions)
+    edges = (trees, nodes, geometry.columns)
     return Trees(
+        geometry=geometry,
+        proofs=proofs,
+        look_ahead=look_ahead,
         own=np.zeros(trees, np.uint64),
         occupied=np.zeros(trees, np.uint64),
         size=np.zeros(trees, np.int32),
@@ -70,8 +95,8 @@ def make_trees(
         draw=np.zeros((trees, nodes), np.float32),
         visits=np.zeros(edges, np.int32),
         value_sum=np.zeros(edges, np.float32),
-        prior=np.zeros(edges, np.float32),
-        evaluation=np.zeros(edges if evaluations else (trees, 1, actions), np.float32),
+        priors=np.zeros(edges, np.float32),
+        heuristics=np.zeros(edges if heuristics else (trees, 1, geometry.columns), np.float32),
         child=np.zeros(edges, np.int32),
         proof=np.zeros(edges, np.int8),
         leaf=np.full(trees, NO_NODE, np.int32),
@@ -112,21 +137,13 @@ def node_proof(trees: Trees, t: int, node: int) -> int:
 
 
 @inlined
-def add_node(
-    geometry: Geometry,
-    trees: Trees,
-    t: int,
-    parent: int,
-    action: int,
-    own: np.uint64,
-    occupied: np.uint64,
-    look_ahead: bool,
-) -> int:
+def add_node(trees: Trees, t: int, parent: int, action: int, own: np.uint64, occupied: np.uint64) -> int:
     """Append the node of an unfinished position and mark the actions that end the game.
 
-    An action is proven a win in 1 if it completes a run and a draw if it fills the board. With ``look_ahead`` it is
+    An action is proven a win in 1 if it completes a run and a draw if it fills the board. If trees look ahead, it is
     proven a loss in 2 if the opponent can complete a run right after it.
     """
+    geometry = trees.geometry
     node = int(trees.size[t])
     trees.size[t] = node + 1
     trees.parent[t, node] = parent
@@ -146,25 +163,23 @@ def add_node(
             proof = PROVEN_WIN - 1
         elif (occupied | cell) == geometry.board:
             proof = PROVEN_DRAW
-        elif look_ahead and ((open_threats & ~cell) != U64_0 or (threats & (cell << U64_1)) != U64_0):
+        elif trees.look_ahead and ((open_threats & ~cell) != U64_0 or (threats & (cell << U64_1)) != U64_0):
             proof = 2 - PROVEN_WIN
         trees.proof[t, node, a] = proof
         trees.visits[t, node, a] = 0
         trees.value_sum[t, node, a] = 0.0
-        trees.prior[t, node, a] = 0.0
+        trees.priors[t, node, a] = 0.0
         trees.child[t, node, a] = NO_NODE
     return node
 
 
 @compiled
-def plant(
-    geometry: Geometry, trees: Trees, t: int, own: np.uint64, occupied: np.uint64, look_ahead: bool = True
-) -> None:
+def reset_tree(trees: Trees, t: int, own: np.uint64, occupied: np.uint64) -> None:
     """Start tree ``t`` anew from an unfinished position; its root then waits for an evaluation unless proven."""
     trees.own[t] = own
     trees.occupied[t] = occupied
     trees.size[t] = 0
-    add_node(geometry, trees, t, NO_NODE, 0, own, occupied, look_ahead)
+    add_node(trees, t, NO_NODE, 0, own, occupied)
     trees.value[t, ROOT] = 0.0
     trees.draw[t, ROOT] = 0.0
     trees.draw_sum[t] = 0.0
@@ -174,35 +189,6 @@ def plant(
         trees.leaf[t] = ROOT
         trees.leaf_own[t] = own
         trees.leaf_occupied[t] = occupied
-
-
-@inlined
-def leaf_key(geometry: Geometry, trees: Trees, t: int) -> np.uint64:
-    """`canonical_key` of the position that waits for its evaluation."""
-    return canonical_key(geometry, trees.leaf_own[t], trees.leaf_occupied[t])
-
-
-@inlined
-def backup(trees: Trees, t: int, node: int, value_to_move: float) -> None:
-    """Add a value, seen by the side to move in ``node``, to every edge on the way up, turned round at each."""
-    while node != ROOT:
-        value_to_move = -value_to_move
-        action = trees.parent_action[t, node]
-        node = trees.parent[t, node]
-        trees.visits[t, node, action] += 1
-        trees.value_sum[t, node, action] += value_to_move
-
-
-@inlined
-def propagate_proof(trees: Trees, t: int, node: int) -> None:
-    """Carry a proven node's outcome up for as long as it proves the parents."""
-    while node != ROOT:
-        proof = node_proof(trees, t, node)
-        if proof == UNPROVEN:
-            return
-        action = trees.parent_action[t, node]
-        node = trees.parent[t, node]
-        trees.proof[t, node, action] = one_ply_earlier(proof)
 
 
 @inlined
@@ -256,23 +242,23 @@ def best_action(trees: Trees, t: int) -> int:
         visits = trees.visits[t, ROOT, action]
         value = trees.value_sum[t, ROOT, action] / max(visits, 1)
         if visits == 0 and proof == UNPROVEN:
-            value = trees.prior[t, ROOT, action]
+            value = trees.priors[t, ROOT, action]
         if visits > best_visits or (visits == best_visits and value > best_value):
             best, best_visits, best_value = action, visits, value
     return best
 
 
 @compiled
-def advance_root(geometry: Geometry, trees: Trees, t: int, action: int, look_ahead: bool = True) -> None:
+def advance_root(trees: Trees, t: int, action: int) -> None:
     """Make the child after ``action`` the root and keep what the search knows below it.
 
     Nodes only ever point to later ones, so one pass in order can move the kept rows to the front in place: each node
     tells its children where their parent now stands, or that it is gone. The game must not be over after the move.
     """
-    own, occupied = play(geometry, trees.own[t], trees.occupied[t], action)
+    own, occupied = play(trees.geometry, trees.own[t], trees.occupied[t], action)
     new_root = trees.child[t, ROOT, action]
     if new_root == NO_NODE:
-        plant(geometry, trees, t, own, occupied, look_ahead)
+        reset_tree(trees, t, own, occupied)
         return
     trees.own[t] = own
     trees.occupied[t] = occupied
@@ -304,10 +290,52 @@ def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> N
     for a in range(trees.visits.shape[2]):
         trees.visits[t, target, a] = trees.visits[t, source, a]
         trees.value_sum[t, target, a] = trees.value_sum[t, source, a]
-        trees.prior[t, target, a] = trees.prior[t, source, a]
-        if trees.evaluation.shape[1] > 1:
-            trees.evaluation[t, target, a] = trees.evaluation[t, source, a]
+        trees.priors[t, target, a] = trees.priors[t, source, a]
+        if trees.heuristics.shape[1] > 1:
+            trees.heuristics[t, target, a] = trees.heuristics[t, source, a]
         trees.child[t, target, a] = trees.child[t, source, a]
         trees.proof[t, target, a] = trees.proof[t, source, a]
     if parent != NO_NODE:
         trees.child[t, parent, action] = target
+
+
+@allocating
+def winning_moves(trees: Trees, t: int) -> tuple[Words, npt.NDArray[np.int8]]:
+    """The winner's move in every position of the proof: canonical keys [P] and columns [P] as they see them.
+
+    Those are one move for the winner and every reply of the other side. Nothing unless tree ``t`` proves that the side
+    to move at its root wins. Positions in which it completes a run at once are left out, as are those after a reply
+    that allows one.
+    """
+    geometry = trees.geometry
+    size = max(1, int(trees.size[t]))
+    keys, columns = np.empty(size, np.uint64), np.empty(size, np.int8)
+    nodes = np.empty(size, np.int32)
+    owns, occupieds = np.empty(size, np.uint64), np.empty(size, np.uint64)
+    count, waiting = 0, 0
+    proof = node_proof(trees, t, ROOT)
+    if proof != UNPROVEN and proof > PROVEN_DRAW:
+        nodes[0], owns[0], occupieds[0] = ROOT, trees.own[t], trees.occupied[t]
+        waiting = 1
+    while waiting > 0:
+        waiting -= 1
+        node, own, occupied = nodes[waiting], owns[waiting], occupieds[waiting]
+        proof = node_proof(trees, t, node)
+        if proof == PROVEN_WIN - 1:
+            continue
+        move = NO_ACTION
+        for a in range(geometry.columns):
+            if trees.proof[t, node, a] == proof and move == NO_ACTION:
+                move = a
+        keys[count] = canonical_key(geometry, own, occupied)
+        columns[count] = geometry.columns - 1 - move if mirror_is_canonical(geometry, own, occupied) else move
+        count += 1
+        child = trees.child[t, node, move]
+        theirs, then = play(geometry, own, occupied, move)
+        for a in range(geometry.columns):
+            if trees.proof[t, child, a] == ILLEGAL or trees.child[t, child, a] == NO_NODE:
+                continue
+            nodes[waiting] = trees.child[t, child, a]
+            owns[waiting], occupieds[waiting] = play(geometry, theirs, then, a)
+            waiting += 1
+    return keys[:count], columns[:count]

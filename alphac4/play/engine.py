@@ -10,7 +10,7 @@ from alphac4.game.position import column_name
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
 from alphac4.play.analysis import Analysis, Analyst
-from alphac4.solver.verdict import exact
+from alphac4.solver.solver import exact
 from alphac4.version import __version__
 
 DEFAULT_NODES = 600

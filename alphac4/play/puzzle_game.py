@@ -10,7 +10,7 @@ from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.play.screen import Screen
 from alphac4.puzzles import DIFFICULTIES, Puzzle
-from alphac4.solver.verdict import ExactColumn, best_line, exact
+from alphac4.solver.solver import ExactColumn, best_line, exact
 from alphac4.storage.files import append_line, read_lines
 from alphac4.storage.folders import state_folder
 

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from typing import Self, TextIO
 
 from alphac4.game import Position
-from alphac4.game.position import COLUMN_NAMES, column_name
-from alphac4.game.wording import signed
+from alphac4.game.position import COLUMN_NAMES, column_name, signed
 from alphac4.play.analysis import Analysis
-from alphac4.solver.solver import Solver, shared_solver
-from alphac4.solver.verdict import exact
+from alphac4.solver.solver import Solver, exact, shared_solver
 
 RESET, BOLD, DIM, UNDERLINE = "\033[0m", "\033[1m", "\033[2m", "\033[4m"
 COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}

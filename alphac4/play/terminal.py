@@ -9,13 +9,12 @@ from pathlib import Path
 
 from alphac4.arena.players import Player
 from alphac4.game import Geometry, IllegalMove, Position
-from alphac4.game.position import COLUMN_NAMES, column_name, may_be_moves
+from alphac4.game.position import COLUMN_NAMES, column_name, may_be_moves, signed
 from alphac4.game.rules import STANDARD
-from alphac4.game.wording import signed
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.screen import Screen
-from alphac4.solver.verdict import exact_within
+from alphac4.solver.solver import exact_within
 from alphac4.storage.files import write_atomically
 
 HELP = """\

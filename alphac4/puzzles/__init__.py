@@ -12,8 +12,7 @@ from pathlib import Path
 
 from alphac4.game import IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, column_name, mirror_moves
-from alphac4.game.rules import STANDARD
-from alphac4.game.symmetry import canonical_key
+from alphac4.game.rules import STANDARD, canonical_key
 
 HEADER = "# alphac4 puzzles 1: position, the only column that wins, moves until the win, difficulty from 1 to 5"
 PACKAGED = "puzzles.txt"

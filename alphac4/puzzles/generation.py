@@ -8,8 +8,7 @@ import numpy as np
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import parse_player
 from alphac4.game import Position
-from alphac4.game.rules import STANDARD, legal_cells, winning_cells
-from alphac4.game.symmetry import canonical_key
+from alphac4.game.rules import STANDARD, canonical_key, legal_cells, winning_cells
 from alphac4.puzzles import Puzzle
 from alphac4.solver.solver import Solver, moves_to_end, shared_solver
 from alphac4.storage.records import check_ranges

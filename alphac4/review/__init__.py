@@ -12,12 +12,9 @@ from typing import Any
 
 from alphac4.arena.players import SearchingPlayer
 from alphac4.game import Geometry, Position, column_name
-from alphac4.game.position import COLUMN_NAMES
+from alphac4.game.position import COLUMN_NAMES, count_of, describe_end
 from alphac4.game.rules import STANDARD
-from alphac4.game.wording import count_of, describe_end
-from alphac4.solver.deadline import Deadline, TimeIsUp
-from alphac4.solver.solver import Solver, moves_to_end, shared_solver
-from alphac4.solver.verdict import from_the_centre
+from alphac4.solver.solver import Deadline, Solver, TimeIsUp, from_the_centre, moves_to_end, shared_solver
 
 DEFAULT_SECONDS = 120.0  # for the solver, a game
 LINE_PLIES = 10  # of best play that are shown

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from alphac4.game import Position, column_name
-from alphac4.game.wording import count_of, signed
+from alphac4.game.position import count_of, signed
 from alphac4.review import Review, ReviewedMove, Verdict
 
 GRAPH_ROWS = 9  # an odd number, so that the middle is a draw

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
-from alphac4.mcts.evaluation_cache import forget, make_cache
-from alphac4.mcts.network_search import Evaluate, input_planes
+from alphac4.mcts.network_search import Evaluate, clear_cache, input_planes, make_cache
 from alphac4.mcts.tree import make_trees
 from alphac4.selfplay.blocks import Block, Work, make_block, recorded_plies
 from alphac4.selfplay.config import SelfPlayConfig
@@ -69,14 +68,14 @@ class Actor:
         parameters, puct = make_parameters(self.config), self.config.puct.parameters()
         slots = len(trees.size)
         planes = np.zeros((slots, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
-        restart_searches(geometry, trees, games, planes)
-        forget(self._cache)  # the network may have changed, and a resumed run has nothing to remember either
+        restart_searches(trees, games, planes)
+        clear_cache(self._cache)  # the network may have changed, and a resumed run has nothing to remember either
         work, recorded, held = Work(), 0, 0
         now = last_block = time.perf_counter()
         while recorded + held < samples and not stopped():
             logits, wdl = self.evaluator.evaluate(planes)
             evaluated = time.perf_counter()
-            advance(geometry, trees, games, finished, parameters, puct, logits, wdl, planes, self._cache)
+            advance(trees, games, finished, parameters, puct, logits, wdl, planes, self._cache)
             work.network_seconds += evaluated - now
             now = time.perf_counter()
             work.tree_seconds += now - evaluated

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
-from alphac4.game.rules import Geometry, has_run, play
+from alphac4.game.rules import has_run, play
 from alphac4.mcts import random_state
-from alphac4.mcts.evaluation_cache import NO_ROW, EvaluationCache, find, remember
 from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
-from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, write_leaf
-from alphac4.mcts.simulation import SIMULATIONS_A_STEP, simulate
+from alphac4.mcts.network_search import NO_ROW, EvaluationCache, recall, remember
+from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, leaf_key, write_leaf
+from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
 from alphac4.mcts.tree import (
     NO_ACTION,
     NO_NODE,
@@ -24,9 +24,8 @@ from alphac4.mcts.tree import (
     advance_root,
     best_action,
     is_searched,
-    leaf_key,
     node_proof,
-    plant,
+    reset_tree,
     root_value,
     root_visits,
 )
@@ -44,13 +43,13 @@ from alphac4.selfplay.starts import play_opening
 
 
 @compiled
-def begin_move(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
+def begin_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Choose between a full and a fast search (playout-cap randomisation, Wu 2019)."""
     full = random_state.uniform(trees.rng, t) < parameters.full_share
     games.full[t] = full
     games.target[t] = parameters.full_simulations if full else parameters.fast_simulations
     if full and parameters.gumbel_actions > 0 and root_visits(trees, t) > 0:
-        plant(geometry, trees, t, trees.own[t], trees.occupied[t])  # halving counts from a fresh root
+        reset_tree(trees, t, trees.own[t], trees.occupied[t])  # halving counts from a fresh root
     games.stage[t] = NEW_SEARCH
 
 
@@ -58,7 +57,7 @@ def begin_move(geometry: Geometry, trees: Trees, games: Games, t: int, parameter
 def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Keep the root's own policy for the targets, then add what makes this search explore."""
     for a in range(games.prior.shape[1]):
-        games.prior[t, a] = trees.prior[t, ROOT, a]
+        games.prior[t, a] = trees.priors[t, ROOT, a]
         games.gumbels[t, a] = random_state.gumbel(trees.rng, t) if parameters.gumbel_actions > 0 else 0.0
     if games.full[t] and parameters.gumbel_actions == 0:
         add_root_noise(trees, t, parameters.noise_concentration, parameters.noise_fraction)
@@ -153,7 +152,7 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
 
 
 @compiled
-def play_move(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
+def play_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Record the search and play its move."""
     record_search(trees, games, t, parameters)
     column = choose_move(trees, games, t, parameters)
@@ -161,13 +160,13 @@ def play_move(geometry: Geometry, trees: Trees, games: Games, t: int, parameters
     games.regret[t, ply] = regret(trees, t, column)
     games.moves[t, ply] = column
     games.plies[t] = ply + 1
-    own, occupied = play(geometry, trees.own[t], trees.occupied[t], column)
-    won = has_run(geometry, own ^ occupied)
-    if won or occupied == geometry.board:
+    own, occupied = play(trees.geometry, trees.own[t], trees.occupied[t], column)
+    won = has_run(trees.geometry, own ^ occupied)
+    if won or occupied == trees.geometry.board:
         games.outcome[t] = 0 if not won else (1 if ply % 2 == 0 else -1)
         games.stage[t] = GAME_OVER
     else:
-        advance_root(geometry, trees, t, column)
+        advance_root(trees, t, column)
         games.stage[t] = NEW_MOVE
 
 
@@ -193,7 +192,6 @@ def hand_over(games: Games, finished: Finished, t: int, row: int) -> None:
 
 @inlined
 def walk(
-    geometry: Geometry,
     trees: Trees,
     games: Games,
     t: int,
@@ -208,23 +206,22 @@ def walk(
     """
     while trees.leaf[t] == NO_NODE and games.stage[t] != GAME_OVER and most > 0:
         if games.stage[t] == NEW_GAME:
-            play_opening(geometry, trees, games, t, parameters)
+            play_opening(trees, games, t, parameters)
         elif games.stage[t] == NEW_MOVE:
-            begin_move(geometry, trees, games, t, parameters)
+            begin_move(trees, games, t, parameters)
         elif games.stage[t] == NEW_SEARCH:
             begin_search(trees, games, t, parameters)
         elif is_searched(trees, t, games.target[t]):
-            play_move(geometry, trees, games, t, parameters)
+            play_move(trees, games, t, parameters)
         else:
             most -= 1
             games.simulations[t] += 1
-            simulate(geometry, trees, t, puct, True, True, forced_root_action(trees, games, t, parameters))
+            select_leaf(trees, t, puct, forced_root_action(trees, games, t, parameters))
     return most
 
 
 @compiled
 def advance(
-    geometry: Geometry,
     trees: Trees,
     games: Games,
     finished: Finished,
@@ -242,13 +239,13 @@ def advance(
     for t in range(trees.size.shape[0]):
         known = NO_ROW
         if trees.leaf[t] != NO_NODE:
-            known = remember(cache, leaf_key(geometry, trees, t), logits[t], wdl[t])
+            known = remember(cache, leaf_key(trees, t), logits[t], wdl[t])
         left = SIMULATIONS_A_STEP
         while True:
             if known != NO_ROW:
-                expand(geometry, trees, t, cache.logits[known], cache.wdl[known], puct.prior_temperature)
+                expand(trees, t, cache.logits[known], cache.wdl[known], puct.prior_temperature)
             known = NO_ROW
-            left = walk(geometry, trees, games, t, parameters, puct, left)
+            left = walk(trees, games, t, parameters, puct, left)
             if games.stage[t] == GAME_OVER:
                 if finished.rows[0] >= finished.outcome.shape[0]:
                     break  # the slot waits for the host to take the finished games
@@ -257,27 +254,27 @@ def advance(
                 continue
             if trees.leaf[t] == NO_NODE:
                 break  # no evaluation was needed for so long that the other slots come first
-            known = find(cache, leaf_key(geometry, trees, t))
+            known = recall(cache, leaf_key(trees, t))
             if known == NO_ROW:
                 break  # for the network
         if trees.leaf[t] != NO_NODE:
-            write_leaf(geometry, trees, t, planes[t], np.float32(1))
+            write_leaf(trees, t, planes[t], np.float32(1))
 
 
 @compiled
-def restart_search(geometry: Geometry, trees: Trees, games: Games, t: int) -> None:
+def restart_search(trees: Trees, games: Games, t: int) -> None:
     """Search the game's current position anew, as the network has changed: its root waits for an evaluation."""
     trees.leaf[t] = NO_NODE
     games.simulations[t] = 0
     if games.stage[t] != NEW_GAME and games.stage[t] != GAME_OVER:
-        plant(geometry, trees, t, trees.own[t], trees.occupied[t])
+        reset_tree(trees, t, trees.own[t], trees.occupied[t])
         games.stage[t] = NEW_MOVE
 
 
 @compiled
-def restart_searches(geometry: Geometry, trees: Trees, games: Games, planes: npt.NDArray[np.float32]) -> None:
+def restart_searches(trees: Trees, games: Games, planes: npt.NDArray[np.float32]) -> None:
     """`restart_search` in every slot; writes the roots' ``planes`` [T, P, R, C]."""
     for t in range(trees.size.shape[0]):
-        restart_search(geometry, trees, games, t)
+        restart_search(trees, games, t)
         if trees.leaf[t] != NO_NODE:
-            write_leaf(geometry, trees, t, planes[t], np.float32(1))
+            write_leaf(trees, t, planes[t], np.float32(1))

@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.rules import Geometry
-from alphac4.game.symmetry import canonical_keys, mirror_where, oriented
+from alphac4.game.rules import Geometry, canonical_keys, mirror_where, oriented
 from alphac4.selfplay.shards import Samples
 
 

@@ -3,17 +3,18 @@
 import numpy as np
 
 from alphac4.compiled import compiled, inlined
-from alphac4.game.rules import U64_0, Geometry, column_cells, has_run, legal_cells, play
+from alphac4.game.rules import U64_0, column_cells, has_run, legal_cells, play
 from alphac4.mcts import random_state
-from alphac4.mcts.tree import Trees, plant
+from alphac4.mcts.tree import Trees, reset_tree
 from alphac4.selfplay.game_arrays import NEW_MOVE, Games, SelfPlayParameters
 
 FORK_FLOOR = 0.05  # of a disagreement's weight: the least that a ply counts when forks are drawn
 
 
 @inlined
-def random_column(geometry: Geometry, trees: Trees, t: int, occupied: np.uint64) -> int:
+def random_column(trees: Trees, t: int, occupied: np.uint64) -> int:
     """A random column that is not full. There must be one."""
+    geometry = trees.geometry
     legal = legal_cells(geometry, occupied)
     column = random_state.below(trees.rng, t, geometry.columns)
     while legal & column_cells(geometry, column) == U64_0:
@@ -51,18 +52,19 @@ def fork_ply(trees: Trees, games: Games, t: int, within: int, parameters: SelfPl
 
 
 @compiled
-def fork_game(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> bool:
+def fork_game(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> bool:
     """Perhaps leave slot ``t``'s previous game by a random move; False if the next game is to start otherwise."""
     if random_state.uniform(trees.rng, t) >= parameters.fork_share:
         return False
     within = min(games.plies[t], parameters.fork_plies)
     if within == 0:  # no game has been played here
         return False
+    geometry = trees.geometry
     left = fork_ply(trees, games, t, within, parameters)
     own, occupied = U64_0, U64_0
     for ply in range(left):
         own, occupied = play(geometry, own, occupied, games.moves[t, ply])
-    column = random_column(geometry, trees, t, occupied)
+    column = random_column(trees, t, occupied)
     own, occupied = play(geometry, own, occupied, column)
     if has_run(geometry, own ^ occupied) or occupied == geometry.board:
         return False
@@ -70,15 +72,16 @@ def fork_game(geometry: Geometry, trees: Trees, games: Games, t: int, parameters
     games.plies[t] = left + 1
     games.opening[t] = left + 1
     games.stage[t] = NEW_MOVE
-    plant(geometry, trees, t, own, occupied)
+    reset_tree(trees, t, own, occupied)
     return True
 
 
 @compiled
-def play_opening(geometry: Geometry, trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
+def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Start a game in slot ``t``: from the empty board, after random moves, or by leaving the game played before."""
-    if parameters.fork_share > 0.0 and fork_game(geometry, trees, games, t, parameters):
+    if parameters.fork_share > 0.0 and fork_game(trees, games, t, parameters):
         return
+    geometry = trees.geometry
     while True:
         wanted = 0
         if random_state.uniform(trees.rng, t) < parameters.opening_share:
@@ -90,7 +93,7 @@ def play_opening(geometry: Geometry, trees: Trees, games: Games, t: int, paramet
             if legal_cells(geometry, occupied) == U64_0:
                 over = True
                 break
-            column = random_column(geometry, trees, t, occupied)
+            column = random_column(trees, t, occupied)
             games.moves[t, ply] = column
             own, occupied = play(geometry, own, occupied, column)
             games.plies[t] = ply + 1
@@ -101,4 +104,4 @@ def play_opening(geometry: Geometry, trees: Trees, games: Games, t: int, paramet
             break
     games.opening[t] = games.plies[t]
     games.stage[t] = NEW_MOVE
-    plant(geometry, trees, t, own, occupied)
+    reset_tree(trees, t, own, occupied)

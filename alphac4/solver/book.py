@@ -1,8 +1,8 @@
-"""The file of scores of all early positions, so that they need no search.
+"""Exact scores of all early positions, so that they need no search, and their file.
 
-A book is one line of JSON, then the zlib-compressed rest: keys as ascending differences (little-endian uint64 [N]),
-then scores (int8 [N]). Keys are `position_key`'s with ``either_side``. The CRC-32 covers the number of plies and the
-rest before compression.
+A book's file is one line of JSON, then the zlib-compressed rest: keys as ascending differences (little-endian uint64
+[N]), then scores (int8 [N]). Keys are `canonical_key`'s. The CRC-32 covers the number of plies and the rest before
+compression.
 """
 
 import json
@@ -10,21 +10,51 @@ import warnings
 import zlib
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from alphac4.game.rules import Geometry
-from alphac4.solver.exact import KnownScores, no_known_scores
+from alphac4.compiled import compiled
+from alphac4.game.rules import Geometry, Words
 from alphac4.storage.files import write_atomically
 from alphac4.storage.records import parse_json, read_value
 
+UNKNOWN = -128  # no score
 FORMAT = "alphac4 opening book 1"
-MOST_POSITIONS = 100_000_000  # the books of the standard board with 10 and 12 stones hold 0.2 and 2 million
+MAX_POSITIONS = 100_000_000  # the books of the standard board with 10 and 12 stones hold 0.2 and 2 million
 
 
 class BookError(ValueError):
     """A book file that is damaged or made for another board."""
+
+
+class KnownScores(NamedTuple):
+    """Scores found earlier, such as an opening book's."""
+
+    keys: Words  # [N] ascending; of a position and its mirror image the lesser
+    scores: npt.NDArray[np.int8]  # [N] exact, side to move
+    plies: int  # no position with more stones is among them
+
+
+def no_known_scores() -> KnownScores:
+    """An empty book."""
+    return KnownScores(np.zeros(0, np.uint64), np.zeros(0, np.int8), -1)
+
+
+@compiled
+def look_up(known: KnownScores, key: np.uint64) -> int:
+    """The score stored for a key; `UNKNOWN` if there is none."""
+    low, high = 0, len(known.keys)
+    while low < high:
+        middle = (low + high) // 2
+        if known.keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    if low < len(known.keys) and known.keys[low] == key:
+        return int(known.scores[low])
+    return UNKNOWN
 
 
 def book_name(geometry: Geometry) -> str:
@@ -54,7 +84,7 @@ def parse_book(content: bytes, geometry: Geometry) -> KnownScores:
     try:
         header = read_value(dict[str, Any], parse_json(line), "the header")
         plies, positions, checksum = (read_value(int, header[name], name) for name in ("plies", "positions", "crc32"))
-        if not 0 <= positions <= MOST_POSITIONS:
+        if not 0 <= positions <= MAX_POSITIONS:
             raise ValueError("impossible number of positions")
         unpacker = zlib.decompressobj()
         unpacked = unpacker.decompress(rest, 9 * positions + 1)  # no more, whatever the file unfolds to

@@ -8,10 +8,8 @@ import numpy as np
 from tqdm import tqdm
 
 from alphac4.game import rules
-from alphac4.game.rules import Geometry
-from alphac4.solver.book import BookError, load_book, save_book
-from alphac4.solver.exact import KnownScores, no_known_scores
-from alphac4.solver.search import position_key
+from alphac4.game.rules import Geometry, canonical_key
+from alphac4.solver.book import BookError, KnownScores, load_book, no_known_scores, save_book
 from alphac4.solver.solver import Solver
 
 SAVE_EVERY_SECONDS = 60.0
@@ -99,4 +97,4 @@ def _merged(known: KnownScores, keys: list[int], scores: list[int]) -> KnownScor
 
 
 def _key(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> int:
-    return int(position_key(geometry, own, occupied, True))
+    return int(canonical_key(geometry, own, occupied))

@@ -1,25 +1,24 @@
-"""The exact solver as an object that keeps its transposition table."""
+"""The exact solver as an object that keeps its transposition table, and its verdict for people."""
 
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.position import Outcome, Position
-from alphac4.game.rules import STANDARD, Geometry
-from alphac4.solver.book import packaged_book
-from alphac4.solver.exact import FULL_COLUMN, KnownScores, score_batch, score_columns_batch
-from alphac4.solver.search import make_layout
-from alphac4.solver.stack import LIMIT, NODES, Integers, Words, make_memory
-from alphac4.solver.table import make_table
+from alphac4.game.position import Outcome, Position, describe_end
+from alphac4.game.rules import STANDARD, Geometry, Words
+from alphac4.solver.book import KnownScores, packaged_book
+from alphac4.solver.memory import LIMIT, NODES, make_memory, make_table
+from alphac4.solver.search import FULL_COLUMN, children, make_layout, score_batch
 
 DEFAULT_TABLE_BITS = 22
 SLICE_NODES = 1 << 18  # searched between two pauses: some hundredths of a second
 
 OnPause = Callable[[], None]
 Scores = npt.NDArray[np.int8]
-Stones = npt.NDArray[np.uint64]
 
 
 class Solver:
@@ -65,7 +64,7 @@ class Solver:
 
     def solve(self, position: Position, on_pause: OnPause | None = None) -> int:
         """The exact score; ``on_pause`` as in `analyze`."""
-        return int(self._score(*self._stones(position), weak=False, on_pause=on_pause)[0])
+        return int(self._score(*self._stones(position), on_pause=on_pause)[0])
 
     def solve_outcome(self, position: Position) -> Outcome:
         """Win, draw or loss with best play, which takes less search than the score."""
@@ -76,76 +75,61 @@ class Solver:
 
         ``on_pause`` is called some dozens of times a second; what it raises ends the search.
         """
-        own, occupied = self._stones(position)
-        return _by_column(self._score_columns(own, occupied, weak=False, on_pause=on_pause)[0])
+        return _by_column(self._score_columns(*self._stones(position), on_pause=on_pause)[0])
 
     def analyze_outcome(self, position: Position, on_pause: OnPause | None = None) -> list[int | None]:
         """Like `analyze`, with 1, 0, -1 for win, draw and loss, which takes less search."""
-        return _by_column(self._outcomes_by_column(*self._stones(position), on_pause)[0])
+        return _by_column(self.analyze_outcome_batch(*self._stones(position), on_pause)[0])
 
-    def solve_batch(self, own: Stones, occupied: Stones) -> Scores:
+    def solve_batch(self, own: Words, occupied: Words) -> Scores:
         """Scores, int8 [B], of positions given as bitboards, uint64 [B] each."""
-        return self._score(own, occupied, weak=False)
+        return self._score(own, occupied)
 
-    def solve_outcome_batch(self, own: Stones, occupied: Stones) -> Scores:
+    def solve_outcome_batch(self, own: Words, occupied: Words) -> Scores:
         """Outcomes, int8 [B]: 1 win, 0 draw, -1 loss for the side to move."""
         return np.sign(self._score(own, occupied, weak=True))
 
-    def analyze_batch(self, own: Stones, occupied: Stones) -> Scores:
+    def analyze_batch(self, own: Words, occupied: Words) -> Scores:
         """Scores by column, int8 [B, A], for the side to move; `FULL_COLUMN` where a move is not possible."""
-        return self._score_columns(own, occupied, weak=False)
+        return self._score_columns(own, occupied)
 
-    def analyze_outcome_batch(self, own: Stones, occupied: Stones) -> Scores:
+    def analyze_outcome_batch(self, own: Words, occupied: Words, on_pause: OnPause | None = None) -> Scores:
         """Outcomes by column, int8 [B, A]: 1 win, 0 draw, -1 loss for the side to move, or `FULL_COLUMN`."""
-        return self._outcomes_by_column(own, occupied)
-
-    def _outcomes_by_column(self, own: Stones, occupied: Stones, on_pause: OnPause | None = None) -> Scores:
         scores = self._score_columns(own, occupied, weak=True, on_pause=on_pause)
         return np.where(scores == FULL_COLUMN, scores, np.sign(scores))
 
-    def _score(self, own: Stones, occupied: Stones, *, weak: bool, on_pause: OnPause | None = None) -> Scores:
-        own, occupied = _checked(own, occupied)
-        scores = np.empty(len(own), np.int8)
-        self._search(
-            lambda words, integers, start: score_batch(
-                self.geometry, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores, start
-            ),
-            scores.size,
-            on_pause,
-        )
+    def _score_columns(
+        self, own: Words, occupied: Words, *, weak: bool = False, on_pause: OnPause | None = None
+    ) -> Scores:
+        playable, after_own, after_occupied = children(self.geometry, *_checked(own, occupied))
+        scores = np.full(playable.shape, FULL_COLUMN, np.int8)
+        scores[playable] = -self._score(after_own, after_occupied, weak=weak, on_pause=on_pause)
         return scores
 
-    def _score_columns(self, own: Stones, occupied: Stones, *, weak: bool, on_pause: OnPause | None = None) -> Scores:
+    def _score(self, own: Words, occupied: Words, *, weak: bool = False, on_pause: OnPause | None = None) -> Scores:
+        """`score_position` of all positions, with a pause after each slice, where Python sees signals."""
         own, occupied = _checked(own, occupied)
-        scores = np.empty((len(own), self.geometry.columns), np.int8)
-        self._search(
-            lambda words, integers, start: score_columns_batch(
-                self.geometry, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores, start
-            ),
-            scores.size,
-            on_pause,
-        )
-        return scores
-
-    def _search(self, go_on: Callable[[Words, Integers, int], int], size: int, on_pause: OnPause | None = None) -> None:
-        """Let ``go_on`` find all ``size`` scores, with a pause after each slice, where Python sees signals."""
         words, integers = make_memory(self.geometry)
+        scores = np.empty(len(own), np.int8)
         done = counted = 0
-        while done < size:
+        while done < len(own):
             integers[LIMIT] = integers[NODES] + SLICE_NODES
-            done = go_on(words, integers, done)
+            done = score_batch(
+                self.geometry, self._layout, self._table, self.book, words, integers, own, occupied, weak, scores, done
+            )
             self.nodes += int(integers[NODES]) - counted
             counted = int(integers[NODES])
             if on_pause is not None:
                 on_pause()
+        return scores
 
-    def _stones(self, position: Position) -> tuple[Stones, Stones]:
+    def _stones(self, position: Position) -> tuple[Words, Words]:
         if position.geometry != self.geometry:
             raise ValueError(f"a solver for {self.geometry} cannot solve a position on {position.geometry}")
         return np.array([position.own], np.uint64), np.array([position.occupied], np.uint64)
 
 
-def _checked(own: Stones, occupied: Stones) -> tuple[Stones, Stones]:
+def _checked(own: Words, occupied: Words) -> tuple[Words, Words]:
     """The arrays as the compiled code takes them: another layout would be compiled for anew."""
     own = np.require(own, np.uint64, ["C", "W"])
     occupied = np.require(occupied, np.uint64, ["C", "W"])
@@ -187,3 +171,87 @@ def solve(position: Position) -> int:
 def analyze(position: Position) -> list[int | None]:
     """`Solver.analyze` by the process's shared solver."""
     return shared_solver(position.geometry).analyze(position)
+
+
+class TimeIsUp(Exception):  # noqa: N818 - a state, not an error
+    """The solver has used its time."""
+
+
+class Deadline:
+    """An ``on_pause`` of the solver that ends a search after so many seconds, counted from when this is made.
+
+    Args:
+        seconds: from now.
+        on_pause: called at each pause as well; what it raises ends the search, too.
+    """
+
+    def __init__(self, seconds: float, on_pause: Callable[[], None] = lambda: None) -> None:
+        self._until = time.monotonic() + seconds
+        self._on_pause = on_pause
+
+    def __call__(self) -> None:
+        """Raise `TimeIsUp` if it is."""
+        self._on_pause()
+        if time.monotonic() > self._until:
+            raise TimeIsUp
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactColumn:
+    """The truth about one move."""
+
+    column: int  # 0-based
+    score: int  # the solver's exact score, for the side that makes the move
+    moves: int  # how many the winner still makes, its last included; 0 for a draw
+    best: bool
+
+    @property
+    def outcome(self) -> str:
+        """Such as "wins in 5 moves" or "draw"."""
+        if self.score == 0:
+            return "draw"
+        return describe_end(self.score, self.moves)
+
+
+def exact(position: Position, on_pause: Callable[[], None] | None = None) -> list[ExactColumn]:
+    """The solver's verdict on each move that can be made.
+
+    Positions with few stones that the opening book lacks take seconds to minutes: ``on_pause`` is called some dozens of
+    times a second meanwhile, and what it raises ends the search.
+    """
+    scores = shared_solver(position.geometry).analyze(position, on_pause)
+    best = best_columns(scores)
+    return [
+        ExactColumn(
+            column=column,
+            score=score,
+            moves=moves_to_end(position.geometry, position.plies, score),
+            best=column in best,
+        )
+        for column, score in enumerate(scores)
+        if score is not None
+    ]
+
+
+def exact_within(position: Position, seconds: float) -> list[ExactColumn] | None:
+    """`exact`, or None if it takes longer than so many seconds."""
+    try:
+        return exact(position, Deadline(seconds))
+    except TimeIsUp:
+        return None
+
+
+def best_line(position: Position, plies: int) -> tuple[int, ...]:
+    """Best play by both sides, 0-based columns, for so many plies at most; of moves equally good the most central."""
+    line: list[int] = []
+    while len(line) < plies and position.outcome() is None:
+        best = [item.column for item in exact(position) if item.best]
+        line.append(next(column for column in from_the_centre(position) if column in best))
+        position = position.play(line[-1])
+    return tuple(line)
+
+
+def from_the_centre(position: Position) -> tuple[int, ...]:
+    """The columns that can be played, the most central first."""
+    middle = (position.geometry.columns - 1) / 2
+    return tuple(sorted(position.legal_columns(), key=lambda column: abs(column - middle)))

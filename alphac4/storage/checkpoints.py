@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alphac4.game.board import BoardConfig
-from alphac4.game.rules import STANDARD, Geometry
+from alphac4.game.rules import STANDARD, BoardConfig, Geometry
 from alphac4.storage.arrays import ArrayFileError, Header, load_arrays, load_header, pack_arrays
 from alphac4.storage.files import write_atomically
 from alphac4.storage.hub import HubError, hub_file, is_hub_name

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from alphac4.arena.ratings import GateRule
-from alphac4.game.board import BoardConfig
+from alphac4.game.rules import BoardConfig
 from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig

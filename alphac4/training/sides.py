@@ -3,9 +3,8 @@
 from alphac4.arena.players import NetworkPlayer
 from alphac4.compute import Compute
 from alphac4.game.rules import Geometry
-from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Budget
+from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.network import PolicyValueNetwork
 
 CACHE = 2**16  # evaluations that each search keeps

@@ -29,8 +29,7 @@ from alphac4.game import Position
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.play.terminal import Session
 from alphac4.selfplay.shards import load_shard
-from alphac4.solver.book import load_book, save_book
-from alphac4.solver.exact import KnownScores
+from alphac4.solver.book import KnownScores, load_book, save_book
 from alphac4.storage.arrays import load_arrays
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import load_config

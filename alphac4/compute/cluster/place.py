@@ -26,10 +26,9 @@ from alphac4.compute.gpu.device import GPU_BACKENDS
 from alphac4.compute.interface import BATCH, Actors, Backends, ClusterReport, Compute, NetworkEvaluator, Seeds
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import TreeSearch
+from alphac4.mcts.search import Reuse, TreeSearch
 from alphac4.nn.backends import backend_names
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.blocks import Block

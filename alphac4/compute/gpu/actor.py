@@ -79,8 +79,8 @@ class DeviceActor:
 
     def _blocks(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         trees, games = self._trees.arrays, self._games.arrays
-        launch(kernels.restart, self.slots, self.geometry, trees, games)
-        launch(kernels.write_leaves, self.slots, self.geometry, trees, self._network.exchange)
+        launch(kernels.restart, self.slots, trees, games)
+        launch(kernels.write_leaves, self.slots, trees, self._network.exchange)
         recorded, work = 0, Work()
         now = last_block = time.perf_counter()
         self._launch_steps(work)
@@ -108,7 +108,6 @@ class DeviceActor:
         launch(
             kernels.advance,
             self.slots,
-            self.geometry,
             self._trees.arrays,
             self._games.arrays,
             self._finished.arrays,

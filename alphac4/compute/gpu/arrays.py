@@ -13,7 +13,7 @@ from alphac4.mcts.tree import Trees
 
 NODE_FIELDS = {  # of Trees: type, and whether there is one for each action
     "value_sum": (np.float32, True),
-    "prior": (np.float32, True),
+    "priors": (np.float32, True),
     "value": (np.float32, False),
     "draw": (np.float32, False),
     "visits": (np.int32, True),
@@ -59,7 +59,7 @@ def to_tensor(array: npt.NDArray[Any], device: torch.device) -> Tensor:
 
 
 def _fields(arrays: Any) -> dict[str, npt.NDArray[Any]]:
-    return dict(arrays._asdict())
+    return {name: array for name, array in arrays._asdict().items() if isinstance(array, np.ndarray)}
 
 
 def _signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -76,7 +76,8 @@ class Shared(Generic[_T]):
             name: kernel_view(tensor, np.uint64 if self._dtypes[name] == np.uint64 else None)
             for name, tensor in self.tensors.items()
         }
-        self.arrays: _T = type(like)(**views)
+        rest: Any = like  # what is no array is the same on the device
+        self.arrays: _T = rest._replace(**views)
 
     def read(self, name: str, *lengths: int) -> npt.NDArray[Any]:
         """A copy on the host of an array, or of its first ``lengths`` rows (and columns); waits for the device."""
@@ -119,4 +120,4 @@ def share_trees(like: Trees, nodes: int, device: torch.device) -> Shared[Trees]:
         part = memory[:, :, start : start + dtype.itemsize * (actions if each else 1)]
         typed = part.view(getattr(torch, dtype.name))
         tensors[name] = typed if each else typed[:, :, 0]
-    return Shared({name: tensors[name] for name in Trees._fields}, like)
+    return Shared(tensors, like)

@@ -5,7 +5,6 @@ from typing import Any
 from numba import cuda as numba_cuda
 
 from alphac4.compute.gpu.network import Exchange
-from alphac4.game.rules import Geometry
 from alphac4.mcts.network_search import goes_on, walk_to_leaf
 from alphac4.mcts.puct import PuctParameters, expand, write_leaf
 from alphac4.mcts.tree import NO_NODE, Trees
@@ -19,7 +18,6 @@ SIMULATIONS_A_STEP = 32  # fewer than on the CPU: a thread here is slower than a
 
 @cuda.jit
 def advance(
-    geometry: Geometry,
     trees: Trees,
     games: Games,
     finished: Finished,
@@ -34,10 +32,10 @@ def advance(
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
-    expand(geometry, trees, t, exchange.logits[t], exchange.wdl[t], puct.prior_temperature)
+    expand(trees, t, exchange.logits[t], exchange.wdl[t], puct.prior_temperature)
     left = SIMULATIONS_A_STEP
     while True:
-        left = walk(geometry, trees, games, t, parameters, puct, left)
+        left = walk(trees, games, t, parameters, puct, left)
         if games.stage[t] != GAME_OVER:
             break
         row = cuda.atomic.add(finished.rows, 0, 1)
@@ -45,34 +43,27 @@ def advance(
             break
         hand_over(games, finished, t, row)
     if trees.leaf[t] != NO_NODE:
-        write_leaf(geometry, trees, t, exchange.planes[t], exchange.one)
+        write_leaf(trees, t, exchange.planes[t], exchange.one)
 
 
 @cuda.jit
-def restart(geometry: Geometry, trees: Trees, games: Games) -> None:
+def restart(trees: Trees, games: Games) -> None:
     """`alphac4.selfplay.games.restart_search` in every slot; `write_leaves` has to follow."""
     t = cuda.grid(1)
     if t < trees.size.shape[0]:
-        restart_search(geometry, trees, games, t)
+        restart_search(trees, games, t)
 
 
 @cuda.jit
-def write_leaves(geometry: Geometry, trees: Trees, exchange: Exchange) -> None:
+def write_leaves(trees: Trees, exchange: Exchange) -> None:
     """Write the planes of every leaf that waits for its evaluation."""
     t = cuda.grid(1)
     if t < trees.size.shape[0] and trees.leaf[t] != NO_NODE:
-        write_leaf(geometry, trees, t, exchange.planes[t], exchange.one)
+        write_leaf(trees, t, exchange.planes[t], exchange.one)
 
 
 @cuda.jit
-def search_step(
-    geometry: Geometry,
-    trees: Trees,
-    targets: Any,
-    parameters: Any,
-    exchange: Exchange,
-    going_on: Any,
-) -> None:
+def search_step(trees: Trees, targets: Any, parameters: Any, exchange: Exchange, going_on: Any) -> None:
     """`alphac4.mcts.network_search.step`, with a row of the batch for every tree.
 
     ``going_on`` [T] says which trees go on.
@@ -80,8 +71,8 @@ def search_step(
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
-    expand(geometry, trees, t, exchange.logits[t], exchange.wdl[t], parameters.prior_temperature)
-    left = walk_to_leaf(geometry, trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
+    expand(trees, t, exchange.logits[t], exchange.wdl[t], parameters.prior_temperature)
+    left = walk_to_leaf(trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
     going_on[t] = goes_on(trees, t, left)
     if trees.leaf[t] != NO_NODE:
-        write_leaf(geometry, trees, t, exchange.planes[t], exchange.one)
+        write_leaf(trees, t, exchange.planes[t], exchange.one)

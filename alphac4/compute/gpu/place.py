@@ -10,10 +10,9 @@ from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.interface import BATCH, Actors, Backends, Compute, LearningPlace, NetworkEvaluator, Seeds
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import TreeSearch
+from alphac4.mcts.search import Reuse, TreeSearch
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig

@@ -15,11 +15,10 @@ from alphac4.compute.gpu.network import DeviceNetwork, captured
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import check_block
-from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.network_search import NetworkParameters, network_parameters
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import TreeSearch
-from alphac4.mcts.tree import Trees, make_trees
+from alphac4.mcts.search import Reuse, TreeSearch
+from alphac4.mcts.tree import ARRAYS, Trees, make_trees
 from alphac4.nn.network import PolicyValueNetwork
 
 STEPS_BETWEEN_LOOKS = 8
@@ -67,7 +66,7 @@ class DeviceSearch(TreeSearch):
         self._targets.zero_()  # trees that are not searched now stay as they are
         self._targets[:count] = torch.from_numpy(targets)
         self._upload(trees, count)
-        launch(kernels.write_leaves, len(trees.size), self.geometry, self._shared.arrays, self._network.exchange)
+        launch(kernels.write_leaves, len(trees.size), self._shared.arrays, self._network.exchange)
         going_on = True
         while going_on:
             check_block()
@@ -93,7 +92,6 @@ class DeviceSearch(TreeSearch):
             launch(
                 kernels.search_step,
                 rows,
-                self.geometry,
                 self._shared.arrays,
                 targets,
                 self.parameters,
@@ -106,14 +104,14 @@ class DeviceSearch(TreeSearch):
 
     def _upload(self, trees: Trees, count: int) -> None:
         nodes = int(trees.size[:count].max())
-        for name in Trees._fields:
+        for name in ARRAYS:
             array = getattr(trees, name)[:count]
             self._shared.write(name, array[:, :nodes] if name in NODE_FIELDS else array)
 
     def _download(self, trees: Trees, count: int) -> None:
         trees.size[:count] = self._shared.read("size", count)
         nodes = int(trees.size[:count].max())
-        for name in Trees._fields:
+        for name in ARRAYS:
             if name in NODE_FIELDS:
                 getattr(trees, name)[:count, :nodes] = self._shared.read(name, count, nodes)
             else:

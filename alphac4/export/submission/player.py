@@ -6,7 +6,7 @@ from typing import Protocol
 from alphac4.export.submission.board import Board
 from alphac4.export.submission.tree import Node, as_value
 
-MOST_SIMULATIONS = 200_000  # a move; bounds the memory where time does not
+MAX_SIMULATIONS = 200_000  # a move; bounds the memory where time does not
 
 
 class Guide(Protocol):
@@ -31,7 +31,7 @@ class SubmissionPlayer:
         """Search until the deadline on `time.perf_counter`; the column to play."""
         root = self.root = self._known(own, occupied) or self._new_node(own, occupied)
         if len(root.actions) > 1:
-            for _ in range(MOST_SIMULATIONS):
+            for _ in range(MAX_SIMULATIONS):
                 if root.outcome() is not None or time.perf_counter() > deadline:
                     break
                 self.simulate(root)

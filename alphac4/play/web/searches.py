@@ -17,13 +17,12 @@ from alphac4.arena.specifications import named_checkpoint
 from alphac4.certificate.file import SHIPPED
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
-from alphac4.mcts.kept_trees import Reuse
 from alphac4.mcts.results import NodeView
-from alphac4.mcts.search import Budget
+from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import Level, thorough_player
 from alphac4.review import Review, review_game
-from alphac4.solver.verdict import ExactColumn, exact
+from alphac4.solver.solver import ExactColumn, exact
 from alphac4.storage.checkpoints import shipped_file
 
 REVIEW_SIMULATIONS = 100  # for the network's opinion of each position of a reviewed game

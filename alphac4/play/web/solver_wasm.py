@@ -65,10 +65,9 @@ def _entry() -> tuple[Any, Any]:
     from numba import carray, types  # type: ignore[attr-defined]
 
     from alphac4.game.rules import STANDARD
-    from alphac4.solver.exact import KnownScores, score_position
-    from alphac4.solver.search import Layout, make_layout
-    from alphac4.solver.stack import make_stack
-    from alphac4.solver.table import Table, make_table
+    from alphac4.solver.book import KnownScores
+    from alphac4.solver.memory import Table, make_stack, make_table
+    from alphac4.solver.search import Layout, make_layout, score_position
 
     geometry, upper = STANDARD, make_layout(STANDARD).upper
     table = make_table(STANDARD, 20)

@@ -8,19 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Geometry, Position
-from alphac4.game.rules import STANDARD
+from alphac4.game import STANDARD, Geometry, Position
 from alphac4.machine import check_block
-from alphac4.mcts.heuristics import NO_EVALUATION
-from alphac4.mcts.kept_trees import Reuse
+from alphac4.mcts.classic.rollouts import NO_HEURISTIC
+from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct
 from alphac4.mcts.results import SearchResult, principal_variation
-from alphac4.mcts.search import Budget, TreeSearch
+from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import UNPROVEN, Trees, proof_value, root_visits
-from alphac4.mcts.uct import UctConfig, final_move, run_uct
 
 NODES_A_SECOND = 3_000_000  # more than classic search makes on one core
-
-MOST_ROOTS = 256  # more than any machine has threads to search them
+MAX_NODES = 4_000_000
+MAX_ROOTS = 256  # more than any machine has threads to search them
 
 
 class UctSearch(TreeSearch):
@@ -41,9 +39,9 @@ class UctSearch(TreeSearch):
         threads: int = 1,
         roots: int = 1,
     ) -> None:
-        if threads < 1 or not 1 <= roots <= MOST_ROOTS:
+        if threads < 1 or not 1 <= roots <= MAX_ROOTS:
             raise ValueError(
-                f"threads must be at least 1 and roots within 1 and {MOST_ROOTS}, not {threads} and {roots}"
+                f"threads must be at least 1 and roots within 1 and {MAX_ROOTS}, not {threads} and {roots}"
             )
         self.config = config or UctConfig()
         parameters = self.config.parameters()
@@ -52,9 +50,9 @@ class UctSearch(TreeSearch):
             rng,
             reuse,
             parameters,
-            proofs=parameters.proofs,
-            look_ahead=parameters.look_ahead,
-            evaluations=parameters.evaluation != NO_EVALUATION,
+            proofs=self.config.proofs,
+            look_ahead=self.config.guards,
+            heuristics=parameters.heuristic != NO_HEURISTIC,
         )
         self.threads = threads
         self.roots = roots
@@ -63,7 +61,7 @@ class UctSearch(TreeSearch):
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int | None = None) -> SearchResult:
         """See `TreeSearch.search`; by default there is room for what a fast core can do in the time given."""
         if nodes is None:
-            nodes = min(4_000_000, int(200_000 + NODES_A_SECOND * (budget.seconds or 0.0)))
+            nodes = min(MAX_NODES, int(200_000 + NODES_A_SECOND * (budget.seconds or 0.0)))
         if self.roots == 1:
             return super().search(positions, budget, nodes)
         share = None if budget.simulations is None else -(-budget.simulations // self.roots)
@@ -77,7 +75,7 @@ class UctSearch(TreeSearch):
             check_block()
             goals = [min(root_visits(trees, t) + chunk, int(targets[t])) for t in left]
             before = time.perf_counter()
-            list(self._pool.map(lambda t, goal: self._simulate(trees, t, goal), left, goals))
+            list(self._pool.map(lambda t, goal: run_uct(trees, t, goal, self.parameters), left, goals))
             spent = time.perf_counter() - before  # a look at the clock every millisecond or so
             if deadline is not None:
                 chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk
@@ -86,19 +84,6 @@ class UctSearch(TreeSearch):
             ]
             if deadline is not None and time.perf_counter() > deadline:
                 return
-
-    def _simulate(self, trees: Trees, t: int, target: int) -> None:
-        config = self.config
-        run_uct(
-            self.geometry,
-            trees,
-            t,
-            target,
-            self.parameters,
-            config.rollouts(),
-            config.plain_rollouts,
-            config.expansion == "all",
-        )
 
     def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
         result = super()._result(trees, count, before, seconds)

@@ -1,0 +1,227 @@
+"""What a search of the solver works in: the transposition table, a stack that outlives a pause, and pointers to both.
+
+The key of a position is hashed by a bijection, so that the slot number and the tag together name the position
+exactly: an entry is never mistaken for another position's. As an entry is read and written as one word,
+threads may share a table; a lost race only costs a stored bound. An entry, from the highest bit: tag, lower bound +
+`BOUND_BIAS` (7 bits), upper bound + `BOUND_BIAS` (7 bits). 0 is an empty slot.
+"""
+# ruff: noqa: ARG001 - Numba prescribes the parameters of an intrinsic
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from alphac4.compiled import compiled
+from alphac4.game.rules import U64_0, U64_1, Geometry, Words
+
+Integers = npt.NDArray[np.int64]
+
+BOUND_BIAS = 64  # scores reach at most +-32, so that a biased bound fits 7 bits and is never 0
+UNBOUNDED = 63  # the bounds of a position about which nothing is known are -UNBOUNDED and UNBOUNDED
+
+_BOUND_BITS = np.uint64(7)
+_BOUND_MASK = np.uint64(127)
+_BOTH_BOUNDS_BITS = np.uint64(14)
+_ODD_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: Fibonacci hashing, Knuth, TAOCP 3, 6.4
+_WORD_BITS = 64
+
+UNPAUSED = -1  # in `Stack.paused`
+NODES, LIMIT, PAUSED_AT, WINDOW, _COUNTERS = 0, 1, 2, 3, 5  # where the counters lie in a stack's integers
+
+
+# Single machine instructions that Numba has no name for.
+def _count_bits(typingctx: Any, word: Any) -> Any:
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), lower
+
+
+def _lowest_bit(typingctx: Any, word: Any) -> Any:
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], cgutils.false_bit)
+
+    return types.int64(types.uint64), lower
+
+
+def _pointer(typingctx: Any, array: Any) -> Any:
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        view: Any = cgutils.create_struct_proxy(signature.args[0])  # type: ignore[no-untyped-call]
+        return view(context, builder, arguments[0]).data
+
+    return types.CPointer(array.dtype)(array), lower  # type: ignore[no-untyped-call]
+
+
+def _offset(typingctx: Any, start: Any, index: Any) -> Any:
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.gep(arguments[0], [arguments[1]])
+
+    return start(start, types.int64), lower
+
+
+def _prefetch(typingctx: Any, words: Any, index: Any) -> Any:
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte_pointer = ir.IntType(8).as_pointer()
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, flag, flag, flag])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+        address = builder.bitcast(builder.gep(arguments[0], [arguments[1]]), byte_pointer)
+        read, keep, data = (ir.Constant(flag, value) for value in (0, 3, 1))
+        builder.call(function, [address, read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(words, types.uint64), lower
+
+
+def _as_function(rule: Callable[..., Any]) -> Any:
+    """The intrinsic without Numba's own annotations, which describe how it is typed, not how it is called."""
+    return intrinsic(rule)
+
+
+count_bits: Callable[[np.uint64], int] = _as_function(_count_bits)
+"""The number of set bits."""
+
+lowest_bit: Callable[[np.uint64], int] = _as_function(_lowest_bit)
+"""The index of the lowest set bit; 64 for an empty word."""
+
+pointer: Callable[[Any], Any] = _as_function(_pointer)
+"""A pointer to the first element of a contiguous array, indexed like it.
+
+It is one value to pass where an array is seven, and what the solver is given where it runs as WebAssembly. The array
+must outlive it.
+"""
+
+offset: Callable[[Any, int], Any] = _as_function(_offset)
+"""The pointer to a later element."""
+
+prefetch: Callable[[Any, np.uint64], None] = _as_function(_prefetch)
+"""``prefetch(pointer, index)`` starts to load one element into the cache, without waiting for it."""
+
+
+class Table(NamedTuple):
+    """Bounds by position key. Build one with `make_table`."""
+
+    entries: npt.NDArray[np.uint64]  # [2 ** slot_bits]
+    key_mask: np.uint64  # the bits that keys of this geometry use
+    half_key_bits: np.uint64  # half the length of a key, for mixing
+    tag_bits: np.uint64  # key bits that are not in the slot number
+
+
+def make_table(geometry: Geometry, table_bits: int) -> Table:
+    """An empty table of ``2 ** table_bits`` entries of 8 bytes, fewer if the geometry has fewer keys.
+
+    Raises:
+        ValueError: if a tag would not fit beside the bounds.
+    """
+    key_bits = (geometry.rows + 1) * geometry.columns
+    slot_bits = min(table_bits, key_bits)
+    if not key_bits - slot_bits + int(_BOTH_BOUNDS_BITS) <= _WORD_BITS:
+        raise ValueError(
+            f"table_bits must be at least {key_bits - _WORD_BITS + int(_BOTH_BOUNDS_BITS)}, not {table_bits}"
+        )
+    return Table(
+        np.zeros(1 << slot_bits, dtype=np.uint64),
+        np.uint64((1 << key_bits) - 1),
+        np.uint64(key_bits // 2),
+        np.uint64(key_bits - slot_bits),
+    )
+
+
+@compiled
+def with_pointer(table: Table) -> Table:
+    """The same table, its array seen through a pointer."""
+    return Table(pointer(table.entries), table.key_mask, table.half_key_bits, table.tag_bits)
+
+
+@compiled
+def slot_and_tag(table: Table, key: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Where a position belongs; each step is a bijection on keys, so slot and tag determine the key."""
+    mixed = key ^ (key >> table.half_key_bits)
+    mixed = (mixed * _ODD_MULTIPLIER) & table.key_mask
+    mixed ^= mixed >> table.half_key_bits
+    return mixed >> table.tag_bits, mixed & ((U64_1 << table.tag_bits) - U64_1)
+
+
+@compiled
+def bounds(table: Table, key: np.uint64) -> tuple[int, int]:
+    """``(lower, upper)`` score bounds of a position, for its side to move."""
+    slot, tag = slot_and_tag(table, key)
+    entry = table.entries[slot]
+    if entry == U64_0 or (entry >> _BOTH_BOUNDS_BITS) != tag:
+        return -UNBOUNDED, UNBOUNDED
+    lower = int((entry >> _BOUND_BITS) & _BOUND_MASK) - BOUND_BIAS
+    upper = int(entry & _BOUND_MASK) - BOUND_BIAS
+    return lower, upper
+
+
+@compiled
+def tighten(table: Table, key: np.uint64, lower: int, upper: int) -> None:
+    """Store bounds, together with those the table already has for this position; another position's are replaced."""
+    slot, tag = slot_and_tag(table, key)
+    entry = table.entries[slot]
+    if entry != U64_0 and (entry >> _BOTH_BOUNDS_BITS) == tag:
+        lower = max(lower, int((entry >> _BOUND_BITS) & _BOUND_MASK) - BOUND_BIAS)
+        upper = min(upper, int(entry & _BOUND_MASK) - BOUND_BIAS)
+    packed = (np.uint64(lower + BOUND_BIAS) << _BOUND_BITS) | np.uint64(upper + BOUND_BIAS)
+    table.entries[slot] = (tag << _BOTH_BOUNDS_BITS) | packed
+
+
+class Stack(NamedTuple):
+    """Working memory of one search, as pointers. Build one with `make_stack`. D = cells + 1 depths, A columns."""
+
+    own: Words  # [D]
+    occupied: Words  # [D]
+    best: Integers  # [D] best value among the children so far
+    following: Integers  # [D] index of the next child to search
+    children: Integers  # [D] how many children there are
+    moves: Words  # [D * A] the cell that leads to the child, best first
+    replies: Words  # [D * A] the opponent's non-losing cells then
+    ranks: Integers  # [D * A] larger is searched earlier
+    nodes: Integers  # [1] positions whose moves were generated, a running total
+    limit: Integers  # [1] the total at which the search pauses
+    paused: Integers  # [1] the depth at which it has paused, or `UNPAUSED`
+    window: Integers  # [2] the bounds of the score that was being bisected when it paused
+
+
+def stack_size(geometry: Geometry) -> int:
+    """How many 8-byte elements the arrays behind a `Stack` have, each for words and for integers."""
+    return _COUNTERS + (geometry.cells + 1) * (4 + 2 * geometry.columns)
+
+
+def make_memory(geometry: Geometry) -> tuple[Words, Integers]:
+    """The arrays behind a `Stack`, at its beginning; the limit of nodes is still to be set."""
+    size = stack_size(geometry)
+    words, integers = np.zeros(size, np.uint64), np.zeros(size, np.int64)
+    integers[PAUSED_AT] = UNPAUSED
+    return words, integers
+
+
+@compiled
+def make_stack(geometry: Geometry, words: Words, integers: Integers) -> Stack:
+    """A stack deep and wide enough for any position, in arrays of `make_memory` that outlive it.
+
+    ``integers`` starts with the counters: nodes, limit, paused, and the two of the window.
+    """
+    depths = geometry.cells + 1
+    wide = depths * geometry.columns
+    word_start: Words = pointer(words)
+    integer_start: Integers = pointer(integers)
+    return Stack(
+        word_start,
+        offset(word_start, depths),
+        offset(integer_start, _COUNTERS),
+        offset(integer_start, _COUNTERS + depths),
+        offset(integer_start, _COUNTERS + 2 * depths),
+        offset(word_start, 2 * depths),
+        offset(word_start, 2 * depths + wide),
+        offset(integer_start, _COUNTERS + 3 * depths),
+        integer_start,
+        offset(integer_start, LIMIT),
+        offset(integer_start, PAUSED_AT),
+        offset(integer_start, WINDOW),
+    )
