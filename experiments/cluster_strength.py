@@ -19,7 +19,7 @@ import numpy as np
 from alphac4.compute.cluster.place import local_cluster
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import ALL, choose_sets
-from alphac4.training.reports import read_reports
+from alphac4.runs.reports import read_reports
 
 SETTINGS = {
     "iterations": 10,

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import alphac4
-from alphac4.training.loop import TrainingLoop
-from alphac4.training.reporting import describe_iteration
+from alphac4.runs.session import TrainingSession
 
 PACKAGE = Path(alphac4.__file__).parent
 CONTRACT = "The solver judges and never teaches"
@@ -41,10 +40,17 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_every_import_of_the_judge_breaks_the_contract(copy: Path) -> None:
-    """Wherever something is learned, played or promoted, and in the loop, which may ask the judge alone."""
+    """Wherever something is learned, played or promoted."""
     assert f"{CONTRACT}" in contracts(copy)
     assert "BROKEN" not in contracts(copy)
-    modules = ("training.learner", "training.promotion", "training.loop", "compute.gpu.actor", "compute.cores")
+    modules = (
+        "training.learner",
+        "training.promotion",
+        "training.loop",
+        "runs.session",
+        "compute.gpu.actor",
+        "compute.cores",
+    )
     for module in modules:
         path = copy / f"{module.replace('.', '/')}.py"
         path.write_text(f"{path.read_text()}\n{SOLVER}\n{EVALUATION}\n")
@@ -61,8 +67,8 @@ def test_another_module_is_no_way_around(copy: Path) -> None:
     before = path.read_text()
     path.write_text(f"{before}\nfrom alphac4.arena import hints\n")
     assert "alphac4.arena.hints" in contracts(copy)
-    path.write_text(f"{before}\nfrom alphac4.training import judging\n")
-    assert "Only the loop asks the judge BROKEN" in contracts(copy)
+    path.write_text(f"{before}\nfrom alphac4.runs import judge\n")
+    assert "Only the session asks the judge BROKEN" in contracts(copy)
 
 
 def uses(function: object, name: str) -> list[str]:
@@ -81,11 +87,10 @@ def uses(function: object, name: str) -> list[str]:
 
 
 def test_only_the_report_gets_the_verdict() -> None:
-    """In the loop the judge is asked once, after the gate, and only `describe_iteration` is given what it says."""
-    assert inspect.getsource(TrainingLoop).count(".judge") == 2, "both in one line"
-    assert "verdict = self.judge.judge(" in inspect.getsource(TrainingLoop._iterate)
-    assert uses(TrainingLoop._iterate, "verdict") == ["describe_iteration"]
-    assert uses(describe_iteration, "verdict") == ["IterationReport", "find_warnings", "find_stalls"]
+    """The judge is asked once, when an iteration is over, and what it says goes into the report alone."""
+    assert inspect.getsource(TrainingSession).count("judge.judge(") == 1
+    assert "verdict = self.judge.judge(" in inspect.getsource(TrainingSession.commit)
+    assert uses(TrainingSession.commit, "verdict") == ["IterationReport"]
 
 
 def test_no_module_goes_through_the_packages_own_names() -> None:

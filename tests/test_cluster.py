@@ -29,15 +29,14 @@ from alphac4.compute.cluster.place import ClusterPool, local_cluster, make_pool
 from alphac4.compute.cores import Cores
 from alphac4.game.rules import STANDARD
 from alphac4.nn import PolicyValueNetwork
+from alphac4.runs.judge import Judge
+from alphac4.runs.reports import read_reports
+from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.blocks import Block
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import EvaluationConfig, GateConfig, TrainConfig, from_dict
-from alphac4.training.judging import Judge
-from alphac4.training.loop import TrainingLoop
-from alphac4.training.matches import Contender, Matches
+from alphac4.training.matches import Contender, Matches, Side
 from alphac4.training.randomness import RunRandom
-from alphac4.training.reports import read_reports
-from alphac4.training.sides import Side
 
 pytestmark = pytest.mark.slow
 
@@ -117,8 +116,8 @@ def test_killed_actors_nodes_and_drivers_lose_nothing(
 ) -> None:
     """Others go on with the games of the last block received: none is recorded twice."""
     run, snapshot = tmp_path / "run", tmp_path / "snapshot"
-    with TrainingLoop.open(run, tiny(), cluster=cluster.address) as loop:
-        crew = loop.actors._crew  # type: ignore[attr-defined]
+    with TrainingSession(run, tiny(), cluster=cluster.address) as session:
+        crew = session.loop.actors._crew  # type: ignore[attr-defined]
 
         def kill_actor() -> None:
             wait_for(lambda: len(crew.places()) == 2)
@@ -131,23 +130,23 @@ def test_killed_actors_nodes_and_drivers_lose_nothing(
             wait_for(lambda: crew.lost == 2)
 
         after_block = {4: kill_actor, 8: kill_node}
-        record, recorded = loop.folder.record, itertools.count(1)
+        record, recorded = session.folder.record, itertools.count(1)
 
         def record_and_kill(block: Block, *name: int) -> None:
             record(block, *name)
             after_block.pop(next(recorded), lambda: None)()
 
-        monkeypatch.setattr(loop.folder, "record", record_and_kill)
+        monkeypatch.setattr(session.folder, "record", record_and_kill)
         with caplog.at_level(logging.WARNING):
-            loop.run()
+            session.train()
     assert not after_block
     check_folder(run, 3)
     assert caplog.text.count("1 of 2 actors lost on node ") == 2
 
     before = {path: path.read_bytes() for path in (snapshot / "replay").iterdir()}
     assert len(before) == 4
-    with TrainingLoop.open(snapshot, tiny(iterations=1), cluster=cluster.address) as loop:
-        loop.run()
+    with TrainingSession(snapshot, tiny(iterations=1), cluster=cluster.address) as session:
+        session.train()
     assert {path: path.read_bytes() for path in before} == before
     assert 1500 <= check_folder(snapshot, 1)["positions"] < 1500 + LARGEST_BLOCK
 
@@ -178,9 +177,9 @@ def test_a_run_plays_on_the_gpus_of_a_cluster(
     config = tiny(iterations=1, samples=20, device="auto", backend="auto", board=board, selfplay=selfplay)
     try:
         cluster.wait_for_nodes()
-        with TrainingLoop.open(tmp_path / "run", config, cluster=cluster.address) as loop:
-            (report,) = loop.run()
-            assert (len(loop.actors), loop.actors.slots) == (1, 2)
+        with TrainingSession(tmp_path / "run", config, cluster=cluster.address) as session:
+            (report,) = session.train()
+            assert (len(session.loop.actors), session.loop.actors.slots) == (1, 2)
     finally:
         cluster.remove_node(node)
     assert report.selfplay.evaluator == "device-float32"

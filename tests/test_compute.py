@@ -97,7 +97,7 @@ def test_a_gpu_keeps_the_trees_and_a_single_one_stays_on_a_core(network: PolicyV
 LOADED = """
 import sys
 from pathlib import Path
-import alphac4.training.session
+import alphac4.runs.session
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.compute import choose
 choose("cpu", "torch-fp32").evaluator(load_checkpoint(Path("fast")).network)

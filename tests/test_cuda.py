@@ -23,10 +23,10 @@ from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.tree import make_trees
 from alphac4.nn import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.training.loop import TrainingLoop
 
 # Without a cache slots go forward at the same pace as on the device, which has none.
 CONFIG = SelfPlayConfig(full_simulations=12, fast_simulations=6, full_share=0.5, evaluation_cache=0)
@@ -249,7 +249,7 @@ def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog
     )
     elsewhere = replace(config, iterations=3, device="cpu", backend="torch-fp32")
     for count, later in enumerate((config, replace(config, iterations=2), elsewhere), 1):
-        history = TrainingLoop.open(tmp_path / "run", later).run()
+        history = TrainingSession(tmp_path / "run", later).train()
         assert [report.iteration for report in history] == list(range(1, count + 1))
         if later.device == "cuda":
             assert history[-1].selfplay.evaluator == ("device-float32" if simulated() else "device-bfloat16")

@@ -12,7 +12,7 @@ from alphac4.commands import doctor
 from alphac4.compute.gpu.device import NO_DEVICE
 from alphac4.play import installation
 from alphac4.play.installation import EXTRAS, Check, check_installation, find_extras
-from alphac4.training.reports import read_reports
+from alphac4.runs.reports import read_reports
 
 PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 

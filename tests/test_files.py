@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from alphac4.runs.costs import Costs
 from alphac4.storage.files import append_line, link_atomically, remove_leftovers, write_atomically
 from alphac4.storage.folders import foreign_file, place_to_build, put_in_place, seal
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import parse_json, read_record
-from alphac4.training.costs import Costs
 
 
 def test_a_link_stays_and_what_it_names_is_written(tmp_path: Path) -> None:

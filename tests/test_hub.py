@@ -27,10 +27,10 @@ from alphac4.evaluation.positions import packaged_positions
 from alphac4.export import card_figures
 from alphac4.game import Geometry, make_geometry
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.runs.costs import load_start
 from alphac4.storage import hub
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import BoardConfig, from_dict
-from alphac4.training.provenance import load_start
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs pip install 'alphac4[hub]'")
 

@@ -16,11 +16,11 @@ from alphac4.nn import precision, winograd
 from alphac4.nn.backends import make_backend
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, ResidualBlock
 from alphac4.nn.precision import BF16, FP32
-from alphac4.training import learner, learners
+from alphac4.runs.session import TrainingSession
+from alphac4.training import learner
 from alphac4.training.config import LearningConfig
 from alphac4.training.host_learner import HostLearner
 from alphac4.training.learner import Learner
-from alphac4.training.loop import TrainingLoop
 from alphac4.training.muon import Muon, orthogonalised
 from alphac4.training.schedule import Schedule
 
@@ -204,9 +204,9 @@ def test_both_precisions_can_be_timed(positions: int) -> None:
 
 def test_a_run_goes_on_in_the_precision_that_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is faster then; so it comes to the same end."""
-    monkeypatch.setattr(learners, "has_bf16", lambda _device: True)
+    monkeypatch.setattr("alphac4.runs.session.has_bf16", lambda _device: True)
     for fastest in (FP32, BF16):
         monkeypatch.setattr(learner, "learning_precision", lambda *_arguments, found=fastest: found)
-        with TrainingLoop.open(tmp_path, tiny_run(iterations=1)) as loop:
-            assert loop.learner.precision == FP32
-            loop.run()
+        with TrainingSession(tmp_path, tiny_run(iterations=1)) as session:
+            assert session.loop.learner.precision == FP32
+            session.train()

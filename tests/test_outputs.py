@@ -8,17 +8,17 @@ from campaigns.tiny_run import tiny_run
 from test_files import held_elsewhere
 
 from alphac4.cli import main
+from alphac4.runs.session import TrainingSession
 from alphac4.storage.files import check_output
 from alphac4.storage.locks import own_file
-from alphac4.training.loop import TrainingLoop
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of one iteration, whose networks can be judged and exported."""
     folder = tmp_path_factory.mktemp("run")
-    with TrainingLoop.open(folder, tiny_run(iterations=1)) as loop:
-        loop.run()
+    with TrainingSession(folder, tiny_run(iterations=1)) as session:
+        session.train()
     return folder
 
 

@@ -13,18 +13,18 @@ from campaigns.tiny_run import EXPLORING, SETTINGS, outcome, tiny_run
 from test_files import held_elsewhere
 
 from alphac4.game import STANDARD
+from alphac4.runs.costs import SECONDS_BETWEEN_ENTRIES, CostJournal, Costs
+from alphac4.runs.folder import RunFolder
+from alphac4.runs.reports import IterationReport
+from alphac4.runs.session import Stopped, TrainingSession
+from alphac4.runs.state import PREVIOUS_STATE_FILE, STATE_FILE, RunError, load_state, save_state
+from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.game_arrays import NEW_GAME, SEARCHING, Games, make_games
 from alphac4.selfplay.shards import load_shard
 from alphac4.selfplay.under_way import GamesUnderWay, count_games, fill_up, join_actors, share_out, split_actors
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import LearningConfig
-from alphac4.training.costs import SECONDS_BETWEEN_ENTRIES, CostJournal, Costs
-from alphac4.training.loop import Stopped, TrainingLoop
-from alphac4.training.monitor import Monitor
-from alphac4.training.reports import IterationReport
-from alphac4.training.run_folder import RunFolder
-from alphac4.training.run_state import PREVIOUS_STATE_FILE, STATE_FILE, RunError, load_state, save_state
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,24 +46,24 @@ def flip(path: Path, share: float = 0.7) -> None:
 
 def train(folder: Path, **changes: object) -> list[IterationReport]:
     """Train a tiny run to its end and let go of its folder."""
-    with TrainingLoop.open(folder, tiny_run(**changes)) as loop:
-        history = loop.run()
-        loop.close(history)
+    with TrainingSession(folder, tiny_run(**changes)) as session:
+        history = session.train()
+        session.play_closing_matches()
     return history
 
 
-def watch(loop: TrainingLoop, seen: Callable[[Block, int], object]) -> None:
+def watch(session: TrainingSession, seen: Callable[[Block, int], object]) -> None:
     """Call a function with each block that a run has recorded, and the number of its actor."""
-    real = loop.folder.record
+    real = session.folder.record
 
     def record(block: Block, iteration: int, actor: int, number: int) -> None:
         real(block, iteration, actor, number)
         seen(block, actor)
 
-    loop.folder.record = record  # type: ignore[method-assign]
+    session.folder.record = record  # type: ignore[method-assign]
 
 
-def interrupt(loop: TrainingLoop, blocks: int = 0, *, of_each: int = 0, samples: int = 0) -> list[Block]:
+def interrupt(session: TrainingSession, blocks: int = 0, *, of_each: int = 0, samples: int = 0) -> list[Block]:
     """Let a run die once it has recorded so many blocks, so many of each actor, and samples; returns the blocks."""
     seen: list[Block] = []
     by_actor: Counter[int] = Counter()
@@ -71,13 +71,13 @@ def interrupt(loop: TrainingLoop, blocks: int = 0, *, of_each: int = 0, samples:
     def die_after(block: Block, actor: int) -> None:
         seen.append(block)
         by_actor[actor] += 1
-        fewest = min(by_actor[index] for index in range(len(loop.actors)))
+        fewest = min(by_actor[index] for index in range(len(session.loop.actors)))
         if len(seen) >= blocks and fewest >= of_each and sum(len(found.samples) for found in seen) >= samples:
             raise KeyboardInterrupt
 
-    watch(loop, die_after)
-    with loop, pytest.raises(KeyboardInterrupt):
-        loop.run()
+    watch(session, die_after)
+    with session, pytest.raises(KeyboardInterrupt):
+        session.train()
     return seen
 
 
@@ -100,19 +100,20 @@ def test_a_damaged_best_network_never_replaces_the_good_copy(run: Path, caplog: 
     numbered, good = run / "checkpoints" / f"{best:06d}.safetensors", run / "checkpoints" / "best.safetensors"
     before = good.read_bytes()
     flip(numbered)
-    with TrainingLoop.open(run, tiny_run(iterations=3)) as loop:
+    with TrainingSession(run, tiny_run(iterations=3)) as session:
         assert good.read_bytes() == before == numbered.read_bytes()
         assert f"{best:06d}.safetensors" in caplog.text
-        assert len(loop.run()) == 3
+        assert len(session.train()) == 3
 
 
 def test_a_damaged_state_costs_an_iteration_and_not_the_run(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     expected = outcome(run)
     flip(run / STATE_FILE)
     previous = (run / PREVIOUS_STATE_FILE).read_bytes()
-    with TrainingLoop.open(run, tiny_run(iterations=2)) as loop:
-        assert loop.state.iteration == 1
-        loop.close(loop.run())
+    with TrainingSession(run, tiny_run(iterations=2)) as session:
+        assert session.state.iteration == 1
+        session.train()
+        session.play_closing_matches()
     assert "goes on from iteration 1" in caplog.text
     assert (run / PREVIOUS_STATE_FILE).read_bytes() == previous
     assert outcome(run) == expected
@@ -130,7 +131,7 @@ def test_a_damaged_state_doubles_no_games_of_the_next_iteration(
     straight: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Half of that was recorded already: it is played again, and the run comes to the same end bit for bit."""
-    interrupt(TrainingLoop.open(tmp_path, tiny_run(iterations=3)), 5)  # of two an iteration
+    interrupt(TrainingSession(tmp_path, tiny_run(iterations=3)), 5)  # of two an iteration
     flip(tmp_path / STATE_FILE)
     train(tmp_path, iterations=3)
     assert "games recorded after iteration 2 are removed, and played again" in caplog.text
@@ -141,7 +142,7 @@ def test_two_damaged_states_are_reported(run: Path) -> None:
     for name in (STATE_FILE, PREVIOUS_STATE_FILE):
         flip(run / name)
     with pytest.raises(RunError, match=r"state\.safetensors.*state\.previous\.safetensors"):
-        TrainingLoop.open(run, tiny_run(iterations=3))
+        TrainingSession(run, tiny_run(iterations=3))
 
 
 def test_a_damaged_config_costs_nothing_as_the_state_knows_the_settings(run: Path) -> None:
@@ -149,10 +150,10 @@ def test_a_damaged_config_costs_nothing_as_the_state_knows_the_settings(run: Pat
     for content in (whole, b"", b"\xff\xfe", b"[" * 100_000):
         (run / "config.json").write_bytes(content)
         with pytest.raises(RunError, match="samples"):
-            TrainingLoop.open(run, tiny_run(iterations=2, samples=61))
+            TrainingSession(run, tiny_run(iterations=2, samples=61))
         (run / "config.json").write_bytes(content)
-        with TrainingLoop.open(run, tiny_run(iterations=2)) as loop:
-            assert loop.state.iteration == 2
+        with TrainingSession(run, tiny_run(iterations=2)) as session:
+            assert session.state.iteration == 2
         assert (run / "config.json").read_bytes() == whole
 
 
@@ -160,23 +161,23 @@ def test_weights_that_are_not_finite_are_no_state_to_go_on_from(run: Path) -> No
     state = load_state(run / STATE_FILE)
     state.learner["network.policy.bias"][0] = float("nan")
     save_state(run / STATE_FILE, state)
-    with TrainingLoop.open(run, tiny_run(iterations=3)) as loop:
-        assert loop.state.iteration == 1
+    with TrainingSession(run, tiny_run(iterations=3)) as session:
+        assert session.state.iteration == 1
 
 
 def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with TrainingLoop.open(run, tiny_run(iterations=4)) as loop:
-        real = loop.learner.learn
+    with TrainingSession(run, tiny_run(iterations=4)) as session:
+        real = session.loop.learner.learn
 
         def diverge(*arguments: object) -> object:
             report = real(*arguments)  # type: ignore[arg-type]
-            if loop.state.iteration == 2:
-                loop.learner.average.policy.bias[0] = float("inf")
+            if session.state.iteration == 2:
+                session.loop.learner.average.policy.bias[0] = float("inf")
             return report
 
-        before = {name: value.clone() for name, value in loop.learner.average.state_dict().items()}
-        monkeypatch.setattr(loop.learner, "learn", diverge)
-        history = loop.run()
+        before = {name: value.clone() for name, value in session.loop.learner.average.state_dict().items()}
+        monkeypatch.setattr(session.loop.learner, "learn", diverge)
+        history = session.train()
     assert history[2].learning.went_back
     assert any("not finite" in warning for warning in history[2].warnings)
     assert not history[3].learning.went_back
@@ -188,10 +189,10 @@ def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: py
 def test_a_second_process_is_refused(run: Path) -> None:
     reports = (run / "reports.jsonl").read_bytes()
     with held_elsewhere(run / "lock"), pytest.raises(RunError, match="in use by process 4711"):
-        TrainingLoop.open(run, tiny_run(iterations=3))
+        TrainingSession(run, tiny_run(iterations=3))
     assert (run / "reports.jsonl").read_bytes() == reports
-    with TrainingLoop.open(run, tiny_run(iterations=3)) as loop:
-        assert loop.state.iteration == 2
+    with TrainingSession(run, tiny_run(iterations=3)) as session:
+        assert session.state.iteration == 2
 
 
 def test_strays_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -225,7 +226,7 @@ def test_damaged_lines_of_reports_are_reported_and_left_out(run: Path, caplog: p
 
 
 def test_interrupted_attempts_count_in_the_costs_that_each_network_carries(tmp_path: Path) -> None:
-    first = interrupt(TrainingLoop.open(tmp_path, tiny_run(iterations=1)), 1)
+    first = interrupt(TrainingSession(tmp_path, tiny_run(iterations=1)), 1)
     (report,) = train(tmp_path, iterations=1)
     lost = sum(block.work.evaluations for block in first)
     assert lost > 0
@@ -243,7 +244,7 @@ def test_an_interrupted_run_comes_to_the_same_end(
 ) -> None:
     """Bit for bit, also with forks of games, learned proofs, the best move's value and a cache that overflows."""
     for blocks in (1, 2, 1, 1):  # in the middle of iterations, or at their first block
-        interrupt(TrainingLoop.open(tmp_path / "halting", tiny_run(iterations=3, **settings)), blocks)
+        interrupt(TrainingSession(tmp_path / "halting", tiny_run(iterations=3, **settings)), blocks)
     train(tmp_path / "halting", iterations=3, **settings)
     if settings:
         train(tmp_path / "straight", iterations=3, **settings)
@@ -254,7 +255,7 @@ def test_an_interrupted_run_comes_to_the_same_end(
 def test_what_is_damaged_in_an_interrupted_iteration_is_recorded_anew(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    interrupt(TrainingLoop.open(tmp_path, tiny_run(iterations=1)), 1)
+    interrupt(TrainingSession(tmp_path, tiny_run(iterations=1)), 1)
     shard = next((tmp_path / "replay").iterdir())
     damaged = [shard, tmp_path / "under_way" / shard.name, tmp_path / "costs.json"]
     for path in damaged:
@@ -270,7 +271,7 @@ def test_what_is_damaged_in_an_interrupted_iteration_is_recorded_anew(
 
 def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("alphac4.training.costs.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("alphac4.runs.costs.time", SimpleNamespace(perf_counter=lambda: now[0]))
     journal = CostJournal(tmp_path / "costs.json", Costs(seconds=50.0))
     for tick in range(200):
         now[0] += 0.5
@@ -298,15 +299,15 @@ def test_a_run_begins_with_a_given_network_lets_it_grow_and_reports_its_costs(ru
     start = run / "checkpoints" / "000002.safetensors"
     given = load_checkpoint(start)
     second: dict[str, Any] = {"start_from": str(start), "network": SETTINGS["network"] | {"blocks": 3}}
-    with TrainingLoop.open(tmp_path / "second", tiny_run(iterations=1, **second)) as loop:
+    with TrainingSession(tmp_path / "second", tiny_run(iterations=1, **second)) as session:
         planes = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (20, 2, 6, 7)).astype(np.float32))
         written = load_checkpoint(tmp_path / "second" / "checkpoints" / "000000.safetensors").network
-        for network in (loop.best, written):
+        for network in (session.loop.best.network, written):
             for ours, theirs in zip(network(planes), given.network(planes), strict=True):
                 torch.testing.assert_close(ours, theirs)
-        loop.run()
+        session.train()
     with pytest.raises(ValueError, match="only blocks may be added"):
-        TrainingLoop.open(tmp_path / "wider", tiny_run(start_from=str(start), network={"channels": 9}))
+        TrainingSession(tmp_path / "wider", tiny_run(start_from=str(start), network={"channels": 9}))
     assert not (tmp_path / "wider").exists()
     start.unlink()  # needed no longer
     train(tmp_path / "second", iterations=2, **second)
@@ -314,17 +315,17 @@ def test_a_run_begins_with_a_given_network_lets_it_grow_and_reports_its_costs(ru
     costs = load_checkpoint(last).provenance
     assert costs["with_start"]["evaluations"] == costs["evaluations"] + given.provenance["evaluations"]
     assert costs["started_from"]["iteration"] == 2
-    with TrainingLoop.open(tmp_path / "third", tiny_run(**second | {"start_from": str(last)})):
+    with TrainingSession(tmp_path / "third", tiny_run(**second | {"start_from": str(last)})):
         third = load_checkpoint(tmp_path / "third" / "checkpoints" / "000000.safetensors").provenance
     assert third["with_start"]["evaluations"] == costs["with_start"]["evaluations"]
 
 
 def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
     stop = threading.Event()
-    with TrainingLoop.open(tmp_path, tiny_run(iterations=1, samples=100), stop) as loop:
-        watch(loop, lambda _block, _actor: stop.set())
+    with TrainingSession(tmp_path, tiny_run(iterations=1, samples=100), stop) as session:
+        watch(session, lambda _block, _actor: stop.set())
         with pytest.raises(Stopped):
-            loop.run()
+            session.train()
     assert len(train(tmp_path, iterations=1, samples=100)) == 1
 
 
@@ -378,23 +379,23 @@ def test_an_interrupted_iteration_goes_on_with_its_games(
     blocks: list[Block] = []
     for cores in sessions:
         use_cores(monkeypatch, cores)
-        blocks += interrupt(TrainingLoop.open(tmp_path, config), of_each=1)
+        blocks += interrupt(TrainingSession(tmp_path, config), of_each=1)
     use_cores(monkeypatch, 2)
-    with TrainingLoop.open(tmp_path, config) as loop:
+    with TrainingSession(tmp_path, config) as session:
         begun = [
             games["games.moves"][row, : games["games.plies"][row]].tobytes()
-            for games in split_actors(loop.actors.state()).values()
+            for games in split_actors(session.loop.actors.state()).values()
             for row in np.flatnonzero(games["games.stage"] != NEW_GAME)
         ]
         assert any(begun)
         later: list[Block] = []
-        watch(loop, lambda block, _actor: later.append(block))
-        loop.run()
+        watch(session, lambda block, _actor: later.append(block))
+        session.train()
     for moves in begun:
         assert any(game.startswith(moves) for game, _ in played(later))
     games = played(blocks + later)
     assert len(set(games)) == len(games)
-    assert loop.state.samples == sum(len(block.samples) for block in blocks + later)
+    assert session.state.samples == sum(len(block.samples) for block in blocks + later)
     assert "new ones begin" not in caplog.text
 
 
@@ -402,12 +403,12 @@ def test_more_cores_share_what_is_left_of_an_iteration(tmp_path: Path, monkeypat
     """One has recorded most of it: four do not record a quarter of all each, also if they are interrupted again."""
     config = tiny_run(iterations=1, samples=600)
     use_cores(monkeypatch, 1)
-    interrupt(TrainingLoop.open(tmp_path, config), samples=401)
+    interrupt(TrainingSession(tmp_path, config), samples=401)
     use_cores(monkeypatch, 4)
-    interrupt(TrainingLoop.open(tmp_path, config), 3)
-    with TrainingLoop.open(tmp_path, config) as loop:
-        loop.run()
-        assert 600 <= loop.state.samples < 600 + 4 * STANDARD.cells  # each ends with a game
+    interrupt(TrainingSession(tmp_path, config), 3)
+    with TrainingSession(tmp_path, config) as session:
+        session.train()
+        assert 600 <= session.state.samples < 600 + 4 * STANDARD.cells  # each ends with a game
 
 
 def test_a_damaged_record_of_shared_games_begins_new_ones(
@@ -417,9 +418,9 @@ def test_a_damaged_record_of_shared_games_begins_new_ones(
     config = tiny_run(samples=300)
     for cores in (2, 1):
         use_cores(monkeypatch, cores)
-        interrupt(TrainingLoop.open(tmp_path, config), of_each=1)  # or one core could go on with one's games
+        interrupt(TrainingSession(tmp_path, config), of_each=1)  # or one core could go on with one's games
     (shared,) = tmp_path.glob("under_way/*-shared-out.safetensors")
     flip(shared)
-    with TrainingLoop.open(tmp_path, config) as loop:
-        assert not (split_actors(loop.actors.state())[0]["games.stage"] != NEW_GAME).any()
+    with TrainingSession(tmp_path, config) as session:
+        assert not (split_actors(session.loop.actors.state())[0]["games.stage"] != NEW_GAME).any()
     assert "new ones begin" in caplog.text

@@ -12,10 +12,10 @@ import alphac4
 from alphac4.game import Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import STANDARD
+from alphac4.runs.session import Stopped
 from alphac4.selfplay.merging import merge_duplicates, orient
 from alphac4.selfplay.shards import Samples, load_shard
 from alphac4.selfplay.targets import retarget
-from alphac4.training.loop import Stopped
 
 
 def samples_of(moves: list[str], columns: list[int] | None = None) -> Samples:

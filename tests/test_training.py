@@ -13,13 +13,13 @@ from campaigns.tiny_run import SETTINGS, tiny_run
 from alphac4.cli import main
 from alphac4.nn import Evaluator
 from alphac4.nn.backends import INT8
+from alphac4.runs.folder import RunFolder
+from alphac4.runs.reports import read_reports
+from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.blocks import Block
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, from_dict, load_config, to_dict
-from alphac4.training.loop import TrainingLoop
 from alphac4.training.matches import Contender
-from alphac4.training.reports import read_reports
-from alphac4.training.run_folder import RunFolder
 
 
 def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def train_command(folder: Path, **changes: object) -> list[str]:
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing for TensorBoard, which takes two seconds a run."""
-    monkeypatch.setattr("alphac4.training.monitor.Monitor._figures", lambda _monitor, _report: {})
+    monkeypatch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda _monitor, _report: {})
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -128,8 +128,8 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Evaluator, "evaluate", seen)
     gate = SETTINGS["gate"] | {"classic_every": 1, "classic_rollouts": [20], "classic_pairs": 1, "closing_pairs": 1}
     config = tiny_run(iterations=1, backend="auto", gate=gate, evaluation={"positions": 2, "simulations": 2})
-    with TrainingLoop.open(tmp_path, config) as loop:
-        record_games, played = loop.actors.play, []
+    with TrainingSession(tmp_path, config) as session:
+        record_games, played = session.loop.actors.play, []
 
         def play(*arguments: Any) -> None:
             used.clear()
@@ -137,17 +137,16 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
             played.extend(used)
             used.clear()
 
-        monkeypatch.setattr(loop.actors, "play", play)
-        (report,) = loop.run()
-        closing = loop.close([report])
+        monkeypatch.setattr(session.loop.actors, "play", play)
+        (report,) = session.train()
+        closing = session.play_closing_matches()
     assert set(played) == {INT8} == {report.selfplay.evaluator}
-    assert report.gate is not None
     assert report.evaluation is not None
     strength = load_checkpoint(tmp_path / "checkpoints" / "best.safetensors").strength
     told = {part.evaluator for part in (report.gate, report.evaluation, *report.matches, *closing)}
     assert {strength["uct:20"]["evaluator"], *told} == set(used) == {"torch-fp32"}
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: ["torch-bf16"])
-    with TrainingLoop.open(tmp_path, dataclasses.replace(config, iterations=2)) as resumed:
+    with TrainingSession(tmp_path, dataclasses.replace(config, iterations=2)) as resumed:
         assert (resumed.state.backend, resumed.state.evaluating_backend) == (INT8, "torch-fp32")
 
 
@@ -155,10 +154,12 @@ def test_the_gates_search_is_the_configured_one(tmp_path: Path) -> None:
     games = []
     for number, puct in enumerate(({}, {"c_init": 20.0, "prior_temperature": 0.3})):
         gate = SETTINGS["gate"] | {"puct": puct, "simulations": 12, "pairs": 3}
-        with TrainingLoop.open(tmp_path / str(number), tiny_run(gate=gate)) as loop:
+        with TrainingSession(tmp_path / str(number), tiny_run(gate=gate)) as session:
             with torch.no_grad():
-                loop.best.policy.bias.copy_(torch.linspace(0, 3, 7))  # untrained, it would have no opinion
-            contender = Contender(network=loop.best, iteration=1)
-            games.append(loop.matches.gate(contender, contender).games)
+                session.loop.best.network.policy.bias.copy_(
+                    torch.linspace(0, 3, 7)
+                )  # untrained, it would have no opinion
+            contender = Contender(network=session.loop.best.network, iteration=1)
+            games.append(session.loop.matches.gate(contender, contender).games)
     assert games[0] != games[1]
     assert [game[:2] for game in games[0]] == [game[:2] for game in games[1]]  # from the same openings

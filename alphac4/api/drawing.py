@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from alphac4.api.positions import Given, check_kind
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
+from alphac4.runs import figures
 from alphac4.selfplay.statistics import GameRecord
-from alphac4.training import figures
 
 
 def draw_board(

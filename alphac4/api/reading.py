@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from alphac4.training.reports import REPORTS_FILE, IterationReport, MatchReport
-from alphac4.training.reports import read_reports as read_lines_of_reports
+from alphac4.runs.reports import REPORTS_FILE, IterationReport
+from alphac4.runs.reports import read_reports as read_lines_of_reports
+from alphac4.training.reports import MatchReport
 
 Row = dict[str, Any]
 
@@ -52,8 +53,8 @@ def _iteration(report: IterationReport) -> list[Row]:
         "elo": report.elo,
         "elo_error": report.elo_error,
         "best_iteration": report.best_iteration,
-        "gate_score": None if gate is None else gate.score,
-        "promoted": None if gate is None else gate.accepted,
+        "gate_score": gate.score,
+        "promoted": gate.accepted,
         "classic_score": None if classic is None else classic.score,
     }
     for name in ("raw", "search"):
@@ -103,8 +104,8 @@ def _errors(report: IterationReport) -> list[Row]:
 
 
 def _matches(report: IterationReport) -> list[Row]:
-    played = [("gate", report.gate)] if report.gate is not None else []
-    return [_match(kind, report, match) for kind, match in [*played, *(("classic", match) for match in report.matches)]]
+    played = [("gate", report.gate), *(("classic", match) for match in report.matches)]
+    return [_match(kind, report, match) for kind, match in played]
 
 
 def _match(kind: str, report: IterationReport, match: MatchReport) -> Row:

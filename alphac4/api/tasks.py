@@ -18,9 +18,9 @@ from alphac4.evaluation.report import StrengthReport, as_text
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import MAX_SIMULATIONS, is_number
+from alphac4.runs.session import TrainedRun, find_config
+from alphac4.runs.session import train as train_run
 from alphac4.selfplay.targets import PolicyTarget
-from alphac4.training.session import TrainedRun, find_config
-from alphac4.training.session import train as train_run
 
 AnyPlayer = str | Path | Player | Callable[..., Any]
 """Whatever `load` takes."""

@@ -13,11 +13,11 @@ from alphac4.benchmarks.figures import BenchmarkSettings, Figure
 from alphac4.compute import Backends, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
+from alphac4.runs.folder import RunFolder
 from alphac4.selfplay.blocks import Block
 from alphac4.training.config import PRESETS, TrainConfig
 from alphac4.training.learner import LearningPlan
 from alphac4.training.learners import make_learner
-from alphac4.training.run_folder import RunFolder
 from alphac4.training.schedule import Schedule
 
 STEPS = 10  # of learning, before the clock is looked at

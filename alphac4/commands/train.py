@@ -67,8 +67,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def parse(arguments: Sequence[str]) -> Any:
     """`RunOptions` with the settings as ``config``, by default those of the preset and the file, or the run's own."""
+    from alphac4.runs.session import find_config
     from alphac4.training.config import TrainConfig
-    from alphac4.training.session import find_config
 
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--run", type=Path, nargs="?", default=RunOptions.run)
@@ -89,8 +89,7 @@ def parse(arguments: Sequence[str]) -> Any:
 
 def run(options: Any) -> int:
     """Train until done or interrupted; 0 when done, 130 after Ctrl-C."""
-    from alphac4.training.loop import Stopped
-    from alphac4.training.session import train
+    from alphac4.runs.session import Stopped, train
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     check_folder(options.run)

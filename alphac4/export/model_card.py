@@ -12,9 +12,9 @@ from alphac4.evaluation.positions import ALL
 from alphac4.export.card_figures import BUDGETS, CardFigures, ErrorRate, KnownError
 from alphac4.export.onnx import INPUT, OUTPUT
 from alphac4.game import STANDARD, column_name
+from alphac4.runs.costs import total_costs
 from alphac4.storage.checkpoints import Checkpoint, CheckpointError, load_checkpoint, shipped_checkpoint
 from alphac4.storage.hub import NETWORK_FILE
-from alphac4.training.provenance import total_costs
 from alphac4.version import __version__
 
 ONNX_FILE = "model.onnx"

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-from tqdm import tqdm
 
 from alphac4.selfplay.replay import Replay, window_size
 from alphac4.training.config import TrainConfig
@@ -23,26 +22,18 @@ def learn_iteration(
     replay: Replay,
     config: TrainConfig,
     schedule: Schedule,
-    iteration: int,
     rng: np.random.Generator,
-    check: Callable[[], None],
+    on_step: Callable[[], None],
 ) -> LearningReport:
-    """Learn from the replay window, then let go of what has left it for good; ``check`` may raise to end it.
+    """Learn from the replay window, then let go of what has left it for good; ``on_step`` is called before each step.
 
     If the weights are not finite afterwards, the learner goes back to those before.
     """
     steps, learning = steps_of_iteration(config), config.learning
     before, steps_before = learner.state(), learner.steps
     window = window_size(replay.total, learning.window_minimum, learning.window_exponent, learning.window_slope)
-    with tqdm(total=steps, desc=f"iteration {iteration}: learning", unit="step", disable=None, leave=False) as bar:
-
-        def on_step() -> None:
-            check()
-            bar.update()
-
-        report = learner.learn(
-            replay, LearningPlan(steps=steps, schedule=schedule, window=window, rng=rng, on_step=on_step)
-        )
+    plan = LearningPlan(steps=steps, schedule=schedule, window=window, rng=rng, on_step=on_step)
+    report = learner.learn(replay, plan)
     replay.drop_old(2 * window)
     if not learner.is_finite():
         learner.restore(before)

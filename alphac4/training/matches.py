@@ -2,28 +2,32 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from alphac4.arena.match import balanced_openings, play_shared
-from alphac4.arena.players import Player, UctPlayer
-from alphac4.compute import Pool
+from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
+from alphac4.arena.pool_players import Outline, like_in_each_process, searching_in_each_process
+from alphac4.compute import Compute, Pool, Shared, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
-from alphac4.mcts.search import Budget
+from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.search import Budget, Reuse
+from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.training.config import GateConfig
-from alphac4.training.pool_side import PoolSide, classic_players
 from alphac4.training.promotion import hold_gate
 from alphac4.training.randomness import RunRandom
 from alphac4.training.reports import MatchReport, match_report
-from alphac4.training.sides import Side
+
+CACHE = 2**16  # evaluations that each search keeps
+REUSE: Reuse = "proofs"  # from one search of a game to the next
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """A run's network, by the iteration that made it."""
+    """A run's network, by the iteration that made it; 0 is the network that the run began with."""
 
     network: PolicyValueNetwork
     iteration: int
@@ -43,7 +47,7 @@ class Matches:
 
     def __init__(
         self,
-        sides: Sequence[Side],
+        sides: "Sequence[Side]",
         config: GateConfig,
         geometry: Geometry,
         random: RunRandom,
@@ -102,12 +106,103 @@ class Matches:
             reports.append(match_report(*names, result, started, evaluator=self._sides[1].backend))
         return reports
 
-    def _classic_players(self, rollouts: int, count: int, rng: np.random.Generator) -> Sequence[Player]:
-        """Classic MCTS, as many times as there are players of a network."""
-        if self._pool is not None:
-            return classic_players(self._pool, rollouts, self._geometry, rng)
-        threads, budget = max(1, cores() // count), Budget(simulations=rollouts)
-        return [UctPlayer(budget, each, self._geometry, threads=threads) for each in rng.spawn(count)]
-
     def _players(self, side: int, contender: Contender, simulations: int) -> Sequence[Player]:
         return self._sides[side].players(contender.network, f"iteration {contender.iteration}", simulations)
+
+    def _classic_players(self, rollouts: int, count: int, rng: np.random.Generator) -> Sequence[Player]:
+        """Classic MCTS, as many times as there are players of a network."""
+        budget, geometry = Budget(simulations=rollouts), self._geometry
+        if self._pool is None:
+            threads = max(1, cores() // count)
+            return [UctPlayer(budget, each, geometry, threads=threads) for each in rng.spawn(count)]
+        seed = int(rng.integers(2**63))
+        recipes = [Classic(rollouts=rollouts, geometry=geometry, seed=(seed, index)) for index in range(count)]
+        return like_in_each_process(self._pool, recipes, UctPlayer(budget, rng, geometry))
+
+
+class Side:
+    """Plays for one network after another, with one evaluator and one search a core for the whole run.
+
+    New ones for each match would cost memory that the libraries behind them never quite give back.
+    """
+
+    def __init__(self, compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig) -> None:
+        self.evaluator = compute.evaluator(network, streams=compute.streams)
+        self.backend = compute.inference
+        self._searches = [
+            compute.search(self.evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
+            for _ in range(compute.streams)
+        ]
+
+    def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[NetworkPlayer]:
+        """The network as one player for each core; they are valid until the next call."""
+        self.evaluator.update(network)
+        players = []
+        for search in self._searches:
+            search.forget()
+            budget = Budget(simulations=simulations)
+            players.append(NetworkPlayer(name, self.evaluator, budget, search=search))
+        return players
+
+
+class PoolSide:
+    """A `Side` in each process of a pool, by the ``backend`` that is used here where they have it."""
+
+    def __init__(self, pool: Pool, number: int, backend: str, geometry: Geometry, puct: PuctConfig) -> None:
+        self.backend = backend
+        self._pool, self._number = pool, number
+        self._geometry, self._puct = geometry, puct
+        self._version = 0
+
+    def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[Player]:
+        """See `Side`."""
+        self._version += 1
+        turn = Turn(
+            side=self._number,
+            version=self._version,
+            backend=self.backend,
+            geometry=self._geometry,
+            puct=self._puct,
+            simulations=simulations,
+            network=self._pool.share(network),
+        )
+        outline = Outline(name=name, budget=Budget(simulations=simulations), reuse=REUSE)
+        return searching_in_each_process(self._pool, [turn] * self._pool.cores, outline)
+
+
+_sides: dict[int, Side] = {}  # of this process of a pool, by number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A `Recipe` for one network's time on a side."""
+
+    side: int  # its number
+    version: int  # of its networks
+    backend: str
+    geometry: Geometry
+    puct: PuctConfig
+    simulations: int
+    network: Shared[PolicyValueNetwork] = field(compare=False, repr=False)
+
+    def make(self) -> NetworkPlayer:
+        """See `Recipe`; whoever played on this side before, plays no more."""
+        network = self.network.get().eval()
+        if self.side not in _sides:
+            compute = choose("cpu", backend_or_auto(self.backend), threads=1)
+            _sides[self.side] = Side(compute, network, self.geometry, self.puct)
+        (player,) = _sides[self.side].players(network, "", self.simulations)
+        return player
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classic:
+    """A `Recipe` for classic MCTS."""
+
+    rollouts: int
+    geometry: Geometry
+    seed: tuple[int, ...]
+
+    def make(self) -> UctPlayer:
+        """See `Recipe`."""
+        return UctPlayer(Budget(simulations=self.rollouts), np.random.default_rng(self.seed), self.geometry)

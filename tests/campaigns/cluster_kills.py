@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import psutil
 
+from alphac4.runs.reports import read_reports
+from alphac4.runs.state import STATE_FILE, load_state
 from alphac4.selfplay.shards import Samples, load_shard, parse_shard_name
-from alphac4.training.reports import read_reports
-from alphac4.training.run_state import STATE_FILE, load_state
 from campaigns.command import Findings
 from campaigns.tiny_run import digest
 

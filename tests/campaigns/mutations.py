@@ -28,16 +28,16 @@ from alphac4.evaluation.proof import CONTINUES, MoveRecord
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.play.terminal import Session
+from alphac4.runs.costs import CostJournal, Costs
+from alphac4.runs.folder import UNDER_WAY_FORMAT
+from alphac4.runs.reports import IterationReport, read_reports
+from alphac4.runs.state import load_state
+from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.shards import load_shard
 from alphac4.solver.book import KnownScores, load_book, save_book
 from alphac4.storage.arrays import load_arrays
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import load_config
-from alphac4.training.costs import CostJournal, Costs
-from alphac4.training.monitor import Monitor
-from alphac4.training.reports import IterationReport, read_reports
-from alphac4.training.run_folder import UNDER_WAY_FORMAT
-from alphac4.training.run_state import load_state
 from campaigns.command import Findings, fuzz
 from campaigns.tiny_run import tiny_run, train
 

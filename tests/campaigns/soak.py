@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from alphac4.machine import resident_memory_mb
-from alphac4.training.loop import TrainingLoop
-from alphac4.training.reports import IterationReport
+from alphac4.runs.reports import IterationReport
+from alphac4.runs.session import TrainingSession
 from campaigns.command import Findings
 from campaigns.tiny_run import prepare, tiny_run
 
@@ -22,8 +22,8 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
     learning = {"batch_size": 16, "passes": 1.0, "window_minimum": 300, "window_slope": 0.0}
     config = tiny_run(iterations=count, samples=30, seed=seed, learning=learning)
     memory, sizes, seconds = [], [], [time.process_time()]
-    with TrainingLoop.open(folder, config) as loop:
-        commit = loop.folder.commit
+    with TrainingSession(folder, config) as session:
+        commit = session.folder.commit
 
         def measured(state: object, report: IterationReport) -> None:
             commit(state, report)  # type: ignore[arg-type]
@@ -31,8 +31,8 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
             seconds.append(time.process_time())
             sizes.append(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
 
-        loop.folder.commit = measured  # type: ignore[method-assign]
-        loop.run()
+        session.folder.commit = measured  # type: ignore[method-assign]
+        session.train()
     fifth = count // 5
     numbers, took = np.arange(fifth, count), np.diff(seconds)
     growth_mb = float(np.polyfit(numbers, memory[fifth:], 1)[0]) * 1000

@@ -21,13 +21,13 @@ import torch
 from tqdm import tqdm
 
 from alphac4.cli import main as alphac4
+from alphac4.runs.session import TrainingSession
+from alphac4.runs.state import STATE_FILE, load_state
+from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay import actor
 from alphac4.selfplay.shards import load_shard
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig, from_dict
-from alphac4.training.loop import TrainingLoop
-from alphac4.training.monitor import Monitor
-from alphac4.training.run_state import STATE_FILE, load_state
 
 ITERATIONS = 3
 SETTINGS: dict[str, Any] = {
@@ -70,8 +70,9 @@ def prepare() -> None:
 
 def train(folder: Path, config: TrainConfig | None = None) -> None:
     """Train to the end in this process."""
-    with TrainingLoop.open(folder, config or tiny_run()) as loop:
-        loop.close(loop.run())
+    with TrainingSession(folder, config or tiny_run()) as session:
+        session.train()
+        session.play_closing_matches()
 
 
 def in_child(work: Callable[[], object], *, kill_after: float = math.inf, limit: float = 120.0) -> int:

@@ -13,6 +13,7 @@
     state.safetensors                the commit point: optimiser, counters, random states, games under way
     state.previous.safetensors       the one before, in case the latest is damaged
     reports.jsonl                    one line an iteration
+    closing.json                     the matches that close the run, once they have been played
     tensorboard/                     curves and pictures
 
 An iteration counts once ``state.safetensors`` is renamed into place. What is written before it is either made
@@ -30,6 +31,19 @@ from typing import Any
 import numpy.typing as npt
 
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.runs.costs import CostJournal, Costs
+from alphac4.runs.reports import CLOSING_FILE, REPORTS_FILE, ClosingReport, IterationReport, read_reports
+from alphac4.runs.state import (
+    PREVIOUS_STATE_FILE,
+    STATE_FILE,
+    RunError,
+    RunState,
+    changes_of,
+    check_changes,
+    load_state,
+    save_state,
+    stored_settings,
+)
 from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.shards import ShardName
@@ -37,18 +51,8 @@ from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.storage.checkpoints import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from alphac4.storage.files import append_line, link_atomically, remove_leftovers, write_atomically
 from alphac4.storage.locks import FileLock, LockedError
+from alphac4.storage.records import sign_line
 from alphac4.training.config import TrainConfig, from_dict, to_dict
-from alphac4.training.costs import CostJournal, Costs
-from alphac4.training.reports import REPORTS_FILE, IterationReport, read_reports
-from alphac4.training.run_settings import changes_of, check_changes, stored_settings
-from alphac4.training.run_state import (
-    PREVIOUS_STATE_FILE,
-    STATE_FILE,
-    RunError,
-    RunState,
-    load_state,
-    save_state,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +75,9 @@ class RunFolder:
         self.config = config
         self.replay = Replay(path / "replay")
         self.tensorboard = path / "tensorboard"
+        self.best_path = path / "checkpoints" / "best.safetensors"
+        self._state_is_good = False  # whether STATE_FILE has been verified, or was written by this process
+        self._committed_best = 0  # the best network in the state on disk
         path.mkdir(parents=True, exist_ok=True)
         try:
             self._lock = FileLock(path / "lock")
@@ -80,9 +87,6 @@ class RunFolder:
             before = stored_settings(path)
             if before is not None:
                 check_changes(path, before, config)
-            self._settings_before = before
-            self._state_is_good = False  # whether STATE_FILE has been verified, or was written by this process
-            self._committed_best = 0  # the best network in the state on disk
             content = json.dumps(to_dict(config), indent=2).encode()
             if not (path / "config.json").exists() or (path / "config.json").read_bytes() != content:
                 write_atomically(path / "config.json", content)
@@ -100,10 +104,9 @@ class RunFolder:
         """Where an iteration's network lies."""
         return self.path / "checkpoints" / f"{iteration:06d}.safetensors"
 
-    @property
-    def best_path(self) -> Path:
-        """The best network."""
-        return self.path / "checkpoints" / "best.safetensors"
+    def shared_out_path(self, iteration: int) -> Path:
+        """Where all games lie as of when another number of actors took them over, if one did in an iteration."""
+        return self.path / "under_way" / f"{iteration:06d}-shared-out.safetensors"
 
     def load_state(self) -> RunState:
         """The last committed state, or a fresh one; also reads the replay window.
@@ -115,7 +118,7 @@ class RunFolder:
         """
         state = self._read_state()
         if state.iteration:
-            state.changes += changes_of(self.settings_of(state), self.config, state.iteration)
+            state.changes += changes_of(from_dict(state.config), self.config, state.iteration)
             self._repair_reports(state)
             self._repair_best(state)
             self._drop_games_ahead(state)
@@ -147,10 +150,6 @@ class RunFolder:
         if reasons:
             raise RunError("; ".join(reasons))
         return RunState()
-
-    def settings_of(self, state: RunState) -> TrainConfig:
-        """The settings with which a state was written; earlier versions kept them in ``config.json`` alone."""
-        return from_dict(state.config or self._settings_before or to_dict(self.config))
 
     def commit(self, state: RunState, report: IterationReport) -> None:
         """Make an iteration count, then bring the files that follow from it up to date."""
@@ -188,9 +187,13 @@ class RunFolder:
             logger.warning("%s; new games begin", error)
             return None
 
-    def shared_out_path(self, iteration: int) -> Path:
-        """Where all games lie as of when another number of actors took them over, if one did in an iteration."""
-        return self.path / "under_way" / f"{iteration:06d}-shared-out.safetensors"
+    def load_best(self, state: RunState) -> PolicyValueNetwork:
+        """The best network so far.
+
+        Raises:
+            RunError: if its checkpoint is damaged.
+        """
+        return self._load_best(state).network
 
     def publish_best(self, state: RunState) -> None:
         """Copy the best iteration's network to ``best.safetensors``, if it is whole.
@@ -198,38 +201,33 @@ class RunFolder:
         Raises:
             RunError: if it is damaged; ``best.safetensors`` stays as it was.
         """
-        path = self.checkpoint_path(state.best_iteration)
-        try:
-            load_checkpoint(path)
-        except CheckpointError as error:
-            raise RunError(str(error)) from error
-        content = path.read_bytes()
+        self._load_best(state)
+        content = self.checkpoint_path(state.best_iteration).read_bytes()
         if not self.best_path.exists() or self.best_path.read_bytes() != content:
             write_atomically(self.best_path, content)
-
-    def load_best(self, state: RunState) -> PolicyValueNetwork:
-        """The best network so far.
-
-        Raises:
-            RunError: if its checkpoint is damaged.
-        """
-        try:
-            return load_checkpoint(self.checkpoint_path(state.best_iteration)).network
-        except CheckpointError as error:
-            raise RunError(str(error)) from error
 
     def add_strength(self, state: RunState, strength: Mapping[str, Any]) -> None:
         """Write what was measured into the best network's file; its provenance stays as it was."""
         path = self.checkpoint_path(state.best_iteration)
-        save_checkpoint(path, dataclasses.replace(load_checkpoint(path), strength=strength))
+        save_checkpoint(path, dataclasses.replace(self._load_best(state), strength=strength))
         self.publish_best(state)
+
+    def add_closing(self, report: ClosingReport) -> None:
+        """Write down the matches that close the run, which is finished then."""
+        write_atomically(self.path / CLOSING_FILE, (sign_line(dataclasses.asdict(report)) + "\n").encode())
+
+    def _load_best(self, state: RunState) -> Checkpoint:
+        try:
+            return load_checkpoint(self.checkpoint_path(state.best_iteration))
+        except CheckpointError as error:
+            raise RunError(str(error)) from error
 
     def _repair_best(self, state: RunState) -> None:
         """Bring ``best.safetensors`` up to date, or fall back to a network that is whole if the best one is not."""
         wanted = self.checkpoint_path(state.best_iteration)
         try:
-            load_checkpoint(wanted)
-        except CheckpointError as error:
+            self._load_best(state)
+        except RunError as error:
             others = sorted((path for path in self._checkpoints() if path != wanted), reverse=True)
             for path in (self.best_path, *others):
                 checkpoint = self._fitting(path, state)
@@ -261,7 +259,7 @@ class RunFolder:
 
     def _repair_reports(self, state: RunState) -> None:
         """Write the last report's line if a kill came between the commit and the line."""
-        if state.last_report and all(r.iteration != state.iteration for r in self.reports(state)):
+        if all(report.iteration != state.iteration for report in self.reports(state)):
             append_line(self.path / REPORTS_FILE, state.last_report)
 
     def _drop_games_ahead(self, state: RunState) -> None:

@@ -1,17 +1,16 @@
 """The games under way when a run goes on, on as many actors as there are now."""
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from alphac4.compute import Actors
+from alphac4.runs.folder import RunFolder
+from alphac4.runs.state import RunState
 from alphac4.selfplay.under_way import GamesUnderWay, count_games, join_actors, share_out, split_actors
 from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.training.randomness import RunRandom
-from alphac4.training.run_folder import RunFolder
-from alphac4.training.run_state import RunState
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ def _share_out(actors: Actors, folder: RunFolder, left: LeftGames, iteration: in
     dropped = sum(map(count_games, groups)) - sum(map(count_games, kept.values()))
     if dropped:
         logger.warning("%d games under way are not kept: fewer are played at once here", dropped)
-    facts = {"format": SHARED_OUT_FORMAT, "shards": json.dumps(left.shards)}
+    facts = {"format": SHARED_OUT_FORMAT, "shards": left.shards}
     save_arrays(folder.shared_out_path(iteration), join_actors(kept), facts)
     actors.reset(lambda index: random.generator(iteration, f"shared out after {recorded}", index))
     actors.restore(join_actors(kept))
@@ -94,7 +93,7 @@ def _load_sharing(path: Path) -> tuple[dict[int, GamesUnderWay], dict[int, int]]
         ArrayFileError: if the file is damaged.
     """
     arrays, facts = load_arrays(path, SHARED_OUT_FORMAT)
-    return split_actors(arrays), {int(index): int(number) for index, number in json.loads(facts["shards"]).items()}
+    return split_actors(arrays), {int(index): int(number) for index, number in facts["shards"].items()}
 
 
 def _left_games(folder: RunFolder, state: RunState, iteration: int) -> LeftGames | None:

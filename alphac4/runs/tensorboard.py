@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
 
 from alphac4.game import Geometry, column_name
-from alphac4.training import figures
-from alphac4.training.reports import IterationReport, MatchReport
+from alphac4.runs import figures
+from alphac4.runs.reports import IterationReport
+from alphac4.training.reports import MatchReport
 
 logger = logging.getLogger(__name__)
 
@@ -22,15 +23,16 @@ SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
 
 LAYOUT = {
     "Is it getting stronger?": {
-        "Elo of the best network": ["Multiline", ["strength/elo$", "strength/elo_low", "strength/elo_high"]],
         # TensorBoard gives all curves of a run one colour: those of the sets are in the picture "strength/move errors".
-        "moves that err against exact play, raw network": ["Multiline", ["strength/move error raw all"]],
-        "moves that err against exact play, with search": ["Multiline", ["strength/move error search all"]],
+        "wrong moves by the exact solver, raw network": ["Multiline", ["strength/move error raw all"]],
+        "wrong moves by the exact solver, with search": ["Multiline", ["strength/move error search all"]],
         "the same on begin-hard, the hardest set": ["Multiline", ["strength/move error .* begin-hard"]],
-        "error of the value against exact play": ["Multiline", ["strength/value error .*"]],
-        "score of each candidate against the best": ["Multiline", ["gate/score"]],
         "score against classic MCTS": ["Multiline", ["strength/against .*"]],
         "score against classic MCTS at the end": ["Multiline", ["strength/closing match against .*"]],
+        "error of the value against exact play": ["Multiline", ["strength/value error .*"]],
+        "score of each candidate against the best": ["Multiline", ["gate/score"]],
+        "candidates promoted so far": ["Multiline", ["gate/promotions"]],
+        "Elo of the best network": ["Multiline", ["strength/elo$", "strength/elo_low", "strength/elo_high"]],
     },
     "Is it learning?": {
         "losses": ["Multiline", ["loss/.*"]],
@@ -102,7 +104,7 @@ class Monitor:
         if self._broken:
             return
         try:
-            for tag, value in scalars(report).items():
+            for tag, value in scalars(self._history).items():
                 self._writer.add_scalar(tag, value, report.iteration)
             if time.monotonic() >= self._next_pictures:
                 for tag, figure in self._figures(report).items():
@@ -152,8 +154,9 @@ class Monitor:
         return shown
 
 
-def scalars(report: IterationReport) -> dict[str, float]:
-    """Every curve's value for one iteration."""
+def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
+    """Every curve's value for the latest iteration of a run."""
+    report = history[-1]
     selfplay, learning = report.selfplay, report.learning
     values = {
         "loss/policy": learning.policy_loss,
@@ -174,6 +177,9 @@ def scalars(report: IterationReport) -> dict[str, float]:
         "speed/evaluations per second": selfplay.evaluations_per_second,
         "speed/cache hits": selfplay.cache_hits,
         "speed/memory MB": report.memory_mb,
+        "gate/score": report.gate.score,
+        # A curve of 0 and 1, which TensorBoard smooths, would say nothing.
+        "gate/promotions": sum(bool(past.gate.accepted) for past in history),
         "strength/elo": report.elo,
         "strength/elo_low": report.elo - report.elo_error,
         "strength/elo_high": report.elo + report.elo_error,
@@ -187,8 +193,6 @@ def scalars(report: IterationReport) -> dict[str, float]:
     if selfplay.cluster is not None:
         names = ("nodes", "actors", "lost", "waiting", "staleness", "most_stale")
         values |= {f"cluster/{name}": getattr(selfplay.cluster, name) for name in names}
-    if report.gate is not None:
-        values |= {"gate/score": report.gate.score, "gate/promoted": float(bool(report.gate.accepted))}
     if report.evaluation is not None:
         for name, figures in (("raw", report.evaluation.raw), ("search", report.evaluation.search)):
             values |= {f"strength/move error {name} {part}": error for part, error in figures.errors.items()}

@@ -12,10 +12,9 @@ from alphac4.evaluation.answers import Answers, ask_network, ask_players, errors
 from alphac4.evaluation.positions import PositionSet, packaged_positions
 from alphac4.game.rules import STANDARD, Geometry
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.runs.reports import EvaluationReport, ExactPlayFigures
 from alphac4.training.config import EvaluationConfig
-from alphac4.training.pool_side import PoolSide
-from alphac4.training.reports import EvaluationReport, ExactPlayFigures
-from alphac4.training.sides import Side
+from alphac4.training.matches import PoolSide, Side
 
 SIDE = 2  # the number of the judge's; matches have 0 and 1
 

@@ -1,0 +1,166 @@
+"""What a run has cost, interrupted attempts included, and what its networks say of where they come from."""
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.runs.state import RunState
+from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.files import write_atomically
+from alphac4.storage.records import read_record, read_signed_line, sign_line
+from alphac4.training.config import TrainConfig, to_dict
+
+logger = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_ENTRIES = 2.0  # what a kill can make the journal forget
+
+_OF_START = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Totals since a run began."""
+
+    seconds: float = 0.0
+    games: int = 0  # of self-play
+    evaluations: int = 0  # positions given to the network in self-play
+
+    def __add__(self, other: "Costs") -> "Costs":
+        return Costs(
+            seconds=self.seconds + other.seconds,
+            games=self.games + other.games,
+            evaluations=self.evaluations + other.evaluations,
+        )
+
+
+class CostJournal:
+    """Counts a run's costs in a small file, which is ahead of the run's state after a kill.
+
+    Args:
+        path: the file.
+        committed: the costs in the run's state, below which they cannot be.
+    """
+
+    def __init__(self, path: Path, committed: Costs) -> None:
+        self._path = path
+        self._lock = threading.RLock()  # matches are played in several threads, each of which counts the time
+        self.ahead: Callable[[], Costs] = Costs  # of self-play that is done, but not recorded yet
+        self._costs = committed
+        try:
+            data, signed = read_signed_line(path.read_text())
+            if not signed:
+                raise ValueError("the checksum is missing")
+            found = read_record(Costs, data)
+            self._costs = Costs(
+                seconds=max(found.seconds, committed.seconds),
+                games=max(found.games, committed.games),
+                evaluations=max(found.evaluations, committed.evaluations),
+            )
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            logger.warning("%s: %s; costs go on from those of the last whole iteration", path, error)
+        self._counted_to = self._written = time.perf_counter()
+
+    def now(self) -> Costs:
+        """The costs until now."""
+        with self._lock:
+            now = time.perf_counter()
+            self._costs += Costs(seconds=now - self._counted_to)
+            self._counted_to = now
+            return self._costs + self.ahead()
+
+    def start_clock(self) -> None:
+        """Let the seconds begin to count."""
+        self._counted_to = time.perf_counter()
+
+    def add(self, games: int, evaluations: int) -> None:
+        """Count some self-play."""
+        with self._lock:
+            self._costs += Costs(games=games, evaluations=evaluations)
+            self.write()
+
+    def tick(self) -> None:
+        """Write the seconds down from time to time."""
+        with self._lock:
+            if time.perf_counter() - self._written > SECONDS_BETWEEN_ENTRIES:
+                self.write()
+
+    def write(self) -> None:
+        """Write everything down."""
+        with self._lock:
+            write_atomically(self._path, (sign_line(asdict(self.now())) + "\n").encode())
+            self._written = time.perf_counter()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """The network that a run begins with, and what is known of it."""
+
+    network: PolicyValueNetwork
+    facts: Mapping[str, Any]
+
+
+def load_start(config: TrainConfig) -> Start | None:
+    """The network that a new run is to begin with, if one is named; reads only.
+
+    Raises:
+        ValueError: if it cannot be read, or does not fit the run.
+    """
+    name = config.start_from
+    if not name:
+        return None
+    checkpoint = load_checkpoint(Path(name))
+    if checkpoint.geometry != config.board.geometry():
+        raise ValueError(f"{name}: plays on another board than the run")
+    try:
+        config.network_config().check_grown_from(checkpoint.network.config)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    known = {key: checkpoint.provenance[key] for key in _OF_START if key in checkpoint.provenance}
+    facts = {"checkpoint": name, "weights": _weights_digest(checkpoint.network), **known}
+    return Start(network=checkpoint.network, facts=facts)
+
+
+def describe_network(run: str, iteration: int, costs: Costs, state: RunState, config: TrainConfig) -> dict[str, Any]:
+    """The provenance of a network that a run has made.
+
+    ``seconds``, ``games`` and ``evaluations`` are those of the run until then, interrupted attempts included. If the
+    run began with another network, ``started_from`` says with which, and ``with_start`` holds the costs of both.
+    """
+    provenance: dict[str, Any] = {"run": run, "iteration": iteration, **_rounded(costs), "config": to_dict(config)}
+    if state.changes:
+        provenance["changes"] = state.changes
+    if state.started_from:
+        provenance["started_from"] = dict(state.started_from)
+        provenance["with_start"] = _rounded(costs + total_costs(state.started_from))
+    return provenance
+
+
+def total_costs(provenance: Mapping[str, Any]) -> Costs:
+    """What a network has cost, with the network that its run began with; what is not recorded counts as nothing."""
+    recorded = provenance.get("with_start", provenance)
+    if not isinstance(recorded, Mapping):
+        return Costs()
+    try:
+        return read_record(Costs, {key: recorded[key] for key in asdict(Costs()) if key in recorded})
+    except ValueError:
+        return Costs()
+
+
+def _rounded(costs: Costs) -> dict[str, int]:
+    return {"seconds": round(costs.seconds), "games": costs.games, "evaluations": costs.evaluations}
+
+
+def _weights_digest(network: PolicyValueNetwork) -> str:
+    """SHA-256 over the weights: the same network in another file is the same."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(network.state_dict().items()):
+        digest.update(name.encode() + tensor.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

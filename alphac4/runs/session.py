@@ -1,0 +1,388 @@
+"""A run from its settings to its closing report, for the command line and for Python."""
+
+import contextlib
+import errno
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from tqdm import tqdm
+
+from alphac4.compute import Backends, choose_for_run
+from alphac4.machine import resident_memory_mb
+from alphac4.nn.backends import has_bf16
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.precision import FP32
+from alphac4.runs.alarms import find_warnings
+from alphac4.runs.costs import Costs, describe_network, load_start
+from alphac4.runs.folder import RunFolder
+from alphac4.runs.judge import Judge
+from alphac4.runs.reports import ClosingReport, IterationReport, elo_over_run, read_closing, time_shares
+from alphac4.runs.resume import resume_games, shards_before_sharing
+from alphac4.runs.state import RunState, has_state, stored_settings
+from alphac4.runs.tensorboard import Monitor
+from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.targets import PolicyTarget
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.records import similar
+from alphac4.training.config import PRESETS, TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.learners import make_learner
+from alphac4.training.learning import steps_of_iteration
+from alphac4.training.loop import Iteration, TrainingLoop
+from alphac4.training.matches import Contender, Matches, Side
+from alphac4.training.randomness import RunRandom
+from alphac4.training.reports import MatchReport
+from alphac4.training.schedule import Schedule
+
+logger = logging.getLogger(__name__)
+
+
+class Stopped(Exception):  # noqa: N818 - not an error
+    """The user asked the run to stop; everything recorded is on disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedRun:
+    """A finished run, and what it has cost."""
+
+    folder: Path
+    best: Path  # the best network
+    config: TrainConfig
+    history: Sequence[IterationReport]  # a report for each iteration
+    closing: Sequence[MatchReport]  # the best network against classic MCTS
+    iterations: int
+    seconds: float
+    games: int
+    samples: int
+    evaluations: int
+
+    def __str__(self) -> str:
+        spent = f"{self.games:,} games, {self.samples:,} positions, {self.evaluations:,} evaluations"
+        lines = [f"Trained {self.iterations} iterations in {self.seconds / 60:.1f} minutes: {spent}."]
+        judged = next((report.evaluation for report in reversed(self.history) if report.evaluation), None)
+        if judged is not None:
+            lines.append(
+                f"Wrong moves by the exact solver: {judged.raw.error:.1%} raw, {judged.search.error:.1%} with "
+                f"{judged.simulations} simulations, in {judged.positions} positions."
+            )
+        simulations = self.config.gate.classic_simulations
+        lines += [
+            f"At {simulations} simulations a move against {match.opponent}: {match.in_words}." for match in self.closing
+        ]
+        if self.history:
+            promoted, last = sum(bool(report.gate.accepted) for report in self.history), self.history[-1]
+            start = "first" if self.config.start_from else "untrained"
+            lines.append(
+                f"{promoted} of {len(self.history)} candidates were promoted; "
+                f"Elo {last.elo:+.0f} ± {last.elo_error:.0f} over the {start} network."
+            )
+        return "\n".join([*lines, f"The best network: {self.best}"])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def find_config(
+    folder: Path, preset: str | None, settings: Path | Mapping[str, Any] | None, otherwise: str = "standard"
+) -> TrainConfig:
+    """The settings of a run: the preset's, then those of a file or a mapping over them.
+
+    If no preset and no file is named, the run in the folder, if there is one, goes on with its own; the preset is else
+    ``otherwise``.
+
+    Raises:
+        ValueError: in one line, for an unknown preset or setting.
+        OSError: if there is a file in the folder's place.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "is a file, where a run needs a folder", str(folder))
+    if preset is not None and preset not in PRESETS:
+        raise ValueError(f"no preset {preset!r}{similar(preset, PRESETS)}; there are {', '.join(PRESETS)}")
+    chosen = PRESETS[preset or otherwise]
+    if settings is not None and not isinstance(settings, Mapping):
+        return load_config(settings, chosen)
+    own = stored_settings(folder) if preset is None else None
+    return from_dict(settings or {}, own or chosen)
+
+
+def train(
+    folder: Path,
+    config: TrainConfig,
+    stop: threading.Event | None = None,
+    policy_target: PolicyTarget | None = None,
+    cluster: str | None = None,
+) -> TrainedRun:
+    """Train until done, and play the matches that close the run; a run in the folder goes on.
+
+    A ``policy_target`` is no setting: whoever goes on with the run gives it again. Nor is the address of a
+    ``cluster`` ("auto" or HOST:PORT), on whose cores self-play runs: a run may change from one machine to a cluster and
+    back.
+
+    Raises:
+        Stopped: when ``stop`` was set; everything recorded is in the folder.
+        ValueError: in one line, if the folder holds another run, or something that cannot be read.
+    """
+    finished = _find_finished(folder, config)
+    if finished is not None:
+        logger.info(
+            "%s is finished, with all of its %d iterations. Ask for more to go on: --iterations %d",
+            folder,
+            config.iterations,
+            2 * config.iterations,
+        )
+        return finished
+    with TrainingSession(folder, config, stop, policy_target, cluster) as session:
+        session.train()
+        closing = session.play_closing_matches()
+        return _describe(session.folder, session.state, closing)
+
+
+def _find_finished(path: Path, config: TrainConfig) -> TrainedRun | None:
+    """The run in a folder, if nothing is left to do for it."""
+    closing = read_closing(path)
+    if closing is None or not closing.closes(config) or not has_state(path):
+        return None
+    with contextlib.closing(RunFolder(path, config)) as folder:
+        state = folder.load_state()
+        return _describe(folder, state, closing.matches) if state.iteration == closing.iteration else None
+
+
+def _describe(folder: RunFolder, state: RunState, closing: Sequence[MatchReport]) -> TrainedRun:
+    return TrainedRun(
+        folder=folder.path,
+        best=folder.best_path,
+        config=folder.config,
+        history=folder.reports(state),
+        closing=closing,
+        iterations=state.iteration,
+        seconds=state.seconds,
+        games=state.games,
+        samples=state.samples,
+        evaluations=state.evaluations,
+    )
+
+
+class TrainingSession:
+    """A run while this process has its folder: keeps on disk what the loop does; see `Recorder`.
+
+    Setting ``stop`` ends it early and cleanly.
+
+    Raises:
+        RunError: if the folder holds a run with other settings, or none that can be read.
+        ValueError: for a network to start from that does not fit.
+        RuntimeError: for a cluster that cannot be used.
+        OSError: if the folder cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        config: TrainConfig,
+        stop: threading.Event | None = None,
+        policy_target: PolicyTarget | None = None,
+        cluster: str | None = None,
+    ) -> None:
+        start = None if has_state(path) else load_start(config)
+        self.config = config
+        self.stop = stop or threading.Event()
+        with contextlib.ExitStack() as opened:  # what is open is closed if something fails
+            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config)))
+            self.state = state = self.folder.load_state()
+            self.history = self.folder.reports(state)
+            geometry, random = config.board.geometry(), RunRandom(seed=config.seed)
+            remembered = Backends(evaluators=state.evaluating_backend, actors=state.backend)
+            compute = choose_for_run(config.device, config.backend, remembered, cluster)
+            learner = make_learner(config, compute.learning, _remembered_precision(state, compute.learning.device))
+            if start is not None:
+                learner.take_over(start.network)
+                state.started_from = dict(start.facts)
+            if state.iteration:
+                learner.restore(state.learner)
+            best = self.folder.load_best(state) if state.iteration else learner.candidate()
+            actors = compute.actors(best, geometry, config.selfplay, lambda index: random.generator(0, "actor", index))
+            opened.callback(actors.close)
+            resume_games(actors, self.folder, state, random)
+            self.folder.costs.ahead = lambda: Costs(**actors.spent_ahead())
+            sides = [Side(compute, best, geometry, config.gate.puct) for _ in range(2)]
+            pool = compute.pool()
+            if pool is not None:
+                opened.callback(pool.close)
+            self.judge = Judge(compute, sides[1], geometry, config.evaluation, pool)
+            state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
+            state.learning_precision = learner.precision
+            end = steps_of_iteration(config) * config.iterations
+            schedule = state.schedule or Schedule.of_run(config.learning, end)
+            state.schedule = schedule.until(config.learning, learner.steps, end)
+            self.loop = TrainingLoop(
+                config=config,
+                geometry=geometry,
+                random=random,
+                actors=actors,
+                replay=self.folder.replay,
+                learner=learner,
+                schedule=state.schedule,
+                matches=Matches(sides, config.gate, geometry, random, self.check, pool),
+                best=Contender(network=best, iteration=state.best_iteration),
+                recorder=self,
+                policy_target=policy_target,
+            )
+            if not state.iteration:
+                self._save_network(best, 0)
+            opened.callback(self._write_costs_ahead)
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def train(self) -> list[IterationReport]:
+        """Train to the configured number of iterations; returns all reports of the run.
+
+        Raises:
+            Stopped: when `stop` was set.
+            OSError: when the folder cannot be written; what was recorded before stays.
+        """
+        self.folder.costs.start_clock()
+        with self._monitor() as self._shown:
+            self.loop.run(self.state.iteration)
+        return self.history
+
+    def play_closing_matches(self) -> list[MatchReport]:
+        """Play and record the matches that close a run: the best network against every budget of classic MCTS."""
+        matches = self.loop.matches.closing(self.loop.best, self.config.iterations + 1)
+        strength: dict[str, object] = {
+            match.opponent: {
+                "score": match.score,
+                "games": match.wins + match.draws + match.losses,
+                "evaluator": match.evaluator,
+            }
+            for match in matches
+        }
+        if self.history:
+            strength["elo"] = {"value": self.history[-1].elo, "error": self.history[-1].elo_error}
+        with self._monitor() as monitor:
+            monitor.record_closing(matches, self.state.iteration)
+        self.folder.add_strength(self.state, strength)
+        self.folder.add_closing(ClosingReport.of_run(self.state.iteration, self.config, matches))
+        return matches
+
+    @contextlib.contextmanager
+    def selfplay(self, iteration: int) -> Iterator[int | Sequence[int]]:
+        """See `Recorder`.
+
+        Every actor records its own share: so what is recorded does not depend on interruptions.
+        """
+        self._started, self._iteration, self._evaluations = time.perf_counter(), iteration, 0
+        found = self.folder.replay.begin(iteration, shards_before_sharing(self.folder, iteration))
+        left = self.config.samples - sum(each.before_sharing for each in found.values())
+        own = {actor: each.samples - each.before_sharing for actor, each in found.items()}
+        self._numbers = defaultdict(int, {actor: each.next_number for actor, each in found.items()})
+        recorded = sum(each.samples for each in found.values())
+        with self._bar("self-play", self.config.samples, "pos", initial=recorded, unit_scale=True) as self._played:
+            yield self.loop.actors.remaining(left, own)
+        self.check()
+
+    def record(self, actor: int, block: Block) -> None:
+        """See `Recorder`."""
+        self.folder.record(block, self._iteration, actor, self._numbers[actor])
+        self._numbers[actor] += 1
+        self._evaluations += block.work.evaluations
+        self._played.update(len(block.samples))
+        rate = self._evaluations / (time.perf_counter() - self._started)
+        self._played.set_postfix_str(f"{rate:,.0f} evaluations/s")
+
+    @contextlib.contextmanager
+    def learning(self, steps: int) -> Iterator[Callable[[], None]]:
+        """See `Recorder`."""
+        with self._bar("learning", steps, "step") as bar:
+
+            def on_step() -> None:
+                self.check()
+                bar.update()
+
+            yield on_step
+
+    def check(self) -> None:
+        """See `Recorder`: counts the time, and raises `Stopped` once somebody has asked for it."""
+        self.folder.costs.tick()
+        if self.stop.is_set():
+            raise Stopped
+
+    def commit(self, iteration: Iteration) -> None:
+        """See `Recorder`; first the best network is measured, for people to see."""
+        state, number, best = self.state, iteration.number, iteration.best
+        state.best_iteration = best.iteration
+        self._save_network(iteration.candidate.network, number)
+        before = time.perf_counter()
+        matches = self.loop.matches.regular(best, number)
+        between = time.perf_counter()
+        verdict = self.judge.judge(best.network, number)
+        after = time.perf_counter()
+        costs = self.folder.costs.now()
+        state.iteration, state.samples = number, self.folder.replay.total
+        state.seconds, state.games, state.evaluations = costs.seconds, costs.games, costs.evaluations
+        rating = elo_over_run([*(past.gate for past in self.history), iteration.gate], best.iteration, self.history)
+        measuring = {"matches": between - before, "evaluation": after - between}
+        report = IterationReport(
+            iteration=number,
+            seconds_total=state.seconds,
+            games_total=state.games,
+            samples_total=state.samples,
+            evaluations_total=state.evaluations,
+            selfplay=iteration.selfplay,
+            learning=iteration.learning,
+            gate=iteration.gate,
+            matches=matches,
+            elo=rating.elo,
+            elo_error=rating.error,
+            best_iteration=best.iteration,
+            memory_mb=resident_memory_mb(),
+            time_shares=time_shares(iteration, measuring, after - self._started),
+            warnings=[],
+            evaluation=verdict,
+        )
+        report = replace(report, warnings=find_warnings(report, self.history))
+        state.learner, state.actors = self.loop.learner.state(), self.loop.actors.state()
+        self.folder.commit(state, report)
+        self.history.append(report)
+        self._shown.record(report)
+        logger.info("%s", report)
+        for warning in report.warnings:
+            logger.warning("iteration %d: %s", number, warning)
+
+    def _save_network(self, network: PolicyValueNetwork, iteration: int) -> None:
+        folder = self.folder
+        provenance = describe_network(folder.path.name, iteration, folder.costs.now(), self.state, self.config)
+        checkpoint = Checkpoint(network=network, geometry=self.config.board.geometry(), provenance=provenance)
+        save_checkpoint(folder.checkpoint_path(iteration), checkpoint)
+
+    def _monitor(self) -> Monitor:
+        return Monitor(self.folder.tensorboard, to_dict(self.config), self.config.board.geometry(), self.history)
+
+    def _bar(self, what: str, total: int, unit: str, **options: Any) -> "tqdm[Any]":
+        description = f"iteration {self._iteration}: {what}"
+        return tqdm(total=total, desc=description, unit=unit, disable=None, leave=False, **options)
+
+    def _write_costs_ahead(self) -> None:
+        """Count the blocks that a cluster has played and that are given up now."""
+        if self.loop.actors.spent_ahead():
+            with contextlib.suppress(OSError):
+                self.folder.costs.write()
+
+
+def _remembered_precision(state: RunState, device: torch.device) -> str | None:
+    """The precision with which a run goes on as it began, where this device has it; None for a new run."""
+    if not state.iteration:
+        return None
+    return state.learning_precision if has_bf16(device) else FP32
