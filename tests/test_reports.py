@@ -17,6 +17,7 @@ from alphac4.runs.reports import (
     ExactPlayFigures,
     IterationReport,
     elo_over_run,
+    read_closing,
     read_reports,
 )
 from alphac4.runs.session import TrainingSession
@@ -73,6 +74,35 @@ def test_a_run_reports_what_it_did(folder: Path) -> None:
     for tag, value in scalars([first, report]).items():
         assert events.Scalars(tag)[-1].value == pytest.approx(value, rel=1e-5, abs=1e-6), tag
     assert {"games/openings", "strength/elo by iteration"} < set(events.Tags()["images"])
+
+
+def test_an_iteration_is_told_in_plain_words(folder: Path) -> None:
+    report = reports(folder)[-1]
+    words = str(report)
+    for part in (
+        "promoted (",
+        " against the best)",
+        "wrong moves ",
+        "% raw, ",
+        "% with 4 simulations",
+        "against uct:20",
+    ):
+        assert part in words
+    assert "evaluations/s" in words
+    resumed = dataclasses.replace(report.selfplay, games=0, evaluations=0)  # an earlier session had played them all
+    assert "evaluations/s" not in str(dataclasses.replace(report, selfplay=resumed))
+
+
+def test_a_run_is_closed_by_the_matches_that_its_settings_ask_for(folder: Path) -> None:
+    closing, config = read_closing(folder), judged_run(positions=6, simulations=4)
+    assert closing is not None
+    assert [match.opponent for match in closing.matches] == ["uct:20"]
+    assert closing.closes(config)
+    assert not closing.closes(dataclasses.replace(config, iterations=3))
+    assert not closing.closes(dataclasses.replace(config, gate=dataclasses.replace(config.gate, closing_pairs=3)))
+    path = folder / "closing.json"
+    path.write_text(path.read_text().replace('"wins":', '"wins":1'))
+    assert read_closing(folder) is None
 
 
 def test_reports_say_of_a_network_what_the_command_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,7 +149,7 @@ def test_a_damaged_config_costs_nothing_as_the_state_knows_the_settings(run: Pat
     whole = (run / "config.json").read_bytes()
     for content in (whole, b"", b"\xff\xfe", b"[" * 100_000):
         (run / "config.json").write_bytes(content)
-        with pytest.raises(RunError, match="samples"):
+        with pytest.raises(RunError, match="samples 50 -> 61"):
             TrainingSession(run, tiny_run(iterations=2, samples=61))
         (run / "config.json").write_bytes(content)
         with TrainingSession(run, tiny_run(iterations=2)) as session:

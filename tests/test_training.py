@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import logging
 import os
 import signal
 from pathlib import Path
@@ -53,8 +54,12 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_full_disk_ends_the_run_and_leaves_it_intact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """The same command goes on, and says of a run that is finished what would let it go on."""
     real, calls = os.fsync, [0]
 
     def filling(descriptor: int) -> None:
@@ -67,8 +72,14 @@ def test_a_full_disk_ends_the_run_and_leaves_it_intact(
     assert main(train_command(tmp_path, iterations=2)) == 2
     assert "No space left on device" in capsys.readouterr().err
     monkeypatch.setattr("os.fsync", real)
-    assert main(["train", "--run", str(tmp_path / "run")]) == 0  # a run goes on with its own settings
+    command = ["train", "--run", str(tmp_path / "run")]
+    assert main(command) == 0  # a run goes on with its own settings
     assert [report.iteration for report in read_reports(tmp_path / "run" / "reports.jsonl")] == [1, 2]
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr("alphac4.runs.session.TrainingSession", None)  # nothing is left to do
+    assert main(command) == 0
+    assert "is finished, with all of its 2 iterations. Ask for more to go on: --iterations 4" in caplog.text
+    assert "Trained 2 iterations" in capsys.readouterr().out
 
 
 def test_ctrl_c_stops_at_once(

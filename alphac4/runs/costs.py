@@ -13,7 +13,8 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.state import RunState
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import write_atomically
-from alphac4.storage.records import read_record, read_signed_line, sign_line
+from alphac4.storage.journal import read_entry
+from alphac4.storage.records import read_record, sign_line
 from alphac4.training.config import TrainConfig, to_dict
 
 logger = logging.getLogger(__name__)
@@ -53,10 +54,7 @@ class CostJournal:
         self.ahead: Callable[[], Costs] = Costs  # of self-play that is done, but not recorded yet
         self._costs = committed
         try:
-            data, signed = read_signed_line(path.read_text())
-            if not signed:
-                raise ValueError("the checksum is missing")
-            found = read_record(Costs, data)
+            found = read_record(Costs, read_entry(path.read_text()))
             self._costs = Costs(
                 seconds=max(found.seconds, committed.seconds),
                 games=max(found.games, committed.games),

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.arena.ratings import NATS_PER_ELO, Z95, Rating, elo_of_score
-from alphac4.storage.journal import read_entries
-from alphac4.storage.records import read_record, read_signed_line, sign_line
+from alphac4.storage.journal import read_entries, read_entry
+from alphac4.storage.records import read_record, sign_line
 from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Iteration
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport
@@ -74,10 +74,7 @@ class IterationReport:
         Raises:
             ValueError: in one line, if it was altered or is no report.
         """
-        data, signed = read_signed_line(line)
-        if not signed:
-            raise ValueError("the checksum is missing")
-        return read_record(cls, data)
+        return read_record(cls, read_entry(line))
 
     def __str__(self) -> str:
         """The iteration in one line."""
@@ -123,8 +120,7 @@ def _match_settings(config: TrainConfig) -> dict[str, Any]:
 def read_closing(folder: Path) -> ClosingReport | None:
     """The matches that have closed a run; None if there were none, or what was recorded is damaged."""
     try:
-        data, signed = read_signed_line((folder / CLOSING_FILE).read_text())
-        return read_record(ClosingReport, data) if signed else None
+        return read_record(ClosingReport, read_entry((folder / CLOSING_FILE).read_text()))
     except (OSError, ValueError):
         return None
 

@@ -54,7 +54,7 @@ class Journal:
         """What ``parse`` makes of each entry; those for which it raises a ValueError are left out as damaged."""
         if self._path is None:
             return iter(())
-        return read_entries(self._path, lambda line: parse(_signed(line)), first=2)
+        return read_entries(self._path, lambda line: parse(read_entry(line)), first=2)
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Append an entry.
@@ -82,7 +82,12 @@ def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iter
             yield entry
 
 
-def _signed(line: str) -> dict[str, Any]:
+def read_entry(line: str) -> dict[str, Any]:
+    """The object of a line that `sign_line` made.
+
+    Raises:
+        ValueError: in one line, if it was altered or has no checksum.
+    """
     entry, has_checksum = read_signed_line(line)
     if not has_checksum:
         raise ValueError("the checksum is missing")
@@ -99,7 +104,7 @@ def read_about(path: Path, kind: str) -> dict[str, Any] | None:
     if not any(lines):
         return None
     try:
-        header = _signed(lines[0])
+        header = read_entry(lines[0])
         if header.keys() != {"format", "about"} or header["format"] != kind:
             raise ValueError(f"its first line is not that of {kind}")
         return read_value(dict[str, Any], header["about"], "about")  # type: ignore[no-any-return]
