@@ -24,12 +24,11 @@ from alphac4.game.rules import STANDARD, canonical_keys, has_run, landing_cell, 
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
-from alphac4.selfplay.replay import Batch
-from alphac4.selfplay.shards import load_shard
+from alphac4.selfplay.replay import Batch, load_shard
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, from_dict
-from alphac4.training.host_learner import HostLearner
+from alphac4.training.learner import Learner
 from alphac4.training.schedule import Schedule
 
 Words = npt.NDArray[np.uint64]
@@ -38,7 +37,7 @@ Floats = npt.NDArray[np.float64]
 
 def positions_of_games(path: Path, samples: int, seed: int) -> tuple[Words, Words]:
     """Positions [B] of self-play from random openings."""
-    changes = {"selfplay": {"opening_plies": 12, "opening_share": 0.9, "full_simulations": 24, "fast_simulations": 12}}
+    changes = {"selfplay": {"opening_plies": 12, "opening_prob": 0.9, "full_simulations": 24, "fast_simulations": 12}}
     config = from_dict(changes, PRESETS["quick"]).selfplay
     evaluator = Evaluator(
         load_checkpoint(path).network, batch_size=128, streams=1, threads=1, backend="openvino-int8", int8=True
@@ -138,7 +137,7 @@ def main() -> None:
     before = load_checkpoint(options.network).network
     size = before.config if options.go_on else NetworkConfig(channels=options.channels, blocks=options.blocks)
     learning = from_dict({"learning": {"batch_size": 512, "ownership_weight": 0.0, **options.learning}}).learning
-    learner = HostLearner(size, learning, STANDARD, 0)
+    learner = Learner(size, learning, STANDARD, 0)
     if options.go_on:
         learner.take_over(before)
     batch = learning.batch_size

@@ -25,8 +25,8 @@ SETTINGS = {
     "iterations": 10,
     "samples": 6_000,
     "selfplay": {"games": 128},
-    "learning": {"window_minimum": 20_000},
-    "gate": {"pairs": 15, "classic_every": 0, "classic_rollouts": [200], "closing_pairs": 10},
+    "learning": {"min_window": 20_000},
+    "gate": {"pairs": 15, "classic_every": 0, "classic_rollouts": [200]},
     "evaluation": {"every": 0},
 }
 BUDGETS = (0, 100)  # simulations a position

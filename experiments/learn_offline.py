@@ -1,6 +1,6 @@
 """Learn from the positions that a run has recorded, under different settings of learning alone.
 
-    python experiments/learn_offline.py runs/quick merged.safetensors --merge --positions 500000
+    python experiments/learn_offline.py runs/quick small.safetensors --learning '{"batch_size": 64}'
     python experiments/learn_offline.py runs/quick muon.safetensors --learning '{"optimizer": "muon"}'
 
 Two networks that learn from the same games differ only by how they learn; how a change feeds back into the games is
@@ -11,25 +11,17 @@ import argparse
 import json
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from alphac4.game.rules import STANDARD
-from alphac4.selfplay.replay import Replay
-from alphac4.selfplay.shards import Samples, concatenate, load_shard
+from alphac4.selfplay.replay import Replay, load_shard
+from alphac4.selfplay.samples import concatenate
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import PRESETS, from_dict
-from alphac4.training.host_learner import HostLearner
-from alphac4.training.learner import LearningPlan
+from alphac4.training.learner import Learner, LearningPlan
 from alphac4.training.schedule import Schedule
-
-
-def with_proofs(samples: Samples) -> Samples:
-    """The policies of proven roots count as learned ones."""
-    proven = (np.abs(samples.value) >= 1.0) | (samples.draw >= 1.0)
-    return replace(samples, full=samples.full | proven)
 
 
 def main() -> None:
@@ -38,8 +30,6 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--preset", default="quick")
-    parser.add_argument("--merge", action="store_true")
-    parser.add_argument("--proofs", action="store_true")
     parser.add_argument(
         "--positions", type=int, default=256_000, help="how many to learn from, whatever the batch size"
     )
@@ -48,13 +38,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     config = from_dict({"learning": options.learning}, PRESETS[options.preset])
-    if options.merge:
-        config = from_dict({"learning": {"merge_duplicates": True}}, config)
     paths = sorted((options.run / "replay").glob("*.safetensors"))
     samples = concatenate([load_shard(path) for path in paths if int(path.name[:6]) >= options.first])
-    if options.proofs:
-        samples = with_proofs(samples)
-    learner = HostLearner(config.network_config(), config.learning, STANDARD, options.seed)
+    learner = Learner(config.network_config(), config.learning, STANDARD, options.seed)
     steps = options.positions // config.learning.batch_size
     plan = LearningPlan(
         steps=steps,

@@ -17,8 +17,8 @@ from alphac4.game.rules import STANDARD
 from alphac4.nn.evaluator import Evaluator
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.game_arrays import Finished
-from alphac4.selfplay.returns import lambda_returns
+from alphac4.selfplay.games import Finished
+from alphac4.selfplay.samples import TRACE_TOLERANCE, lambda_returns
 from alphac4.solver import FULL_COLUMN, Solver
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, from_dict
@@ -102,7 +102,7 @@ def main() -> None:
     errs = exact[row, column, games.moves] < best  # the move played
     target_errs = exact[row, column, games.policy.argmax(axis=2)] < best
     result = games.outcome[:, None] * np.where(ply % 2 == 0, 1, -1)
-    returns = lambda_returns(games, config.trace_decay, config.trace_tolerance)
+    returns = lambda_returns(games, config.td_lambda)
     returned = returns[..., 0] - returns[..., 2]
     full, opened = games.full_searches, games.opening[:, None] > 0
 
@@ -116,9 +116,7 @@ def main() -> None:
                 ~target_errs[decisive & band & errs]
             ),
             "errors in fast searches": lambda band: percent(~full[decisive & band & errs]),
-            "errors that cut the trace": lambda band: percent(
-                (games.regret > config.trace_tolerance)[decisive & band & errs]
-            ),
+            "errors that cut the trace": lambda band: percent((games.regret > TRACE_TOLERANCE)[decisive & band & errs]),
         },
         ply,
     )

@@ -31,8 +31,8 @@ SIZES = ((32, 4), (64, 4), (64, 8), (128, 10))  # channels and blocks of the net
 TINY_BENCHMARK = "--channels 4 --blocks 1 --device-games 2 --device-streams 1 --seconds 0.01"
 TINY_RUN = (
     "--iterations 1 --samples 40 --network.channels 8 --network.blocks 1 --selfplay.full-simulations 4"
-    " --selfplay.fast-simulations 2 --selfplay.device-games 8 --learning.batch-size 16 --gate.pairs 1"
-    " --gate.simulations 2 --gate.classic-every 0 --gate.closing-pairs 1 --gate.classic-rollouts 10"
+    " --selfplay.fast-simulations 2 --selfplay.games 8 --learning.batch-size 16 --gate.pairs 1"
+    " --gate.simulations 2 --gate.classic-every 0 --gate.classic-rollouts"
     " --evaluation.every 0"
 )
 
@@ -79,8 +79,8 @@ def plan(folder: Path, positions: Sequence[Path], *, tiny: bool) -> list[Step]:
         Step(
             name="train",
             title="A standard run from nothing",
-            command=f"alphac4 train --preset standard --device cuda --run {run} --keep-checkpoints 1000"
-            + (f" {TINY_RUN}" if tiny else ""),
+            command=f"alphac4 train --preset standard --machine.device cuda --run {run}"
+            " --machine.keep-checkpoints 1000" + (f" {TINY_RUN}" if tiny else ""),
         ),
         Step(
             name="curve",

@@ -28,11 +28,13 @@ from alphac4.compute import Backends
 from alphac4.compute.cluster.place import ClusterPool, local_cluster, make_pool
 from alphac4.compute.cores import Cores
 from alphac4.game.rules import STANDARD
+from alphac4.mcts import PuctConfig
 from alphac4.nn import PolicyValueNetwork
+from alphac4.runs import judge as judging
 from alphac4.runs.judge import Judge
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
-from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import EvaluationConfig, GateConfig, TrainConfig, from_dict
 from alphac4.training.matches import Contender, Matches, Side
@@ -94,7 +96,8 @@ def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
     calls, call = set(), ClusterPool.call
     monkeypatch.setattr(ClusterPool, "call", lambda *arguments: calls.add(arguments[2].__name__) or call(*arguments))
     config, run = tmp_path / "tiny.json", tmp_path / "run"
-    evaluation = {"every": 2, "positions": 5, "simulations": 4}
+    monkeypatch.setattr(judging, "POSITIONS", 5)
+    evaluation = {"every": 2}
     config.write_text(json.dumps(RUN | {"iterations": 2, "samples": 700, "evaluation": evaluation}))
     command = ["train", "--run", str(run), "--settings", str(config)]
     assert main([*command, "--cluster", cluster.address]) == 0
@@ -171,10 +174,11 @@ def test_a_run_plays_on_the_gpus_of_a_cluster(
 ) -> None:
     """One actor on each, with the games of a GPU; the driver, which has none, learns on its cores."""
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")  # for the node's processes: this one has read it already
+    monkeypatch.setattr("alphac4.compute.cluster.place.device_games", lambda _games: 2)
     node = cluster.add_node(**NODE, num_cpus=1, num_gpus=1)
     board = {"rows": 4, "columns": 5, "run_length": 3}
-    selfplay = {"games": 8, "device_games": 2, "full_simulations": 3, "fast_simulations": 2}
-    config = tiny(iterations=1, samples=20, device="auto", backend="auto", board=board, selfplay=selfplay)
+    selfplay = {"games": 8, "full_simulations": 3, "fast_simulations": 2}
+    config = tiny(iterations=1, samples=20, machine={}, board=board, selfplay=selfplay)
     try:
         cluster.wait_for_nodes()
         with TrainingSession(tmp_path / "run", config, cluster=cluster.address) as session:
@@ -236,9 +240,9 @@ def test_a_runs_matches_are_the_same_on_a_cluster(pool: ClusterPool, network: Po
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
     gates, verdicts = [], []
     for there in (None, pool):
-        sides = [Side(compute, network, STANDARD, gate.puct) for _ in range(2)]
+        sides = [Side(compute, network, STANDARD, PuctConfig()) for _ in range(2)]
         matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), lambda: None, there)
-        judge = Judge(compute, sides[1], STANDARD, EvaluationConfig(positions=10, simulations=8), there)
+        judge = Judge(compute, sides[1], STANDARD, EvaluationConfig(), there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
         gates.append([replace(report, seconds=0.0) for report in reports])
         verdicts.append(dict(numbers([asdict(judge.judge(other, 1)), asdict(judge.judge(network, 1))])))

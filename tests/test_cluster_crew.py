@@ -23,9 +23,9 @@ from alphac4.compute.cluster.place import ClusterActors, ClusterPool
 from alphac4.compute.cluster.worker import Place, RemoteActor, Task
 from alphac4.game.rules import STANDARD
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.game_arrays import SEARCHING
+from alphac4.selfplay.games import SEARCHING
+from alphac4.selfplay.samples import Block
 
 SLOTS = 4
 LARGEST_BLOCK = 2 * SLOTS * STANDARD.cells  # positions

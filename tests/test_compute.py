@@ -87,7 +87,7 @@ def test_a_gpu_keeps_the_trees_and_a_single_one_stays_on_a_core(network: PolicyV
 
     for backend in ("auto", "device-float32"):
         compute = choose("cuda", backend)
-        assert compute.learning.resident
+        assert compute.learning_device.type == ("cpu" if simulated() else "cuda")
         assert compute.inference.startswith("device-float32" if simulated() or backend != "auto" else "device-")
         rng = np.random.default_rng(0)
         assert isinstance(compute.search(compute.evaluator(network), rng=rng), DeviceSearch)

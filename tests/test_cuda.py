@@ -25,11 +25,12 @@ from alphac4.nn import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.actor import Actor
-from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.samples import Block
+from alphac4.training.config import MachineConfig
 
 # Without a cache slots go forward at the same pace as on the device, which has none.
-CONFIG = SelfPlayConfig(full_simulations=12, fast_simulations=6, full_share=0.5, evaluation_cache=0)
+CONFIG = SelfPlayConfig(full_simulations=12, fast_simulations=6, full_search_prob=0.5)
 GEOMETRY = make_geometry(4, 5, 3)
 GAMES = 5
 
@@ -103,13 +104,14 @@ def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
 def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole single precision on a GPU, whose convolutions would otherwise keep ten bits."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    monkeypatch.setattr("alphac4.selfplay.actor.EVALUATION_CACHE", 0)  # a GPU keeps none
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"gumbel_actions": 4, "record_fast": False, "fork_share": 0.6, "fork_plies": 8, "fork_by": "regret"}],
-    ids=["puct", "gumbel and forks"],
+    [{}, {"gumbel_actions": 4, "policy_target": "visits"}],
+    ids=["puct", "gumbel"],
 )
 def test_the_device_plays_the_same_games(changes: dict[str, Any]) -> None:
     config = replace(CONFIG, **changes)
@@ -212,7 +214,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     from numba.cuda import dispatcher
 
     from alphac4.compute.gpu.network import Exchange
-    from alphac4.selfplay.game_arrays import make_finished, make_games, make_parameters
+    from alphac4.selfplay.games import make_finished, make_games, make_parameters
 
     hopper = types.SimpleNamespace(compute_capability=(9, 0))
     monkeypatch.setattr(dispatcher, "get_current_device", lambda: hopper)
@@ -224,7 +226,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         np.zeros((4, 3), np.float32),
     )
     games, finished = make_games(4, STANDARD), make_finished(16, STANDARD)
-    puct = CONFIG.puct.parameters()
+    puct = CONFIG.search.selfplay_puct().parameters()
     for kernel, arguments in (
         (kernels.advance, (trees, games, finished, make_parameters(CONFIG), puct, exchange)),
         (kernels.restart, (trees, games)),
@@ -242,16 +244,15 @@ def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog
     config = tiny_run(
         iterations=1,
         samples=40,
-        device="cuda",
-        backend="auto",
+        machine={"device": "cuda"},
         board={"rows": 4, "columns": 5, "run_length": 3},
-        selfplay={"device_games": 6, "full_simulations": 6, "fast_simulations": 3},
+        selfplay={"games": 6, "full_simulations": 6, "fast_simulations": 3},
     )
-    elsewhere = replace(config, iterations=3, device="cpu", backend="torch-fp32")
+    elsewhere = replace(config, iterations=3, machine=MachineConfig(device="cpu", backend="torch-fp32"))
     for count, later in enumerate((config, replace(config, iterations=2), elsewhere), 1):
         history = TrainingSession(tmp_path / "run", later).train()
         assert [report.iteration for report in history] == list(range(1, count + 1))
-        if later.device == "cuda":
+        if later.machine.device == "cuda":
             assert history[-1].selfplay.evaluator == ("device-float32" if simulated() else "device-bfloat16")
         assert history[-1].selfplay.samples >= 40
         assert history[-1].learning.policy_loss > 0

@@ -34,9 +34,8 @@ from alphac4.mcts.tree import (
     root_visits,
 )
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.game_arrays import make_finished, make_games, make_parameters
-from alphac4.selfplay.games import choose_move
-from alphac4.selfplay.returns import lambda_returns
+from alphac4.selfplay.games import choose_move, make_finished, make_games, make_parameters
+from alphac4.selfplay.samples import lambda_returns
 
 Floats = npt.NDArray[np.float32]
 NARROW = make_geometry(5, 4, 4)  # four moves are enough to calculate with

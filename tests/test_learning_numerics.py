@@ -1,26 +1,21 @@
 """How the cores compute learning: Winograd's convolutions, Muon's steps, and the choice of the precision."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from campaigns.tiny_run import tiny_run
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from alphac4.benchmarks.learning import random_batch
 from alphac4.game import STANDARD
-from alphac4.nn import precision, winograd
+from alphac4.nn import winograd
 from alphac4.nn.backends import make_backend
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, ResidualBlock
-from alphac4.nn.precision import BF16, FP32
-from alphac4.runs.session import TrainingSession
-from alphac4.training import learner
+from alphac4.nn.precision import BF16, FP32, learning_precision
 from alphac4.training.config import LearningConfig
-from alphac4.training.host_learner import HostLearner
-from alphac4.training.learner import Learner
+from alphac4.training.learner import PART, Learner
 from alphac4.training.muon import Muon, orthogonalised
 from alphac4.training.schedule import Schedule
 
@@ -90,16 +85,16 @@ def test_a_tower_gives_the_same_features_statistics_and_gradients() -> None:
         torch.testing.assert_close(ours, theirs, atol=1e-7, rtol=1e-8)
 
 
-def learner_of(channels: int = winograd.LEAST_CHANNELS, batch: int = 32, replicas: int = 2) -> HostLearner:
+def learner_of(channels: int = winograd.LEAST_CHANNELS, batch: int = 2 * PART) -> Learner:
     """A learner whose norms let the tower do something: in a new network the last of each block is zero."""
-    config = LearningConfig(batch_size=batch, warmup_steps=0, optimizer="muon")
+    config = LearningConfig(batch_size=batch, optimizer="muon")
     network = NetworkConfig(channels=channels, blocks=2, ownership=True)
-    made = HostLearner(network, config, STANDARD, 3, replicas=replicas, precision=FP32)
+    made = Learner(network, config, STANDARD, 3, precision=FP32)
     generator = torch.Generator().manual_seed(5)
     for module in made.network.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 1.5, generator=generator)
-    made.take_over(made.network)  # the other replicas have the same weights, and the average
+    made.take_over(made.network)  # the average has the same weights
     return made
 
 
@@ -114,17 +109,17 @@ def test_learning_by_winograd_learns_what_learning_without_does(monkeypatch: pyt
     monkeypatch.setattr(winograd, "convolve", counted)
     gradients: list[dict[str, Tensor]] = []
     for one in pair:
-        one.learn_from([random_batch(32, NetworkConfig())], SCHEDULE, window=32)
+        one.learn_from([random_batch(2 * PART, NetworkConfig())], SCHEDULE, window=2 * PART)
         gradients.append({n: p.grad.clone() for n, p in one.network.named_parameters() if p.grad is not None})
-        assert len(used) == 2 * 4  # replicas, convolutions: all of the first learner
-        monkeypatch.setattr(HostLearner, "tower_of", Learner.tower_of)
+        assert len(used) == 2 * 4  # parts, convolutions: all of the first learner
+        pair[1].by_winograd = False
     assert len(gradients[0]) == len(list(pair[0].network.parameters()))
     for name, theirs in gradients[1].items():
         assert (gradients[0][name] - theirs).norm() < 0.01 * theirs.norm() + 1e-6, name
 
 
-def test_a_batch_smaller_than_the_number_of_cores_is_learned_from() -> None:
-    made = learner_of(channels=8, batch=3, replicas=4)
+def test_a_batch_smaller_than_the_usual_ones_is_learned_from() -> None:
+    made = learner_of(channels=8)
     before = made.network.policy.weight.clone()
     report = made.learn_from([random_batch(3, NetworkConfig())], SCHEDULE, window=3)
     assert (report.steps, report.skipped_steps) == (1, 0)
@@ -182,10 +177,9 @@ def test_muons_steps_are_those_worked_out_by_hand() -> None:
 
 def test_muon_takes_the_towers_kernels_and_adamw_the_rest() -> None:
     """Every parameter is learned by one of them; a multiple of the rate is Muon's."""
-    config = LearningConfig(optimizer="muon", warmup_steps=1, muon_rate=2.5)
-    made = HostLearner(NetworkConfig(channels=4, blocks=2), config, STANDARD, seed=0, replicas=2, precision=FP32)
-    assert made.muon is not None
-    groups = {kind: optimizer.param_groups for kind, optimizer in made.optimizers().items()}
+    config = LearningConfig(optimizer="muon", muon_rate=2.5)
+    made = Learner(NetworkConfig(channels=4, blocks=2), config, STANDARD, seed=0, precision=FP32)
+    groups = {kind: optimizer.param_groups for kind, optimizer in made.optimizers.items()}
     taken = {kind: [id(p) for group in found for p in group["params"]] for kind, found in groups.items()}
     assert taken["muon"] == [id(p) for p in made.network.tower.parameters() if p.ndim == 4]
     assert len(taken["muon"]) == 4
@@ -193,20 +187,23 @@ def test_muon_takes_the_towers_kernels_and_adamw_the_rest() -> None:
     before = {name: value.clone() for name, value in made.network.named_parameters()}
     report = made.learn_from([random_batch(8, NetworkConfig())] * 3, Schedule.of_run(config, 100), 24)
     assert report.skipped_steps == 0
-    assert made.muon.param_groups[0]["lr"] == pytest.approx(2.5 * report.learning_rate)
+    assert made.optimizers["muon"].param_groups[0]["lr"] == pytest.approx(2.5 * report.learning_rate)
     assert all(not torch.equal(value, before[name]) for name, value in made.network.named_parameters())
 
 
-@pytest.mark.parametrize("positions", [1, 16])  # for PyTorch's convolutions, and for Winograd's
-def test_both_precisions_can_be_timed(positions: int) -> None:
-    assert precision.time_both(NetworkConfig(channels=48, blocks=1), positions) > 0
-
-
-def test_a_run_goes_on_in_the_precision_that_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is faster then; so it comes to the same end."""
-    monkeypatch.setattr("alphac4.runs.session.has_bf16", lambda _device: True)
-    for fastest in (FP32, BF16):
-        monkeypatch.setattr(learner, "learning_precision", lambda *_arguments, found=fastest: found)
-        with TrainingSession(tmp_path, tiny_run(iterations=1)) as session:
-            assert session.loop.learner.precision == FP32
-            session.train()
+@pytest.mark.parametrize(
+    ("capabilities", "processor", "expected"),
+    [
+        ({"avx2": True}, "AMD EPYC", FP32),  # bf16 would be emulated
+        ({"avx512_f": True, "avx512_bf16": True}, "AMD EPYC", BF16),
+        ({"avx512_f": True, "avx512_bf16": True}, "Intel(R) Xeon(R)", FP32),  # where it has been slower
+        ({"avx512_bf16": True, "amx_bf16": True}, "Intel(R) Xeon(R)", BF16),
+        ({"neon": True, "bf16": True}, "aarch64", BF16),
+    ],
+)
+def test_the_precision_follows_from_what_the_processor_is(
+    capabilities: dict[str, bool], processor: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    monkeypatch.setattr("alphac4.nn.precision.processor_name", lambda: processor)
+    assert learning_precision(CPU) == expected

@@ -27,7 +27,7 @@ from alphac4.training.config import TrainConfig
 from alphac4.training.reports import MatchReport
 
 GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4, "classic_every": 2, "classic_rollouts": [20]}
-GATE |= {"classic_pairs": 2, "classic_simulations": 4, "closing_pairs": 2}
+GATE |= {"classic_pairs": 2}
 
 
 def judged_run(**evaluation: int) -> TrainConfig:

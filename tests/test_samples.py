@@ -1,7 +1,6 @@
-"""What becomes of recorded positions: merging, orientation, and policies of one's own."""
+"""Policies of one's own in place of what self-play has recorded."""
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +10,9 @@ import pytest
 import alphac4
 from alphac4.game import Position
 from alphac4.game.planes import stones
-from alphac4.game.rules import STANDARD
 from alphac4.runs.session import Stopped
-from alphac4.selfplay.merging import merge_duplicates, orient
-from alphac4.selfplay.shards import Samples, load_shard
-from alphac4.selfplay.targets import retarget
+from alphac4.selfplay.replay import load_shard
+from alphac4.selfplay.samples import Samples, retarget
 
 
 def samples_of(moves: list[str], columns: list[int] | None = None) -> Samples:
@@ -36,33 +33,6 @@ def samples_of(moves: list[str], columns: list[int] | None = None) -> Samples:
     )
 
 
-def test_mirror_images_become_one_sample_with_mirrored_policies_averaged() -> None:
-    merged = merge_duplicates(samples_of(["1", "44", "7"]), STANDARD)
-    assert merged.value == pytest.approx([0.5, 0.5])  # of 44: the middle record; of 1 and 7: the mean of 0 and 1
-    alone, both = merged.policy.astype(float)
-    assert sorted(alone) == [0, 0, 0, 0, 0, 0, 1]
-    assert both[0] == both[6] == 0.5
-    assert merged.outcome.tolist() == [0, 1], "in the order of the last records, with what those say"
-    assert merged.final_own.tolist() == merged.own.tolist(), "final stones are turned as the position is"
-
-
-def test_only_policies_of_full_searches_are_averaged() -> None:
-    recorded = samples_of(["4", "4", "3", "3"], [0, 1, 2, 3])
-    merged = merge_duplicates(replace(recorded, full=np.array([False, True, False, False])), STANDARD)
-    assert merged.full.tolist() == [True, False]
-    assert merged.policy[0].tolist() == [0, 1, 0, 0, 0, 0, 0]
-    assert sorted(merged.policy[1]) == [0, 0, 0, 0, 0, 0.5, 0.5]  # where there is no full search
-
-
-def test_oriented_samples_of_mirror_images_are_the_same() -> None:
-    recorded = samples_of(["112", "1", "445"], [0, 3, 4])
-    left = orient(recorded, STANDARD)
-    right = orient(samples_of(["776", "7", "443"], [6, 3, 2]), STANDARD)
-    for name in ("own", "occupied", "final_own", "final_occupied", "policy", "value", "returns"):
-        np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
-    assert left.value.tolist() == recorded.value.tolist()
-
-
 def test_a_run_records_what_a_target_of_ones_own_makes_of_its_searches(tmp_path: Path) -> None:
     stop = threading.Event()
 
@@ -73,7 +43,7 @@ def test_a_run_records_what_a_target_of_ones_own_makes_of_its_searches(tmp_path:
 
     settings = {
         "samples": 100,
-        "backend": "torch-fp32",
+        "machine": {"backend": "torch-fp32"},
         "network": {"channels": 8, "blocks": 1},
         "selfplay": {"games": 8, "full_simulations": 8, "fast_simulations": 4},
     }

@@ -15,8 +15,7 @@ from alphac4.mcts.simulation import SIMULATIONS_A_STEP
 from alphac4.nn import UniformEvaluator
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.game_arrays import NEW_MOVE, make_parameters
-from alphac4.selfplay.games import advance, restart_searches
+from alphac4.selfplay.games import NEW_MOVE, advance, make_parameters, restart_searches
 
 DRAWN = Position.from_moves("15257261452643115367565214214636")  # column 2 soon is a proven draw, 3, 4 and 7 stay open
 ENOUGH = 300_000  # simulations, so that a search that does not look at the clock ends as well
@@ -100,7 +99,7 @@ def test_without_time_for_a_single_visit_the_prior_decides(looks: list[float]) -
 
 def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
     """A slot walks a bounded number of simulations for each call to the network, and still ends its search."""
-    config = SelfPlayConfig(full_simulations=5000, fast_simulations=5000, noise_fraction=0.0)
+    config = SelfPlayConfig(full_simulations=5000, fast_simulations=5000, dirichlet_fraction=0.0)
     actor = Actor(STANDARD, config, Sure(1), 1, np.random.default_rng(0))
     trees, games = actor._trees, actor._games
     games.moves[0, : DRAWN.plies] = [int(name) - 1 for name in DRAWN.moves or ""]
@@ -108,7 +107,7 @@ def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
     games.stage[0] = NEW_MOVE
     trees.own[0], trees.occupied[0] = DRAWN.own, DRAWN.occupied
     planes = np.zeros((1, 2, 6, 7), np.float32)
-    parameters, puct = make_parameters(config), config.puct.parameters()
+    parameters, puct = make_parameters(config), config.search.selfplay_puct().parameters()
     restart_searches(trees, games, planes)
     done, most = 0, 0
     for _ in range(2000):

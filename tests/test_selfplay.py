@@ -1,8 +1,5 @@
-import math
 import threading
-from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +9,12 @@ from test_samples import samples_of
 from alphac4.game import Outcome, Position
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.tree import make_trees
 from alphac4.nn import UniformEvaluator
 from alphac4.selfplay.actor import Actor, play_together
-from alphac4.selfplay.blocks import Block, make_block
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.game_arrays import make_finished, make_games, make_parameters
-from alphac4.selfplay.replay import Recorded, Replay, batches, value_targets, window_size
-from alphac4.selfplay.returns import lambda_returns
-from alphac4.selfplay.shards import Samples, concatenate, load_shard, save_shard
-from alphac4.selfplay.starts import fork_game
+from alphac4.selfplay.games import make_finished
+from alphac4.selfplay.replay import Recorded, Replay, batches, load_shard, save_shard, window_size
+from alphac4.selfplay.samples import Block, Samples, concatenate, lambda_returns
 from alphac4.selfplay.statistics import move_string
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
@@ -37,8 +30,8 @@ def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actor
 
 CONFIGS = {
     "both searches": SMALL,
-    "Gumbel": SelfPlayConfig(games=8, full_simulations=16, full_share=1.0, gumbel_actions=7),
-    "visits of full ones": replace(SMALL, policy_target="visits", record_fast=False),
+    "Gumbel": SelfPlayConfig(games=8, full_simulations=16, full_search_prob=1.0, gumbel_actions=7),
+    "visits": replace(SMALL, policy_target="visits"),
 }
 
 
@@ -56,8 +49,6 @@ def test_samples_are_the_positions_of_the_games_replayed_by_the_rules(config: Se
             first_player = 0 if outcome is Outcome.DRAW else (1 if len(moves) % 2 else -1)
             assert block.games.outcome[game] == first_player
             for ply in range(int(block.games.opening[game]), len(moves)):
-                if not (config.record_fast or block.games.full_searches[game, ply]):
-                    continue
                 position, left = positions[ply], len(moves) - ply
                 assert (samples.own[row], samples.occupied[row]) == (position.own, position.occupied)
                 assert samples.final_own[row] == (end.own if left % 2 == 0 else end.own ^ end.occupied)
@@ -173,15 +164,9 @@ def test_the_window_is_the_latest_samples_and_old_shards_go(tmp_path: Path) -> N
 
 def test_the_window_grows_by_the_published_formula() -> None:
     # KataGo's constants: with c = 250 000, a = 0.75, b = 0.4, N = 4 c, by hand.
-    assert window_size(1000, 250_000, 0.75, 0.4) == 1000
+    assert window_size(1000, 250_000) == 1000
     expected = 250_000 * (1 + 0.4 * (4**0.75 - 1) / 0.75)
-    assert window_size(1_000_000, 250_000, 0.75, 0.4) == pytest.approx(expected, abs=1)
-
-
-def test_value_targets_mix_the_return_and_the_root_value() -> None:
-    # By hand: root value 0.5 with a draw chance of 0.2 is 0.65 / 0.2 / 0.15; the return is a sure win.
-    targets = value_targets(some_samples(1, start=50), return_share=0.5)
-    np.testing.assert_allclose(targets, [[0.5 + 0.325, 0.1, 0.075]], atol=1e-6)
+    assert window_size(1_000_000, 250_000) == pytest.approx(expected, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +193,7 @@ def test_returns_of_a_game_won_in_three_plies_are_those_worked_by_hand(
 
 def test_mirrored_training_positions_have_mirrored_policies(rng: np.random.Generator) -> None:
     samples = some_samples(64)
-    batch = next(batches(samples, STANDARD, 64, 1, 0.5, rng))
+    batch = next(batches(samples, STANDARD, 64, 1, rng))
     plain = make_planes(STANDARD, samples.own[:1], samples.occupied[:1])[0]
     mirrored = 0
     for planes, policy in zip(batch.planes, batch.policy, strict=True):
@@ -236,11 +221,12 @@ class OddEvaluator:
         return logits[:, :7], wdl / wdl.sum(axis=1, keepdims=True)
 
 
-def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
+def test_the_evaluation_cache_changes_no_game_and_saves_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
     records, asked = [], []
     for entries in (0, 64, 2**16):
         evaluator = OddEvaluator()
-        config = SelfPlayConfig(full_simulations=24, fast_simulations=6, evaluation_cache=entries)
+        monkeypatch.setattr("alphac4.selfplay.actor.EVALUATION_CACHE", entries)
+        config = SelfPlayConfig(full_simulations=24, fast_simulations=6)
         actor = Actor(STANDARD, config, evaluator, 1, np.random.default_rng(3))
         blocks = list(actor.play(300, lambda: False))
         records.append("/".join(move_string(b.games, row) for b in blocks for row in range(len(b.games.plies)))[:300])
@@ -252,65 +238,3 @@ def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
     assert len(asked[2]) <= 1.01 * len(set(asked[2])), "few positions go through the network twice, by collisions"
     assert len(asked[2]) < len(asked[1]) < len(asked[0])
     assert set(asked[2]) <= set(asked[0])
-
-
-def test_forks_leave_the_previous_game_by_one_move() -> None:
-    config = replace(SMALL, games=1, full_simulations=8, opening_share=0.0, fork_share=0.7, fork_plies=10)
-    actor = Actor(STANDARD, config, UniformEvaluator(), 1, np.random.default_rng(2))
-    games = [
-        (move_string(block.games, row), int(block.games.opening[row]))
-        for block in actor.play(1500, lambda: False)
-        for row in range(len(block.games.plies))
-    ]
-    forks = [(before, after, opening) for (before, _), (after, opening) in pairwise(games) if opening]
-    assert 0.5 * len(games) < len(forks) < len(games)
-    assert all(opening <= 10 and before[: opening - 1] == after[: opening - 1] for before, after, opening in forks)
-    assert sum(before[:opening] != after[:opening] for before, after, opening in forks) > len(forks) / 2
-    assert {opening for _, _, opening in forks} > {1, 5, 10}
-
-
-def test_the_best_moves_value_is_above_the_mean() -> None:
-    values, proven = [], []
-    for kind in ("mean", "best"):
-        config = SelfPlayConfig(full_simulations=24, fast_simulations=6, full_share=1.0, root_value=kind)
-        actor = Actor(STANDARD, config, OddEvaluator(), 1, np.random.default_rng(3))
-        samples = concatenate([block.samples for block in actor.play(300, lambda: False)])
-        values.append(samples.value)
-        proven.append(np.abs(samples.value) == 1.0)
-    assert (values[0][proven[0]] == values[1][proven[0]]).all()
-    assert np.mean(values[1] - values[0]) > 0.02
-
-
-def test_forks_by_regret_leave_where_the_search_was_wrong() -> None:
-    geometry, rng = STANDARD, np.random.default_rng(5)
-    trees, games = make_trees(1, 4, geometry, rng), make_games(1, geometry)
-    parameters = make_parameters(SelfPlayConfig(fork_share=1.0, fork_by="regret", fork_plies=12))
-    left: Counter[int] = Counter()
-    for _ in range(2000):
-        games.moves[0, :10] = [3, 3, 3, 3, 3, 2, 2, 2, 2, 2]
-        games.plies[0], games.opening[0], games.outcome[0] = 10, 2, 1
-        games.value[0, :10] = [0, 0, 1, -1, 1, -1, -1, -1, 1, -1]  # at ply 6 the first player was taken to lose
-        if fork_game(trees, games, 0, parameters):
-            left[int(games.opening[0]) - 1] += 1
-    assert set(left) == set(range(10))
-    assert left[6] / left.total() == pytest.approx(1.0 / (1.0 + 9 * 0.05), abs=0.04)
-
-
-def test_a_share_of_the_proven_positions_is_recorded() -> None:
-    config = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6, proven_share=0.25)
-    blocks = play_blocks(config, samples=2000)[0]
-    samples = concatenate([block.samples for block in blocks])
-    plain = replace(config, proven_share=1.0)
-    everything = concatenate([make_block(STANDARD, plain, b.games, b.work, {}).samples for b in blocks])
-    proven, all_proven = ((np.abs(found.value) >= 1) | (found.draw >= 1) for found in (samples, everything))
-    assert (~proven).sum() == (~all_proven).sum() > 500
-    deviation = math.sqrt(0.25 * 0.75 * all_proven.sum())  # of as many tosses; a share of a third is 7 of them away
-    assert proven.sum() == pytest.approx(0.25 * all_proven.sum(), abs=4 * deviation)
-
-
-def test_proofs_of_fast_searches_are_learned_where_wanted() -> None:
-    for wanted in (False, True):
-        samples = concatenate([block.samples for block in play_blocks(replace(SMALL, learn_proofs=wanted))[0]])
-        proven = np.abs(samples.value) == 1.0
-        assert not samples.full[~proven].all()
-        assert samples.full[proven].all() == wanted

@@ -17,7 +17,7 @@ from alphac4.nn.backends import INT8
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
-from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, from_dict, load_config, to_dict
 from alphac4.training.matches import Contender
@@ -28,9 +28,9 @@ def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
         assert from_dict(json.loads(json.dumps(to_dict(preset)))) == preset
     for settings, words in (
         ({"learning": {"batch_sise": 3}}, r"learning\.batch_sise"),
-        ({"selfplay": {"puct": {"c_init": "much"}}}, r"selfplay\.puct\.c_init must be float"),
+        ({"selfplay": {"search": {"c_init": "much"}}}, r"selfplay\.search\.c_init must be float"),
         ({"selfplay": {"policy_target": "vibes"}}, "policy_target"),
-        ({"selfplay": {"full_share": 1.5}}, "full_share"),
+        ({"selfplay": {"full_search_prob": 1.5}}, "full_search_prob"),
     ):
         with pytest.raises(ValueError, match=words):
             from_dict(settings)
@@ -105,8 +105,8 @@ def test_the_command_explains_itself_and_refuses_what_it_cannot_do(
     (tmp_path / "file").write_text("")
     assert main(["train", "--preset", "quick", "--run", str(tmp_path / "file" / "run")]) == 2
     assert "file" in capsys.readouterr().err
-    assert main(["train", "--help"]) == 0
-    assert "--selfplay.puct.c-init" in capsys.readouterr().out
+    assert main(["train", "--help-all"]) == 0
+    assert "--selfplay.search.c-init" in capsys.readouterr().out
 
 
 def test_a_seed_fixes_the_games_of_an_untrained_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,8 +137,10 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
         return evaluate(evaluator, planes)
 
     monkeypatch.setattr(Evaluator, "evaluate", seen)
-    gate = SETTINGS["gate"] | {"classic_every": 1, "classic_rollouts": [20], "classic_pairs": 1, "closing_pairs": 1}
-    config = tiny_run(iterations=1, backend="auto", gate=gate, evaluation={"positions": 2, "simulations": 2})
+    gate = SETTINGS["gate"] | {"classic_every": 1, "classic_rollouts": [20]} | {"classic_pairs": 1}
+    for name in ("runs.judge.POSITIONS", "runs.judge.SIMULATIONS", "training.matches.CLOSING_PAIRS"):
+        monkeypatch.setattr(f"alphac4.{name}", 2)
+    config = tiny_run(iterations=1, machine={"device": "cpu"}, gate=gate, evaluation={"every": 1})
     with TrainingSession(tmp_path, config) as session:
         record_games, played = session.loop.actors.play, []
 
@@ -163,9 +165,10 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
 
 def test_the_gates_search_is_the_configured_one(tmp_path: Path) -> None:
     games = []
-    for number, puct in enumerate(({}, {"c_init": 20.0, "prior_temperature": 0.3})):
-        gate = SETTINGS["gate"] | {"puct": puct, "simulations": 12, "pairs": 3}
-        with TrainingSession(tmp_path / str(number), tiny_run(gate=gate)) as session:
+    gate = SETTINGS["gate"] | {"simulations": 12, "pairs": 3}
+    for number, search in enumerate(({}, {"c_init": 20.0})):
+        selfplay = SETTINGS["selfplay"] | {"search": search}
+        with TrainingSession(tmp_path / str(number), tiny_run(gate=gate, selfplay=selfplay)) as session:
             with torch.no_grad():
                 session.loop.best.network.policy.bias.copy_(
                     torch.linspace(0, 3, 7)

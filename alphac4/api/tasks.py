@@ -20,7 +20,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import MAX_SIMULATIONS, is_number
 from alphac4.runs.session import TrainedRun, find_config
 from alphac4.runs.session import train as train_run
-from alphac4.selfplay.targets import PolicyTarget
+from alphac4.selfplay.samples import PolicyTarget
 
 AnyPlayer = str | Path | Player | Callable[..., Any]
 """Whatever `load` takes."""
@@ -69,12 +69,12 @@ def train(
     """Train a network from nothing, or go on with the run in the folder.
 
     Args:
-        preset: "quick", 13 to 18 minutes on two cores of a slow machine; "standard", two hours; "strong", for a large
-            machine. By default a run in the folder goes on with its own settings, and a new one is "standard".
+        preset: "quick", 13 to 18 minutes on two cores of a slow machine; "standard", two hours. By
+            default a run in the folder goes on with its own settings, and a new one is "standard".
         run: the run's folder.
         settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, over
             the preset's.
-        policy_target: a function of S recorded positions (`alphac4.selfplay.replay.Samples`) to what the policy shall
+        policy_target: a function of S recorded positions (`alphac4.selfplay.samples.Samples`) to what the policy shall
             learn there, [S, A], in place of what ``selfplay.policy_target`` has recorded. It is no setting: whoever
             goes on with the run gives it again.
         stop: ends the run early and cleanly when it is set.

@@ -9,8 +9,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.storage.records import check_finite, check_ranges
+from alphac4.storage.records import check_finite
 
+SPRT_ELO = 30.0  # advantage that the gate's sequential test asks about: more than chance, less than a good iteration
 MOST_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
 Z95 = NormalDist().inv_cdf(0.975)
 NATS_PER_ELO = math.log(10) / 400
@@ -129,27 +130,14 @@ class GateRule:
     """When a candidate replaces the best network."""
 
     kind: Literal["threshold", "sprt"] = "threshold"
-    """threshold: its score reaches `threshold`; sprt: a sequential test of `elo1` against `elo0` accepts it."""
+    """threshold: its score reaches `threshold`; sprt: a sequential test accepts an advantage of `SPRT_ELO`."""
     threshold: float = 0.52
     """Score to reach, draws counting half (AlphaGo Zero: 0.55; AlphaZero and KataGo ask less or nothing)."""
-    elo0: float = 0.0
-    """Advantage under the null hypothesis of the sequential test (Fishtest: 0)."""
-    elo1: float = 30.0
-    """Advantage under its alternative."""
-    alpha: float = 0.05
-    """Probability of accepting a candidate of advantage `elo0` (Fishtest: 0.05)."""
-    beta: float = 0.05
-    """Probability of rejecting one of advantage `elo1` (Fishtest: 0.05)."""
 
     def __post_init__(self) -> None:
         check_finite(self)
         if not 0 < self.threshold < 1:
             raise ValueError(f"threshold must be within 0 and 1, not {self.threshold}")
-        check_ranges(self, elo0=(-MOST_ELO, MOST_ELO), elo1=(-MOST_ELO, MOST_ELO))
-        if self.elo1 <= self.elo0:
-            raise ValueError("elo1 must be above elo0")
-        if not (0 < self.alpha < 0.5 and 0 < self.beta < 0.5):
-            raise ValueError("alpha and beta must be within 0 and 0.5")
 
     def decide(self, pair_scores: Sequence[float]) -> tuple[bool | None, str]:
         """``(accepted, why)``; ``accepted`` is None while a sequential test is undecided."""
@@ -158,7 +146,7 @@ class GateRule:
         if self.kind == "threshold":
             accepted = score.value >= self.threshold
             return accepted, f"{shown}, {'at least' if accepted else 'below'} {self.threshold}"
-        state = sprt(pair_counts(pair_scores), self.elo0, self.elo1, alpha=self.alpha, beta=self.beta)
+        state = sprt(pair_counts(pair_scores), 0.0, SPRT_ELO)
         return state.accepted, f"{shown}, {state}"
 
 

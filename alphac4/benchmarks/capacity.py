@@ -14,10 +14,9 @@ from alphac4.compute import Backends, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.runs.folder import RunFolder
-from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.samples import Block
 from alphac4.training.config import PRESETS, TrainConfig
-from alphac4.training.learner import LearningPlan
-from alphac4.training.learners import make_learner
+from alphac4.training.learner import LearningPlan, make_learner
 from alphac4.training.schedule import Schedule
 
 STEPS = 10  # of learning, before the clock is looked at
@@ -33,7 +32,7 @@ def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
 
     config, seconds = PRESETS["quick"], 10 * settings.seconds
     compute = choose_for_run("cpu", "auto", Backends())
-    learner = make_learner(config, compute.learning)
+    learner = make_learner(config, compute.learning_device)
     network = learner.candidate()
     actors = compute.actors(network, STANDARD, config.selfplay, np.random.default_rng)
     blocks: list[Block] = []
@@ -115,9 +114,9 @@ def _store(folder: RunFolder, blocks: list[Block], stop: threading.Event, note: 
 
 def _learning_rate(config: TrainConfig, folder: RunFolder, seconds: float) -> Iterator[Figure]:
     """New positions/s that the learner can keep up with, each learned from as often as the settings say."""
-    learner = make_learner(config, choose_for_run("cpu", "auto", Backends()).learning)
+    learner = make_learner(config, choose_for_run("cpu", "auto", Backends()).learning_device)
     schedule, rng = Schedule.of_run(config.learning, 100_000), np.random.default_rng(0)
-    window = min(folder.replay.total, config.learning.window_minimum)
+    window = min(folder.replay.total, config.learning.min_window)
     steps = 0
     learner.learn(folder.replay, LearningPlan(steps=STEPS, schedule=schedule, window=window, rng=rng))
     started, processor = time.perf_counter(), time.process_time()

@@ -14,8 +14,8 @@ from alphac4.benchmarks.figures import BenchmarkSettings, Figure
 from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
-from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.samples import Block
 
 WITHOUT_END = 2**40  # positions
 BLOCKS_TO_WARM_UP = 2  # of each actor

@@ -9,6 +9,7 @@ import torch
 
 from alphac4.benchmarks.figures import BenchmarkSettings, Figure
 from alphac4.benchmarks.jax_peer import pgx_mctx_rate
+from alphac4.benchmarks.learning import random_batch
 from alphac4.benchmarks.peers import missing_packages
 from alphac4.compute.gpu.actor import DeviceActor
 from alphac4.compute.gpu.device import synchronise, the_device
@@ -16,11 +17,10 @@ from alphac4.compute.gpu.network import DeviceNetwork, captured
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import play_together
-from alphac4.selfplay.blocks import Block, Work
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.samples import Block, Work
 from alphac4.training.config import LearningConfig
-from alphac4.training.device_learner import DeviceLearner
-from alphac4.training.learner import TensorBatch
+from alphac4.training.learner import Learner
 from alphac4.training.schedule import Schedule
 
 PEER_SIMULATIONS = 32  # mctx searches every move alike
@@ -130,25 +130,14 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
 
 
 def learning_speed(config: NetworkConfig, batch: int, device: torch.device, seconds: float) -> float:
-    """Positions/s of gradient steps on a batch that is on the device."""
+    """Positions/s of gradient steps, the batches' way to the device included."""
     learning = LearningConfig(batch_size=batch)
-    learner = DeviceLearner(config, learning, STANDARD, device, seed=0)
+    learner = Learner(config, learning, STANDARD, seed=0, device=device)
     schedule = Schedule.of_run(learning, 1_000_000)
-    planes = torch.zeros((batch, config.input_planes, config.rows, config.columns), device=device)
-    some = TensorBatch(
-        planes=planes,
-        policy=torch.full((batch, config.columns), 1 / config.columns, device=device),
-        policy_weight=torch.ones(batch, device=device),
-        wdl=torch.full((batch, 3), 1 / 3, device=device),
-        final=planes[:, :2].clone(),
-    )
-
-    def steps(count: int) -> Iterator[TensorBatch]:
-        return (some for _ in range(count))
-
-    learner.learn_from(steps(10), schedule, batch)
+    some = random_batch(batch, config)
+    learner.learn_from([some] * 10, schedule, batch)
     count, started = 0, time.perf_counter()
     while time.perf_counter() - started < seconds / 4:
-        learner.learn_from(steps(20), schedule, batch)
+        learner.learn_from([some] * 20, schedule, batch)
         count += 20 * batch
     return count / (time.perf_counter() - started)

@@ -3,11 +3,11 @@
 import time
 from typing import Any
 
-from alphac4.nn.network import NetworkSize
+from alphac4.nn.network import NetworkConfig
 
 
 def pgx_mctx_rate(
-    size: NetworkSize, *, games: int, simulations: int, seconds: float, gumbel: bool = True
+    size: NetworkConfig, *, games: int, simulations: int, seconds: float, gumbel: bool = True
 ) -> tuple[float, float]:
     """``(simulations/s, evaluations/s of the network alone)`` of self-play by pgx and mctx in JAX, on all its devices.
 
@@ -87,7 +87,7 @@ def pgx_mctx_rate(
     return searched, evaluations / (time.perf_counter() - started)
 
 
-def _jax_network(jax: Any, jnp: Any, size: NetworkSize) -> Any:
+def _jax_network(jax: Any, jnp: Any, size: NetworkConfig) -> Any:
     """Random weights in the shapes of our network."""
     channels, head_channels, hidden = size.channels, size.head_channels, size.value_hidden
     keys = iter(jax.random.split(jax.random.PRNGKey(1), 2 * size.blocks + 8))

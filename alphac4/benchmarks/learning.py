@@ -10,16 +10,11 @@ from alphac4.nn.backends import boards_for
 from alphac4.nn.network import NetworkConfig
 from alphac4.selfplay.replay import Batch
 from alphac4.training.config import LearningConfig
-from alphac4.training.host_learner import HostLearner
 from alphac4.training.learner import Learner
 from alphac4.training.schedule import Schedule
 
 BATCH = 128  # positions, as in the quick and standard presets
 STEPS = 2  # at a time
-
-
-class _PyTorchLearner(HostLearner):
-    tower_of = Learner.tower_of
 
 
 def measure_learning(settings: BenchmarkSettings) -> Iterator[Figure]:
@@ -29,14 +24,15 @@ def measure_learning(settings: BenchmarkSettings) -> Iterator[Figure]:
     schedule = Schedule.of_run(config, 1_000_000)
     batch = random_batch(BATCH, network)
 
-    def figure(name: str, learner: HostLearner) -> Figure:
+    def figure(name: str, learner: Learner) -> Figure:
         rate = median_rate(lambda: BATCH * learner.learn_from([batch] * STEPS, schedule, BATCH).steps, settings)
         return Figure(name, rate, f"positions/s ({learner.precision}, batch {BATCH}, Muon)")
 
-    learner = HostLearner(network, config, STANDARD, seed=0)
+    learner = Learner(network, config, STANDARD, seed=0)
     yield figure("learning", learner)
     if learner.by_winograd:
-        alike = _PyTorchLearner(network, config, STANDARD, seed=0, precision=learner.precision)
+        alike = Learner(network, config, STANDARD, seed=0, precision=learner.precision)
+        alike.by_winograd = False
         yield figure("learning by PyTorch's convolutions", alike)
 
 

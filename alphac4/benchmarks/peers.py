@@ -21,8 +21,8 @@ from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, play_together
-from alphac4.selfplay.blocks import Work
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.samples import Work
 from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
 
 PEERS = {"openspiel": ("pyspiel",), "pgx + mctx": ("jax", "pgx", "mctx")}  # the packages that each needs
@@ -85,7 +85,9 @@ def compare_pgx(
     searches, and more positions come again.
     """
     evaluator = Evaluator(network, batch_size=-(-games // cores()), streams=cores(), int8=True)
-    config = SelfPlayConfig(games=games, full_simulations=simulations, fast_simulations=simulations, full_share=1.0)
+    config = SelfPlayConfig(
+        games=games, full_simulations=simulations, fast_simulations=simulations, full_search_prob=1.0
+    )
     actors = [
         Actor(STANDARD, config, evaluator, -(-games // cores()), np.random.default_rng(i)) for i in range(cores())
     ]

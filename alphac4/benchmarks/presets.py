@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from alphac4.compute import Actors, Backends, choose_for_run
-from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.samples import Block
 from alphac4.training.config import TrainConfig
-from alphac4.training.learner import Learner, LearningPlan
-from alphac4.training.learners import make_learner
+from alphac4.training.learner import Learner, LearningPlan, make_learner
 from alphac4.training.learning import steps_of_iteration
 from alphac4.training.schedule import Schedule
 
@@ -50,13 +49,16 @@ def measure_preset(config: TrainConfig, seconds: float = 3.0, device: str = "aut
     work takes depends on the preset, so that this is an estimate, good to perhaps a third.
     """
     compute, selfplay = choose_for_run(device, "auto", Backends()), config.selfplay
-    learner = make_learner(config, compute.learning)
+    learner = make_learner(config, compute.learning_device)
     actors = compute.actors(
         learner.candidate(), config.board.geometry(), selfplay, lambda index: np.random.default_rng(index)
     )
     with tempfile.TemporaryDirectory() as folder:
         replay = Replay(Path(folder))
-        visits = selfplay.full_share * selfplay.full_simulations + (1 - selfplay.full_share) * selfplay.fast_simulations
+        visits = (
+            selfplay.full_search_prob * selfplay.full_simulations
+            + (1 - selfplay.full_search_prob) * selfplay.fast_simulations
+        )
         samples_a_second = _measure_self_play(actors, replay, seconds) / (EVALUATIONS_A_VISIT * visits)
         steps_a_second = _measure_learning(learner, replay, config, seconds)
     iteration = LATER_WORK * config.samples / samples_a_second + steps_of_iteration(config) / steps_a_second

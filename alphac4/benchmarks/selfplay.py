@@ -12,8 +12,8 @@ from alphac4.machine import cores
 from alphac4.nn.backends import boards_for
 from alphac4.nn.evaluator import Evaluator
 from alphac4.selfplay.actor import Actor, play_together
-from alphac4.selfplay.blocks import Block, Work
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.samples import Block, Work
 
 
 def measure_selfplay(settings: BenchmarkSettings) -> Iterator[Figure]:

@@ -124,7 +124,7 @@ def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
         evaluator = compute.evaluator(checkpoint.network, batch_size=batch)
         boards = boards_for(checkpoint.network.config, batch, np.random.default_rng(0))
         rate = measure_rate(evaluator.evaluate, boards, 1, MEASURED_SECONDS)
-        place = compute.learning.device.type
+        place = compute.learning_device.type
         figures = {"device": place, "backend": evaluator.backend, "batch": batch, "evaluations_a_second": rate}
         line = f"  {use}: best on {place} by {evaluator.backend}, {rate:,.0f} evaluations/s in batches of {batch}"
         yield f"inference for {use}", figures, line

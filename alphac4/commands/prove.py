@@ -109,7 +109,7 @@ def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]
     if backend == AUTO and options.record is not None:
         backend = recorded_backend(options.record) or AUTO
     compute = choose(device_with(options.cluster, options.device), backend, threads=1)
-    one_a_core = network_file(options.player) is not None and compute.learning.device.type == "cpu"
+    one_a_core = network_file(options.player) is not None and compute.learning_device.type == "cpu"
     make = partial(
         parse_player,
         options.player,

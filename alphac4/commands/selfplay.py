@@ -19,9 +19,9 @@ from alphac4.commands.arguments import read_arguments
 from alphac4.compute import Backends, Compute, choose, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.samples import Block
 from alphac4.selfplay.statistics import SelfPlayStatistics, move_string
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import append_line

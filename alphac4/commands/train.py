@@ -28,8 +28,8 @@ class RunOptions:
 
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings if no others are named."""
-    preset: Literal["quick", "standard", "strong"] = "standard"
-    """quick: 13 to 18 minutes on two cores of a slow machine; standard: two hours; strong: for a large machine."""
+    preset: Literal["quick", "standard"] = "standard"
+    """quick: 13 to 18 minutes on two cores of a slow machine; standard: two hours."""
     settings: Path | None = None
     """A JSON file of settings over the preset, such as another run's config.json or a part of it."""
     cluster: str | None = None
@@ -53,7 +53,7 @@ class FrequentOptions(RunOptions):
     seed: Annotated[int, _setting("seed", "Fixes the run on one machine.")] = 0
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
-        _setting("device", "Where the network runs and learns; auto takes CUDA where there is one."),
+        _setting("machine.device", "Where the network runs and learns; auto takes CUDA where there is one."),
     ] = "auto"
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import torch
 
-from alphac4.compute.interface import BATCH, Actors, Backends, Compute, LearningPlace, NetworkEvaluator, Seeds
+from alphac4.compute.interface import BATCH, Actors, Backends, Compute, NetworkEvaluator, Seeds
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -38,7 +38,7 @@ class Cores(Compute):
         self.backends = backends or Backends()
         self.batch = BATCH
         self.streams = self._threads
-        self.learning = LearningPlace(device=torch.device(device), resident=device == "cuda")
+        self.learning_device = torch.device(device)
 
     @property
     def inference(self) -> str:

@@ -17,10 +17,18 @@ from alphac4.mcts.network_search import Evaluate, NetworkParameters
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Reuse, TreeSearch
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import SelfPlayer, even_shares, play_together
-from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.actor import (
+    GamesUnderWay,
+    SelfPlayer,
+    count_games,
+    even_shares,
+    fill_up,
+    join_actors,
+    play_together,
+    split_actors,
+)
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.under_way import GamesUnderWay, count_games, fill_up, join_actors, split_actors
+from alphac4.selfplay.samples import Block
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -37,14 +45,6 @@ class Backends:
 
     evaluators: str = "auto"  # whatever plays, is measured or is judged: never 8 bits, unless somebody names them
     actors: str = "auto"  # self-play, where 8 bits may be the fastest
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearningPlace:
-    """Where networks learn."""
-
-    device: torch.device
-    resident: bool  # whether the samples stay in the device's memory, and batches are made there
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +213,7 @@ class Compute(ABC):
     backends: Backends  # those asked for, each replaced by the one chosen for the first network
     batch: int  # positions that are best searched together
     streams: int  # callers at a time that are worth having
-    learning: LearningPlace
+    learning_device: torch.device  # where networks learn
 
     def pool(self) -> Pool | None:
         """Processes elsewhere that a run's matches are better sent to; None where it plays them here."""

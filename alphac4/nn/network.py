@@ -20,23 +20,29 @@ Tower = Callable[[Tensor], Tensor]  # features [B, channels, R, C] to the same s
 class NetworkSize:
     """What the network sees and its size, whatever the board."""
 
-    planes: PlanesName = "stones"
+    planes: PlanesName = "lines"
     """What it sees of a position: "stones" alone (AlphaZero), or "lines" besides: which cells complete a run, where
     stones can land, and the like. That is knowledge of the rules, none of play."""
     channels: int = 64
     """Channels of the residual tower (AlphaZero: 256)."""
     blocks: int = 4
     """Residual blocks of two convolutions (AlphaZero: 19)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """A network of some size for one board."""
+
+    planes: PlanesName = "stones"
+    """See `NetworkSize`; files from before there was a choice say nothing, and mean this."""
+    channels: int = 64
+    """Channels of the residual tower."""
+    blocks: int = 4
+    """Residual blocks."""
     head_channels: int = 8
     """Channels of the 1 x 1 convolution before each head (AlphaZero: 2 for the policy, 1 for the value)."""
     value_hidden: int = 64
     """Units of the value head's hidden layer (AlphaZero: 256)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkConfig(NetworkSize):
-    """A network of some size for one board."""
-
     rows: int = 6
     """Rows of the board."""
     columns: int = 7

@@ -44,9 +44,8 @@ from alphac4.runs.state import (
     save_state,
     stored_settings,
 )
-from alphac4.selfplay.blocks import Block
-from alphac4.selfplay.replay import Replay
-from alphac4.selfplay.shards import ShardName
+from alphac4.selfplay.replay import Replay, ShardName
+from alphac4.selfplay.samples import Block
 from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.storage.checkpoints import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from alphac4.storage.files import append_line, link_atomically, remove_leftovers, write_atomically
@@ -284,7 +283,7 @@ class RunFolder:
     def _drop_old_files(self, state: RunState) -> None:
         bests = {self.checkpoint_path(best) for best in (state.best_iteration, state.earlier_best_iteration)}
         for path in self._checkpoints():
-            if int(path.stem) <= state.iteration - self.config.keep_checkpoints and path not in bests:
+            if int(path.stem) <= state.iteration - self.config.machine.keep_checkpoints and path not in bests:
                 path.unlink(missing_ok=True)
         for path in self.path.glob("under_way/*.safetensors"):
             found = _OF_GAMES.fullmatch(path.name)

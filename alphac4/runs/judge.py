@@ -16,6 +16,8 @@ from alphac4.runs.reports import EvaluationReport, ExactPlayFigures
 from alphac4.training.config import EvaluationConfig
 from alphac4.training.matches import PoolSide, Side
 
+POSITIONS = 40  # of each of the six packaged sets
+SIMULATIONS = 64  # a position; the raw network is judged as well
 SIDE = 2  # the number of the judge's; matches have 0 and 1
 
 
@@ -30,12 +32,12 @@ class Judge:
         config: EvaluationConfig,
         pool: Pool | None = None,
     ) -> None:
-        self._elsewhere = None if pool is None else PoolSide(pool, SIDE, side.backend, geometry, config.puct)
+        self._elsewhere = None if pool is None else PoolSide(pool, SIDE, side.backend, geometry, side.puct)
         self._evaluator = side.evaluator
         self._searches = (
             []
             if pool is not None
-            else [compute.search(side.evaluator, config.puct, geometry=geometry) for _ in range(compute.streams)]
+            else [compute.search(side.evaluator, side.puct, geometry=geometry) for _ in range(compute.streams)]
         )
         self._batch = compute.batch
         self._backend = compute.inference
@@ -47,13 +49,11 @@ class Judge:
         config = self._config
         if not config.every or iteration % config.every or self._geometry != STANDARD:
             return None
-        sets = packaged_positions(config.positions)
-        raw, search = (
-            measure_against_solver(sets, self._ask(network, sets, budget)) for budget in (0, config.simulations)
-        )
+        sets = packaged_positions(POSITIONS)
+        raw, search = (measure_against_solver(sets, self._ask(network, sets, budget)) for budget in (0, SIMULATIONS))
         return EvaluationReport(
             positions=sum(map(len, sets)),
-            simulations=config.simulations,
+            simulations=SIMULATIONS,
             raw=raw,
             search=search,
             evaluator=self._backend,

@@ -8,7 +8,7 @@ from pathlib import Path
 from alphac4.compute import Actors
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.state import RunState
-from alphac4.selfplay.under_way import GamesUnderWay, count_games, join_actors, share_out, split_actors
+from alphac4.selfplay.actor import GamesUnderWay, count_games, join_actors, share_out, split_actors
 from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.training.randomness import RunRandom
 

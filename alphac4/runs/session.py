@@ -12,14 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import torch
 from tqdm import tqdm
 
 from alphac4.compute import Backends, choose_for_run
 from alphac4.machine import resident_memory_mb
-from alphac4.nn.backends import has_bf16
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.nn.precision import FP32
 from alphac4.runs.alarms import find_warnings
 from alphac4.runs.costs import Costs, describe_network, load_start
 from alphac4.runs.folder import RunFolder
@@ -28,15 +25,14 @@ from alphac4.runs.reports import ClosingReport, IterationReport, elo_over_run, r
 from alphac4.runs.resume import resume_games, shards_before_sharing
 from alphac4.runs.state import RunState, has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
-from alphac4.selfplay.blocks import Block
-from alphac4.selfplay.targets import PolicyTarget
+from alphac4.selfplay.samples import Block, PolicyTarget
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.records import similar
 from alphac4.training.config import PRESETS, TrainConfig, from_dict, load_config, to_dict
-from alphac4.training.learners import make_learner
+from alphac4.training.learner import make_learner
 from alphac4.training.learning import steps_of_iteration
 from alphac4.training.loop import Iteration, TrainingLoop
-from alphac4.training.matches import Contender, Matches, Side
+from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender, Matches, Side
 from alphac4.training.randomness import RunRandom
 from alphac4.training.reports import MatchReport
 from alphac4.training.schedule import Schedule
@@ -72,9 +68,9 @@ class TrainedRun:
                 f"Wrong moves by the exact solver: {judged.raw.error:.1%} raw, {judged.search.error:.1%} with "
                 f"{judged.simulations} simulations, in {judged.positions} positions."
             )
-        simulations = self.config.gate.classic_simulations
         lines += [
-            f"At {simulations} simulations a move against {match.opponent}: {match.in_words}." for match in self.closing
+            f"At {CLASSIC_SIMULATIONS} simulations a move against {match.opponent}: {match.in_words}."
+            for match in self.closing
         ]
         if self.history:
             promoted, last = sum(bool(report.gate.accepted) for report in self.history), self.history[-1]
@@ -198,8 +194,8 @@ class TrainingSession:
             self.history = self.folder.reports(state)
             geometry, random = config.board.geometry(), RunRandom(seed=config.seed)
             remembered = Backends(evaluators=state.evaluating_backend, actors=state.backend)
-            compute = choose_for_run(config.device, config.backend, remembered, cluster)
-            learner = make_learner(config, compute.learning, _remembered_precision(state, compute.learning.device))
+            compute = choose_for_run(config.machine.device, config.machine.backend, remembered, cluster)
+            learner = make_learner(config, compute.learning_device)
             if start is not None:
                 learner.take_over(start.network)
                 state.started_from = dict(start.facts)
@@ -210,16 +206,15 @@ class TrainingSession:
             opened.callback(actors.close)
             resume_games(actors, self.folder, state, random)
             self.folder.costs.ahead = lambda: Costs(**actors.spent_ahead())
-            sides = [Side(compute, best, geometry, config.gate.puct) for _ in range(2)]
+            sides = [Side(compute, best, geometry, config.selfplay.search.puct()) for _ in range(2)]
             pool = compute.pool()
             if pool is not None:
                 opened.callback(pool.close)
             self.judge = Judge(compute, sides[1], geometry, config.evaluation, pool)
             state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
-            state.learning_precision = learner.precision
             end = steps_of_iteration(config) * config.iterations
             schedule = state.schedule or Schedule.of_run(config.learning, end)
-            state.schedule = schedule.until(config.learning, learner.steps, end)
+            state.schedule = schedule.until(learner.steps, end)
             self.loop = TrainingLoop(
                 config=config,
                 geometry=geometry,
@@ -379,10 +374,3 @@ class TrainingSession:
         if self.loop.actors.spent_ahead():
             with contextlib.suppress(OSError):
                 self.folder.costs.write()
-
-
-def _remembered_precision(state: RunState, device: torch.device) -> str | None:
-    """The precision with which a run goes on as it began, where this device has it; None for a new run."""
-    if not state.iteration:
-        return None
-    return state.learning_precision if has_bf16(device) else FP32

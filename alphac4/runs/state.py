@@ -25,16 +25,7 @@ PREVIOUS_STATE_FILE = "state.previous.safetensors"
 STATE_FORMAT = "alphac4-run-state-3"
 
 # Settings, or groups of them, that may differ when a run goes on: they do not change the meaning of its files.
-CHANGEABLE = (
-    "iterations",
-    "device",
-    "backend",
-    "keep_checkpoints",
-    "gate",
-    "evaluation",
-    "selfplay.device_games",
-    "selfplay.device_streams",
-)
+CHANGEABLE = ("iterations", "gate", "evaluation", "machine")
 CHANGEABLE_BEFORE_FIRST_COMMIT = ("start_from",)
 
 
@@ -55,7 +46,6 @@ class RunState:
     evaluations: int = 0
     backend: str = ""  # of self-play
     evaluating_backend: str = ""  # of everything that measures strength
-    learning_precision: str = ""  # see `alphac4.nn.precision`
     last_report: str = ""  # in case its line was not written
     schedule: Schedule | None = None  # of the learning rate; None before the first iteration
     started_from: dict[str, Any] = field(default_factory=dict)  # facts about the network that the run began with

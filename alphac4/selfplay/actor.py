@@ -3,6 +3,7 @@
 import queue
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -12,19 +13,27 @@ import numpy.typing as npt
 from alphac4.game.rules import Geometry
 from alphac4.mcts.network_search import Evaluate, clear_cache, input_planes, make_cache
 from alphac4.mcts.tree import make_trees
-from alphac4.selfplay.blocks import Block, Work, make_block, recorded_plies
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.game_arrays import (
+from alphac4.selfplay.games import (
     NEW_GAME,
     Finished,
     Games,
+    advance,
     make_finished,
     make_games,
     make_parameters,
+    restart_searches,
 )
-from alphac4.selfplay.games import advance, restart_searches
+from alphac4.selfplay.samples import Block, Work, make_block, recorded_plies
 
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
+# Evaluations that each actor keeps, so that few positions go through the same weights twice: 64 bytes each on the
+# standard board. It changes how long games take, not how they are played.
+EVALUATION_CACHE = 2**18
+
+
+GamesUnderWay = Mapping[str, npt.NDArray[np.generic]]
+"""The arrays of one actor's games, a row a game; see `SelfPlayer.state`."""
 
 
 class SelfPlayer(Protocol):
@@ -60,12 +69,12 @@ class Actor:
         self._trees = make_trees(slots, nodes, geometry, rng)
         self._games = make_games(slots, geometry)
         self._finished = make_finished(4 * slots, geometry)
-        self._cache = make_cache(config.evaluation_cache, geometry)
+        self._cache = make_cache(EVALUATION_CACHE, geometry)
 
     def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         """See `SelfPlayer`."""
         geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
-        parameters, puct = make_parameters(self.config), self.config.puct.parameters()
+        parameters, puct = make_parameters(self.config), self.config.search.selfplay_puct().parameters()
         slots = len(trees.size)
         planes = np.zeros((slots, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
         restart_searches(trees, games, planes)
@@ -81,7 +90,7 @@ class Actor:
             work.tree_seconds += now - evaluated
             work.evaluations += slots
             count = int(finished.rows[0])
-            held = int(recorded_plies(self.geometry, self.config, self._finished, count).sum()) if count else 0
+            held = int(recorded_plies(self.geometry, self._finished, count).sum()) if count else 0
             if count >= 2 * slots or (count and now - last_block > SECONDS_BETWEEN_BLOCKS):
                 recorded, held, last_block = recorded + held, 0, now
                 yield self._take_block(work)
@@ -172,3 +181,59 @@ def play_together(
         halt.set()
         for thread in threads:
             thread.join()
+
+
+def join_actors(games: Mapping[int, GamesUnderWay]) -> dict[str, npt.NDArray[np.generic]]:
+    """The games of all actors in one state: each array's name begins with its actor's index."""
+    return {f"{index}.{name}": array for index, arrays in games.items() for name, array in arrays.items()}
+
+
+def split_actors(state: GamesUnderWay) -> dict[int, GamesUnderWay]:
+    """The games of each actor, from the state of `join_actors`.
+
+    Raises:
+        ValueError: for names without an index.
+    """
+    games: defaultdict[int, dict[str, npt.NDArray[np.generic]]] = defaultdict(dict)
+    for key, array in state.items():
+        index, _, name = key.partition(".")
+        games[int(index)][name] = array
+    return dict(sorted(games.items()))
+
+
+def count_games(games: GamesUnderWay) -> int:
+    """How many games there are at once, those that are about to start included."""
+    return len(games.get("trees.own", ()))
+
+
+def share_out(games: Mapping[int, GamesUnderWay], slots: int) -> list[GamesUnderWay]:
+    """The games that have begun, for actors with so many ``slots`` each; the last one may get fewer.
+
+    Raises:
+        ValueError: if they were played with different settings.
+    """
+    begun = [
+        {name: array[arrays["games.stage"] != NEW_GAME] for name, array in arrays.items()}
+        for _, arrays in sorted(games.items())
+    ]
+    if len({frozenset(arrays) for arrays in begun}) != 1:
+        raise ValueError("the saved games do not fit one another")
+    together = {name: np.concatenate([arrays[name] for arrays in begun]) for name in begun[0]}
+    count = count_games(together)
+    return [
+        {name: array[first : first + slots] for name, array in together.items()} for first in range(0, count, slots)
+    ]
+
+
+def fill_up(games: GamesUnderWay, fresh: GamesUnderWay) -> GamesUnderWay:
+    """``games`` and, where they are fewer than those of a ``fresh`` actor, its last ones.
+
+    Raises:
+        ValueError: if they were played with other settings.
+    """
+    count = count_games(games)
+    if count == count_games(fresh):
+        return games
+    if any(name not in games or games[name].shape[1:] != array.shape[1:] for name, array in fresh.items()):
+        raise ValueError("the saved games do not fit the settings")
+    return {name: np.concatenate([games[name], array[count:]]) for name, array in fresh.items()}

@@ -4,11 +4,13 @@ Slots never wait for one another: a slot whose search is done plays its move, an
 starts the next one, within the same step. So nearly every row of a network call is a leaf.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
-from alphac4.game.rules import has_run, play
+from alphac4.game.rules import U64_0, Geometry, column_cells, has_run, legal_cells, play
 from alphac4.mcts import random_state
 from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
 from alphac4.mcts.network_search import NO_ROW, EvaluationCache, recall, remember
@@ -29,23 +31,180 @@ from alphac4.mcts.tree import (
     root_value,
     root_visits,
 )
-from alphac4.selfplay.game_arrays import (
-    GAME_OVER,
-    NEW_GAME,
-    NEW_MOVE,
-    NEW_SEARCH,
-    SEARCHING,
-    Finished,
-    Games,
-    SelfPlayParameters,
-)
-from alphac4.selfplay.starts import play_opening
+from alphac4.selfplay.config import SelfPlayConfig
+
+C_VISIT = 50.0  # of an improved policy (Gumbel AlphaZero: 50); more visits trust the values more
+
+# What a slot does next.
+NEW_GAME = 0
+NEW_MOVE = 1  # decide how deep to search
+NEW_SEARCH = 2  # the root is evaluated: add noise
+SEARCHING = 3
+GAME_OVER = 4  # waits to be handed over
+
+
+class Games(NamedTuple):
+    """T games under way with what they have recorded so far; C cells bound the plies of a game."""
+
+    stage: npt.NDArray[np.int8]  # [T]
+    full: npt.NDArray[np.bool_]  # [T] whether the current search is a full one
+    target: npt.NDArray[np.int32]  # [T] root visits at which it ends
+    plies: npt.NDArray[np.int32]  # [T] moves played, the random opening included
+    opening: npt.NDArray[np.int32]  # [T] random moves at the start
+    outcome: npt.NDArray[np.int8]  # [T] once it is over: +1 the first player won, 0 draw, -1 lost
+    simulations: npt.NDArray[np.int64]  # [T] run in this slot since the host asked last
+    prior: npt.NDArray[np.float32]  # [T, A] the network's policy at the root, without noise
+    gumbels: npt.NDArray[np.float32]  # [T, A]
+    moves: npt.NDArray[np.int8]  # [T, C] columns played
+    own: npt.NDArray[np.uint64]  # [T, C] the position before each move
+    occupied: npt.NDArray[np.uint64]  # [T, C]
+    policy: npt.NDArray[np.float32]  # [T, C, A] the policy target there
+    surprise: npt.NDArray[np.float32]  # [T, C] KL(policy target || network's policy), nats
+    value: npt.NDArray[np.float32]  # [T, C] the root value to the side to move
+    draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
+    regret: npt.NDArray[np.float32]  # [T, C] how much better than the move played the best one looked
+    full_searches: npt.NDArray[np.bool_]  # [T, C] whether the policy is that of a full search
+
+
+class Finished(NamedTuple):
+    """Finished games, row after row, until the host takes them. G games."""
+
+    rows: npt.NDArray[np.int64]  # [1] rows in use
+    moves: npt.NDArray[np.int8]  # [G, C]
+    plies: npt.NDArray[np.int32]  # [G]
+    opening: npt.NDArray[np.int32]  # [G]
+    outcome: npt.NDArray[np.int8]  # [G] +1 the first player won, 0 draw, -1 lost
+    own: npt.NDArray[np.uint64]  # [G, C]
+    occupied: npt.NDArray[np.uint64]  # [G, C]
+    policy: npt.NDArray[np.float32]  # [G, C, A]
+    surprise: npt.NDArray[np.float32]  # [G, C]
+    value: npt.NDArray[np.float32]  # [G, C]
+    draw: npt.NDArray[np.float32]  # [G, C]
+    regret: npt.NDArray[np.float32]  # [G, C]
+    full_searches: npt.NDArray[np.bool_]  # [G, C]
+
+
+class SelfPlayParameters(NamedTuple):
+    """`SelfPlayConfig` for compiled code."""
+
+    full_simulations: int
+    fast_simulations: int
+    full_search_prob: float
+    completed_q: bool
+    c_scale: float
+    gumbel_actions: int
+    dirichlet_alpha: float
+    dirichlet_fraction: float
+    opening_plies: int
+    opening_prob: float
+    temperature: float
+    temperature_end: float
+    temperature_halflife: float
+
+
+def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
+    """The configuration's numbers as compiled code takes them."""
+    return SelfPlayParameters(
+        full_simulations=config.full_simulations,
+        fast_simulations=config.fast_simulations,
+        full_search_prob=config.full_search_prob,
+        completed_q=config.policy_target == "completed_q",
+        c_scale=config.c_scale,
+        gumbel_actions=config.gumbel_actions,
+        dirichlet_alpha=config.dirichlet_alpha,
+        dirichlet_fraction=config.dirichlet_fraction,
+        opening_plies=config.opening_plies,
+        opening_prob=config.opening_prob,
+        temperature=config.temperature,
+        temperature_end=config.temperature_end,
+        temperature_halflife=config.temperature_halflife,
+    )
+
+
+def _rows(count: int, geometry: Geometry) -> dict[str, npt.NDArray[np.generic]]:
+    """The arrays that describe ``count`` games move by move."""
+    cells, actions = geometry.cells, geometry.columns
+    return {
+        "plies": np.zeros(count, np.int32),
+        "opening": np.zeros(count, np.int32),
+        "outcome": np.zeros(count, np.int8),
+        "moves": np.zeros((count, cells), np.int8),
+        "own": np.zeros((count, cells), np.uint64),
+        "occupied": np.zeros((count, cells), np.uint64),
+        "policy": np.zeros((count, cells, actions), np.float32),
+        "surprise": np.zeros((count, cells), np.float32),
+        "value": np.zeros((count, cells), np.float32),
+        "draw": np.zeros((count, cells), np.float32),
+        "regret": np.zeros((count, cells), np.float32),
+        "full_searches": np.zeros((count, cells), np.bool_),
+    }
+
+
+def make_games(count: int, geometry: Geometry) -> Games:
+    """``count`` slots, each about to start a game."""
+    return Games(
+        stage=np.full(count, NEW_GAME, np.int8),
+        full=np.zeros(count, np.bool_),
+        target=np.zeros(count, np.int32),
+        prior=np.zeros((count, geometry.columns), np.float32),
+        gumbels=np.zeros((count, geometry.columns), np.float32),
+        simulations=np.zeros(count, np.int64),
+        **_rows(count, geometry),  # type: ignore[arg-type]
+    )
+
+
+def make_finished(count: int, geometry: Geometry) -> Finished:
+    """Room for ``count`` finished games."""
+    return Finished(
+        rows=np.zeros(1, np.int64),
+        **_rows(count, geometry),  # type: ignore[arg-type]
+    )
+
+
+@inlined
+def random_column(trees: Trees, t: int, occupied: np.uint64) -> int:
+    """A random column that is not full. There must be one."""
+    geometry = trees.geometry
+    legal = legal_cells(geometry, occupied)
+    column = random_state.below(trees.rng, t, geometry.columns)
+    while legal & column_cells(geometry, column) == U64_0:
+        column = random_state.below(trees.rng, t, geometry.columns)
+    return column
+
+
+@compiled
+def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
+    """Start a game in slot ``t``: from the empty board, or after random moves."""
+    geometry = trees.geometry
+    while True:
+        wanted = 0
+        if random_state.uniform(trees.rng, t) < parameters.opening_prob:
+            wanted = random_state.below(trees.rng, t, parameters.opening_plies + 1)
+        own, occupied = U64_0, U64_0
+        games.plies[t] = 0
+        over = False
+        for ply in range(wanted):
+            if legal_cells(geometry, occupied) == U64_0:
+                over = True
+                break
+            column = random_column(trees, t, occupied)
+            games.moves[t, ply] = column
+            own, occupied = play(geometry, own, occupied, column)
+            games.plies[t] = ply + 1
+            if has_run(geometry, own ^ occupied):
+                over = True
+                break
+        if not over and occupied != geometry.board:
+            break
+    games.opening[t] = games.plies[t]
+    games.stage[t] = NEW_MOVE
+    reset_tree(trees, t, own, occupied)
 
 
 @compiled
 def begin_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Choose between a full and a fast search (playout-cap randomisation, Wu 2019)."""
-    full = random_state.uniform(trees.rng, t) < parameters.full_share
+    full = random_state.uniform(trees.rng, t) < parameters.full_search_prob
     games.full[t] = full
     games.target[t] = parameters.full_simulations if full else parameters.fast_simulations
     if full and parameters.gumbel_actions > 0 and root_visits(trees, t) > 0:
@@ -60,7 +219,7 @@ def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
         games.prior[t, a] = trees.priors[t, ROOT, a]
         games.gumbels[t, a] = random_state.gumbel(trees.rng, t) if parameters.gumbel_actions > 0 else 0.0
     if games.full[t] and parameters.gumbel_actions == 0:
-        add_root_noise(trees, t, parameters.noise_concentration, parameters.noise_fraction)
+        add_root_noise(trees, t, parameters.dirichlet_alpha, parameters.dirichlet_fraction)
     games.stage[t] = SEARCHING
 
 
@@ -77,7 +236,7 @@ def forced_root_action(trees: Trees, games: Games, t: int, parameters: SelfPlayP
         parameters.gumbel_actions,
         parameters.full_simulations,
         root_visits(trees, t),
-        parameters.c_visit,
+        C_VISIT,
         parameters.c_scale,
     )
 
@@ -130,17 +289,14 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
     games.own[t, ply] = trees.own[t]
     games.occupied[t, ply] = trees.occupied[t]
     proof = node_proof(trees, t, ROOT)
-    games.full_searches[t, ply] = games.full[t] or (parameters.learn_proofs and proof != UNPROVEN)
-    value = root_value(trees, t)
-    if parameters.best_value and proof == UNPROVEN:
-        value = completed_value(trees, t, best_action(trees, t), value)
-    games.value[t, ply] = value
+    games.full_searches[t, ply] = games.full[t]
+    games.value[t, ply] = root_value(trees, t)
     games.draw[t, ply] = trees.draw_sum[t] / max(trees.draw_count[t], 1)
     if proof != UNPROVEN:
         games.draw[t, ply] = 1.0 if proof == PROVEN_DRAW else 0.0
     policy = games.policy[t, ply]
     if parameters.completed_q:
-        improved_policy(trees, t, games.prior[t], parameters.c_visit, parameters.c_scale, policy)
+        improved_policy(trees, t, games.prior[t], C_VISIT, parameters.c_scale, policy)
     else:
         visit_policy(trees, t, policy)
     surprise = 0.0

@@ -1,7 +1,12 @@
-"""The recorded positions of a run: its shards on disk, the training window, batches."""
+"""Replay: the recorded positions of a run as shards on disk, the window that is learned from, and batches.
+
+A shard is a file of samples with a digest. Its name says whose it is, so that what an interrupted iteration has
+recorded is found again.
+"""
 
 import bisect
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,22 +18,63 @@ import numpy.typing as npt
 
 from alphac4.game.planes import PLANES, make_planes
 from alphac4.game.rules import Geometry
-from alphac4.mcts.results import root_wdl
-from alphac4.selfplay.shards import Samples, ShardName, concatenate, load_shard, parse_shard_name, save_shard
+from alphac4.selfplay.samples import Samples, concatenate
+from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 
 logger = logging.getLogger(__name__)
 
-Array = npt.NDArray[np.float32]
+FORMAT = "alphac4-replay-5"
+WINDOW_EXPONENT, WINDOW_SLOPE = 0.75, 0.4  # KataGo's: how the window grows, and how fast at first
+_NAME = re.compile(r"(?P<iteration>\d{6,})-(?P<actor>\d{3,})-(?P<number>\d{5,})\.safetensors")
 
 
-def window_size(total: int, minimum: int, exponent: float, slope: float) -> int:
+@dataclass(frozen=True, kw_only=True, order=True)
+class ShardName:
+    """Whose shard a file is: sorted by name, each actor's samples stay together whenever its shards were cut."""
+
+    iteration: int
+    actor: int
+    number: int  # from 0, of this actor in this iteration
+
+    def __str__(self) -> str:
+        return f"{self.iteration:06d}-{self.actor:03d}-{self.number:05d}.safetensors"
+
+
+def parse_shard_name(path: Path) -> ShardName | None:
+    """What a file's name says; None for a name that is not a shard's."""
+    found = _NAME.fullmatch(path.name)
+    if found is None:
+        return None
+    name = ShardName(**{key: int(value) for key, value in found.groupdict().items()})
+    return name if str(name) == path.name else None
+
+
+def save_shard(path: Path, samples: Samples, iteration: int) -> None:
+    """Write a shard atomically."""
+    save_arrays(path, samples.arrays(), {"format": FORMAT, "iteration": iteration})
+
+
+def load_shard(path: Path) -> Samples:
+    """Read a shard back.
+
+    Raises:
+        ValueError: in one line, if it is truncated, altered or not a shard.
+    """
+    arrays, _ = load_arrays(path, FORMAT)
+    try:
+        return Samples(**arrays)
+    except TypeError as error:
+        raise ArrayFileError(f"{path}: damaged: not the fields of samples") from error
+
+
+def window_size(total: int, minimum: int) -> int:
     """How many of the latest of ``total`` samples to train on: grows sublinearly with the run.
 
-    ``c (1 + b ((N / c)^a - 1) / a)`` for N > c, else N: Wu 2019 (KataGo), appendix C, with a = 0.75, b = 0.4.
+    ``c (1 + b ((N / c)^a - 1) / a)`` for N > c, else N, with c the ``minimum``: Wu 2019 (KataGo), appendix C.
     """
     if total <= minimum:
         return total
-    return int(minimum * (1 + slope * ((total / minimum) ** exponent - 1) / exponent))
+    return int(minimum * (1 + WINDOW_SLOPE * ((total / minimum) ** WINDOW_EXPONENT - 1) / WINDOW_EXPONENT))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +196,6 @@ class Replay:
             held += len(self._shards[index][1])
 
 
-def value_targets(samples: Samples, return_share: float) -> npt.NDArray[np.float32]:
-    """Win/draw/loss targets [S, 3]: what followed in the game, mixed with the search's own root value."""
-    root = root_wdl(samples.value, samples.draw)
-    return (return_share * samples.returns.astype(np.float32) + (1 - return_share) * root).astype(np.float32)
-
-
 def policy_weights(samples: Samples, fast_weight: float) -> npt.NDArray[np.float32]:
     """How much each policy target [S] counts: 1 from a full search, ``fast_weight`` from a fast one."""
     return np.where(samples.full, 1.0, fast_weight).astype(np.float32)
@@ -176,16 +216,21 @@ def batches(
     geometry: Geometry,
     size: int,
     count: int,
-    return_share: float,
     rng: np.random.Generator,
     *,
     fast_weight: float = 0.0,
-    flip_half: bool = True,
     planes: int = PLANES["stones"],
 ) -> Iterator[Batch]:
-    """``count`` batches: shuffled passes over the samples, half of the positions mirrored left to right if wanted.
+    """``count`` batches: shuffled passes over the samples, half of the positions mirrored left to right.
 
-    See `value_targets` and `policy_weights` for the shares.
+    Args:
+        samples: those of the window.
+        geometry: the board.
+        size: positions of a batch.
+        count: batches.
+        rng: draws the order and which positions are mirrored.
+        fast_weight: see `policy_weights`.
+        planes: how many planes the network sees.
     """
     order = np.empty(0, np.int64)
     for _ in range(count):
@@ -195,9 +240,9 @@ def batches(
         seen = make_planes(geometry, chosen.own, chosen.occupied, planes)
         final = make_planes(geometry, chosen.final_own, chosen.final_occupied)
         policy = chosen.policy.astype(np.float32)
-        flip = rng.random(size) < (0.5 if flip_half else 0.0)
+        flip = rng.random(size) < 0.5
         seen[flip] = seen[flip][..., ::-1]
         final[flip] = final[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]
         weights = policy_weights(chosen, fast_weight)
-        yield Batch(seen, policy, weights, value_targets(chosen, return_share), final)
+        yield Batch(seen, policy, weights, chosen.returns.astype(np.float32), final)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from alphac4.game import Geometry, column_name
-from alphac4.selfplay.blocks import Block, Work
-from alphac4.selfplay.game_arrays import Finished
+from alphac4.selfplay.games import Finished
+from alphac4.selfplay.samples import Block, Work
 
 OPENING_LENGTH = 4  # plies that tell openings apart
 CALIBRATION_BINS = 10

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from alphac4.arena.ratings import GateRule
 from alphac4.game.rules import BoardConfig
-from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.records import MOST, MOST_SEED, check_finite, check_ranges, parse_json, read_value
@@ -33,38 +32,19 @@ class LearningConfig:
     """Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps as large)."""
     final_learning_rate: float = 2e-4
     """Learning rate at the end of the run; it falls along a cosine."""
-    warmup_steps: int = 100
-    """Steps over which the learning rate rises at the start of the run."""
     weight_decay: float = 1e-3
     """Decoupled weight decay on kernels (AlphaZero: L2 of 1e-4). A batch norm follows every kernel of the tower, so a
     kernel's length does not change the network's answers. But the longer it is, the less a step turns it, and without
     decay kernels grow."""
-    value_weight: float = 1.0
-    """Weight of the value loss (AlphaZero: 1)."""
     ownership_weight: float = 0.5
     """Weight of the loss for predicting whose stone ends up in each empty cell, a target that tells more of a game
-    than its outcome (KataGo's ownership); 0 learns without."""
-    return_share: float = 1.0
-    """Share of what followed in the game in the value target (see `trace_decay`), the rest being the search's own
-    root value (AlphaZero: 1)."""
+    than its outcome (KataGo's ownership); 0 learns without. Policy and value weigh 1 each (AlphaZero)."""
     fast_weight: float = 0.0
     """Weight of what fast searches make of the policy, beside that of full ones (KataGo: 0)."""
-    canonical: bool = False
-    """Learn every position in its canonical orientation (of itself and its mirror image) alone, the one in which
-    searches evaluate it; otherwise half of the positions of a batch are mirrored."""
-    merge_duplicates: bool = False
-    """Learn each distinct position of the window, mirror images being one, as one sample with the means of its targets
-    (AlphaZero: every record counts)."""
-    average_decay: float = 0.99
+    ema_decay: float = 0.99
     """Decay a step of the averaged weights, which are the ones that play (KataGo: stochastic weight averaging)."""
-    gradient_clip: float = 1.0
-    """Largest norm of the gradient."""
-    window_minimum: int = 60_000
-    """Positions below which the window is everything recorded (KataGo: 250 000)."""
-    window_exponent: float = 0.75
-    """How the window grows beyond (KataGo: 0.75)."""
-    window_slope: float = 0.4
-    """How fast it grows at first (KataGo: 0.4)."""
+    min_window: int = 60_000
+    """Positions below which the window is everything recorded (KataGo: 250 000); beyond, see `window_size`."""
 
     def __post_init__(self) -> None:
         check_finite(self)
@@ -72,20 +52,16 @@ class LearningConfig:
             self,
             batch_size=(1, 1 << 20),
             passes=(0, 1000),
-            warmup_steps=(0, MOST),
-            window_minimum=(1, MOST),
-            window_exponent=(0, 10),
-            window_slope=(0, MOST),
+            final_learning_rate=(0, MOST),
+            weight_decay=(0, MOST),
+            ownership_weight=(0, MOST),
+            fast_weight=(0, 1),
+            ema_decay=(0, 1),
+            min_window=(1, MOST),
         )
-        for name in ("passes", "learning_rate", "muon_rate", "gradient_clip"):
+        for name in ("passes", "learning_rate", "muon_rate"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("return_share", "fast_weight", "average_decay"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be within 0 and 1, not {getattr(self, name)}")
-        for name in ("final_learning_rate", "weight_decay", "value_weight", "ownership_weight"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,18 +74,12 @@ class GateConfig:
     """Simulations a move in those games (AlphaGo Zero: 1600)."""
     rule: GateRule = field(default_factory=GateRule)
     """What decides."""
-    puct: PuctConfig = field(default_factory=PuctConfig)
-    """Exploration in the tree, here and in the matches against classic MCTS."""
     classic_every: int = 5
     """Iterations between matches of the best network against classic MCTS; 0 for none but the closing one."""
     classic_rollouts: tuple[int, ...] = (1000,)
     """Rollouts a move of classic MCTS, a match for each."""
     classic_pairs: int = 20
     """Colour-swapped pairs of games in such a match."""
-    classic_simulations: int = 100
-    """Our simulations a move there."""
-    closing_pairs: int = 50
-    """Colour-swapped pairs in the matches that close a run."""
 
     def __post_init__(self) -> None:
         check_ranges(
@@ -117,10 +87,8 @@ class GateConfig:
             pairs=(1, 1_000_000),
             simulations=(1, 1_000_000),
             classic_every=(0, MOST),
-            classic_pairs=(1, 1_000_000),
-            classic_simulations=(1, 1_000_000),
             classic_rollouts=(1, MOST),
-            closing_pairs=(1, 1_000_000),
+            classic_pairs=(1, 1_000_000),
         )
 
 
@@ -130,15 +98,24 @@ class EvaluationConfig:
 
     every: int = 1
     """Iterations between two evaluations; 0 for none. There are none on boards other than the standard one."""
-    positions: int = 40
-    """Positions of each of the six packaged sets."""
-    simulations: int = 64
-    """Simulations a position; the raw network is judged as well."""
-    puct: PuctConfig = field(default_factory=PuctConfig)
-    """Exploration in the tree."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, every=(0, MOST), positions=(1, MOST), simulations=(1, 1_000_000))
+        check_ranges(self, every=(0, MOST))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineConfig:
+    """Where a run works and what it keeps; none of it changes what is learned, but for rounding."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the network runs and learns; auto takes CUDA where there is one."""
+    backend: str = "auto"
+    """Inference backend; auto takes the fastest here, and a run keeps it."""
+    keep_checkpoints: int = 5
+    """How many recent networks to keep beside the best."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, keep_checkpoints=(1, MOST))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,15 +128,9 @@ class TrainConfig:
     """Positions recorded by self-play in an iteration."""
     seed: int = 0
     """Fixes the run on one machine."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the network runs and learns; auto takes CUDA where there is one."""
-    backend: str = "auto"
-    """Inference backend; auto takes the fastest here, and a run keeps it."""
-    keep_checkpoints: int = 5
-    """How many recent networks to keep beside the best."""
     start_from: str = ""
     """A checkpoint (FILE.safetensors, best, fast or hf://OWNER/NAME) whose network the run begins with, instead of
-    random weights. It must be as wide as the run's; it may have fewer blocks, and then grows."""
+    random weights. It must see the same planes and be as wide as the run's; with fewer blocks, it grows."""
     board: BoardConfig = field(default_factory=BoardConfig)
     """The board."""
     network: NetworkSize = field(default_factory=NetworkSize)
@@ -172,19 +143,25 @@ class TrainConfig:
     """Gating and matches."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     """Errors against exact play."""
+    machine: MachineConfig = field(default_factory=MachineConfig)
+    """Where the run works."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, iterations=(1, MOST), samples=(1, MOST), keep_checkpoints=(1, MOST), seed=(0, MOST_SEED))
+        check_ranges(self, iterations=(1, MOST), samples=(1, MOST), seed=(0, MOST_SEED))
         self.board.geometry()
         self.network_config()
 
     def network_config(self) -> NetworkConfig:
-        """The network for the board."""
+        """The network for the board; its heads grow with its width (AlphaZero: 2 and 1 of 256 channels, 256 units)."""
         return NetworkConfig(
+            planes=self.network.planes,
+            channels=self.network.channels,
+            blocks=self.network.blocks,
+            head_channels=max(1, self.network.channels // 4),
+            value_hidden=2 * self.network.channels,
             rows=self.board.rows,
             columns=self.board.columns,
             ownership=self.learning.ownership_weight > 0,
-            **dataclasses.asdict(self.network),
         )
 
 
@@ -193,7 +170,7 @@ PRESETS: dict[str, TrainConfig] = {
         iterations=24,
         samples=30_000,
         network=NetworkSize(channels=32, blocks=4),
-        selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_share=0.4),
+        selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_search_prob=0.4),
         learning=LearningConfig(
             batch_size=128,
             optimizer="muon",
@@ -201,16 +178,16 @@ PRESETS: dict[str, TrainConfig] = {
             muon_rate=1.5,
             weight_decay=0.4,
             fast_weight=0.5,
-            window_minimum=80_000,
+            min_window=80_000,
         ),
         gate=GateConfig(pairs=20, simulations=16, classic_every=6),
     ),
     "standard": TrainConfig(
         iterations=30,
         samples=80_000,
-        network=NetworkSize(channels=64, blocks=5, head_channels=16, value_hidden=128),
+        network=NetworkSize(channels=64, blocks=5),
         selfplay=SelfPlayConfig(
-            full_simulations=96, fast_simulations=24, full_share=0.33, opening_plies=10, opening_share=0.6
+            full_simulations=96, fast_simulations=24, full_search_prob=0.33, opening_plies=10, opening_prob=0.6
         ),
         learning=LearningConfig(
             batch_size=128,
@@ -220,18 +197,10 @@ PRESETS: dict[str, TrainConfig] = {
             final_learning_rate=1e-4,
             weight_decay=0.2,
             fast_weight=0.5,
-            average_decay=0.995,
-            window_minimum=200_000,
+            ema_decay=0.995,
+            min_window=200_000,
         ),
         gate=GateConfig(pairs=30, simulations=32, classic_every=9, classic_pairs=10),
-    ),
-    "strong": TrainConfig(
-        iterations=200,
-        samples=100_000,
-        network=NetworkSize(channels=96, blocks=6),
-        selfplay=SelfPlayConfig(games=512, full_simulations=200, fast_simulations=32),
-        learning=LearningConfig(batch_size=1024, window_minimum=250_000),
-        gate=GateConfig(pairs=100, simulations=100, classic_every=10),
     ),
 }
 
@@ -289,6 +258,7 @@ __all__ = [
     "EvaluationConfig",
     "GateConfig",
     "LearningConfig",
+    "MachineConfig",
     "TrainConfig",
     "from_dict",
     "load_config",

@@ -1,8 +1,25 @@
-"""What is learned: the loss, the averaged weights, and what every learner keeps between iterations."""
+"""Learning: the losses, one gradient step, and the average of the weights, which is what plays.
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+A step on a batch of B positions minimises
+
+    policy + value + ownership_weight * ownership
+
+(AlphaZero's loss, Silver et al. 2018, with a cross-entropy for the value and KataGo's ownership, Wu 2019). On a CPU the
+batch is cut into parts of `PART` positions. Each part goes through a replica of the network by itself, on one thread,
+and the parts' gradients are added in the order of the parts. So one or many cores compute the same numbers: cores only
+take parts, and a run comes to the same weights on all of them. Batch norm then normalises each part for itself ("ghost
+batches", Hoffer et al. 2017, arXiv 1705.08741), while losses are divided by the sums of the whole batch.
+
+On a GPU the whole batch is one part.
+"""
+
+import copy
+import logging
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,36 +27,59 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from alphac4.game.rules import Geometry
+from alphac4.machine import cores
+from alphac4.nn import winograd
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, Tower
-from alphac4.nn.precision import BF16, learning_precision
-from alphac4.selfplay.replay import Replay
-from alphac4.training.config import LearningConfig
+from alphac4.nn.precision import BF16, FP32, learning_precision
+from alphac4.selfplay.replay import Batch, Replay, batches
+from alphac4.training.config import LearningConfig, TrainConfig
 from alphac4.training.muon import Muon
 from alphac4.training.reports import LearningReport
 from alphac4.training.schedule import Schedule
 
+logger = logging.getLogger(__name__)
 
-def policy_loss(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Cross-entropy ``-sum(target log softmax(logits))`` in nats, averaged by ``weight`` [B]; logits, target [B, A]."""
-    each = -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
-    return (each * weight).sum() / weight.sum().clamp(min=1.0)
-
-
-def value_loss(logits: Tensor, target: Tensor) -> Tensor:
-    """Cross-entropy of win/draw/loss [B, 3] in nats."""
-    return -(target * F.log_softmax(logits, dim=1)).sum(dim=1).mean()
+PART = 64  # positions: what each of two cores has of the presets' batches of 128
+# Of a batch's gradient. One strange batch must not undo what many have taught: steps of AdamW and Muon do not grow with
+# the gradient, but their moments do, for dozens of steps.
+MAX_GRAD_NORM = 1.0
 
 
-def ownership_loss(logits: Tensor, final: Tensor, planes: Tensor) -> Tensor:
-    """Cross-entropy in nats of whose stone ends up in each cell, averaged over the cells that are empty now.
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """``-sum(target log softmax(logits))`` in nats over the classes, which are dimension 1."""
+    return -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
 
-    logits [B, 3, R, C]: own, opponent's, empty; final [B, 2, R, C]: own and opponent's stones at the game's end;
-    planes [B, P, R, C]: those of the position, the stones first.
+
+def policy_loss(logits: Tensor, target: Tensor, weight: Tensor, total: float) -> Tensor:
+    """Cross-entropy of the moves, averaged by ``weight`` [B]; logits, target [B, A].
+
+    Here and below ``total`` is the sum of weights of the whole batch, of which these B may be a part.
+    """
+    return (cross_entropy(logits, target) * weight).sum() / total
+
+
+def value_loss(logits: Tensor, target: Tensor, total: float) -> Tensor:
+    """Cross-entropy of win/draw/loss for the side to move; logits, target [B, 3]."""
+    return cross_entropy(logits, target).sum() / total
+
+
+def ownership_loss(logits: Tensor, final: Tensor, planes: Tensor, total: float) -> Tensor:
+    """Cross-entropy of whose stone ends up in each cell, averaged over the cells that are empty now.
+
+    Args:
+        logits: [B, 3, R, C]: own stone, the opponent's, empty.
+        final: [B, 2, R, C]: own stones and the opponent's at the game's end.
+        planes: [B, P, R, C]: those of the position, the stones first.
+        total: empty cells of the whole batch.
     """
     target = torch.cat([final, 1.0 - final.sum(dim=1, keepdim=True)], dim=1)
-    empty = 1.0 - planes[:, :2].sum(dim=1)
-    each = -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
-    return (each * empty).sum() / empty.sum().clamp(min=1.0)
+    return (cross_entropy(logits, target) * empty_cells(planes)).sum() / total
+
+
+def empty_cells(planes: Tensor) -> Tensor:
+    """[B, R, C] 1 where there is no stone."""
+    return 1.0 - planes[:, :2].sum(dim=1)
 
 
 class TensorBatch(NamedTuple):
@@ -53,6 +93,24 @@ class TensorBatch(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Totals:
+    """What the losses of a batch are divided by, whatever parts it is computed in."""
+
+    positions: float
+    policy_weight: float  # at least 1: a batch without full searches teaches no policy
+    empty_cells: float
+
+    @classmethod
+    def of(cls, batch: TensorBatch) -> "Totals":
+        """Count a whole batch."""
+        return cls(
+            positions=float(len(batch.planes)),
+            policy_weight=max(1.0, float(batch.policy_weight.sum())),
+            empty_cells=max(1.0, float(empty_cells(batch.planes).sum())),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class LearningPlan:
     """What a learner does in one iteration."""
 
@@ -63,75 +121,120 @@ class LearningPlan:
     on_step: Callable[[], object] = lambda: None  # called before each step; may raise to end learning
 
 
-class Learner(ABC):
-    """The network being trained, its optimiser, and the average of its weights, which is what plays.
+class Learner:
+    """The network being trained, its optimisers, and the average of its weights, which is what plays.
 
-    The passes are computed in ``precision``, by default the fastest; weights, losses and the optimiser are float32.
+    Weights, losses and optimisers are float32, whatever ``precision`` the passes are computed in.
+
+    Args:
+        network: its shape.
+        config: how it learns.
+        geometry: the board of the samples.
+        seed: of the first weights.
+        device: where it learns.
+        workers: cores that compute parts at a time; by default all. They change how long a step takes, and no weight.
+        precision: `BF16` or `FP32`; by default what `learning_precision` chooses.
     """
-
-    optimizer: torch.optim.AdamW
-    muon: Muon | None = None
 
     def __init__(
         self,
         network: NetworkConfig,
         config: LearningConfig,
-        device: torch.device,
+        geometry: Geometry,
         seed: int,
+        *,
+        device: torch.device | None = None,
+        workers: int | None = None,
         precision: str | None = None,
-        replicas: int = 1,
     ) -> None:
-        self.positions = max(1, config.batch_size // replicas)  # of a batch, for each replica
-        self.precision = precision or learning_precision(device, network, self.positions)
         self.config = config
-        self.device = device
+        self.device = device or torch.device("cpu")
+        self._geometry = geometry
+        on_cpu = self.device.type == "cpu"
+        self._parts = -(-config.batch_size // PART) if on_cpu else 1
+        self._workers = min(workers or cores(), self._parts)
+        positions = config.batch_size // self._parts
+        self.precision = precision or learning_precision(self.device)
+        self.by_winograd = on_cpu and self.precision == FP32 and winograd.pays_in_learning(network, positions)
+        logger.info(
+            "learning in %s%s on %s",
+            self.precision,
+            ", convolutions by Winograd's filtering" if self.by_winograd else "",
+            f"{self._workers} cores" if on_cpu else self.device,
+        )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.network = PolicyValueNetwork(network)
         self.network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.average = PolicyValueNetwork(network).to(self.device)
-        self.average.load_state_dict(self.network.state_dict())
-        self.average.eval().requires_grad_(False)
+        self.network.train()
+        self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
+        self.optimizers = self._make_optimizers()
+        # A replica for each part: the network's own weights, but gradients and running statistics of the part alone.
+        self._replicas = [copy.deepcopy(self.network) for _ in range(self._parts)]
+        for replica in self._replicas:
+            for theirs, ours in zip(replica.parameters(), self.network.parameters(), strict=True):
+                theirs.data = ours.data
         self.steps = 0
+
+    def _make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """By the names of their states: AdamW, and Muon for the tower's kernels if it is used. Only kernels decay."""
+        config, made = self.config, dict[str, torch.optim.Optimizer]()
+        kernels = [p for p in self.network.parameters() if p.ndim > 1]
+        others = [p for p in self.network.parameters() if p.ndim <= 1]
+        taken = [p for p in self.network.tower.parameters() if p.ndim > 1 and config.optimizer == "muon"]
+        taken_ids = set(map(id, taken))
+        groups = [
+            {"params": [p for p in kernels if id(p) not in taken_ids], "weight_decay": config.weight_decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        made["optimizer"] = torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+        if taken:
+            made["muon"] = Muon(taken, config.learning_rate, weight_decay=config.weight_decay)
+        return made
 
     def take_over(self, network: PolicyValueNetwork) -> None:
         """Begin with another network's weights; see `PolicyValueNetwork.take_over`."""
         self.network.take_over(network)
         self.average.load_state_dict(self.network.state_dict())
 
-    def parameter_groups(self) -> list[dict[str, Any]]:
-        """The parameters as AdamW takes them: kernels decay, the others do not. Those of Muon are left out."""
-        left_out = set(map(id, self.muon_kernels()))
-        decayed = [p for p in self.network.parameters() if p.ndim > 1 and id(p) not in left_out]
-        others = [p for p in self.network.parameters() if p.ndim <= 1]
-        return [{"params": decayed, "weight_decay": self.config.weight_decay}, {"params": others, "weight_decay": 0.0}]
-
-    def muon_kernels(self) -> list[torch.nn.Parameter]:
-        """The parameters that Muon takes: the tower's kernels, if it is used at all."""
-        return [p for p in self.network.tower.parameters() if p.ndim > 1 and self.config.optimizer == "muon"]
-
-    def optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """By the names of their states."""
-        return {"optimizer": self.optimizer} | ({"muon": self.muon} if self.muon is not None else {})
-
-    def make_muon(self, rate: float | Tensor) -> Muon | None:
-        """Muon for the tower's kernels, if it is used."""
-        kernels = self.muon_kernels()
-        return Muon(kernels, rate, weight_decay=self.config.weight_decay) if kernels else None
-
-    @abstractmethod
     def learn(self, replay: Replay, plan: LearningPlan) -> LearningReport:
-        """Learn from the latest samples of ``replay``, one gradient step a batch.
+        """Learn from the latest samples of ``replay``, one gradient step a batch."""
+        window = replay.window(plan.window)
+        stream = batches(
+            window,
+            self._geometry,
+            self.config.batch_size,
+            plan.steps,
+            plan.rng,
+            fast_weight=self.config.fast_weight,
+            planes=self.network.config.input_planes,
+        )
+        return self.learn_from(stream, plan.schedule, len(window), plan.on_step)
 
-        A step whose loss or gradient is not finite is skipped.
-        """
-
-    def _report(
-        self, sums: np.ndarray, steps: int, skipped: int, rate: float, window: int, seconds: float
+    def learn_from(
+        self, stream: Iterable[Batch], schedule: Schedule, window: int, on_step: Callable[[], object] = lambda: None
     ) -> LearningReport:
-        means = sums / max(steps - skipped, 1)
+        """One gradient step a batch; ``on_step`` is called before each.
+
+        A step whose loss or gradient is not finite is skipped: it leaves everything as it was.
+        """
+        started = time.perf_counter()
+        sums, count, skipped, rate = np.zeros(5), 0, 0, 0.0
+        self._begin()
+        with ThreadPoolExecutor(self._workers) as pool:
+            for batch in stream:
+                on_step()
+                rate = schedule.rate(self.steps)
+                figures = self._step(batch, rate, pool)
+                if np.isfinite(figures).all():
+                    sums += figures
+                else:
+                    skipped += 1
+                count += 1
+                self.steps += 1
+        means = sums / max(count - skipped, 1)
         return LearningReport(
-            steps=steps,
+            steps=count,
             skipped_steps=skipped,
             policy_loss=float(means[0]),
             value_loss=float(means[1]),
@@ -140,35 +243,106 @@ class Learner(ABC):
             gradient_norm=float(means[4]),
             learning_rate=rate,
             window=window,
-            seconds=seconds,
+            seconds=time.perf_counter() - started,
         )
 
-    def losses(self, network: PolicyValueNetwork, batch: TensorBatch) -> tuple[Tensor, Tensor]:
-        """The loss, and as figures [4] those of policy and value, the policy's entropy, and the loss of ownership."""
+    def _begin(self) -> None:
+        """Bring the replicas to the network's statistics, and this thread to one core."""
+        self._use_one_thread()
+        self._share_statistics()
+
+    def _use_one_thread(self) -> None:
+        """Let the calling thread compute alone, where it computes on the cores.
+
+        Single-threaded passes neither wait for each other after every layer, nor come to a halt, as OpenMP's barriers
+        do, when another program takes one of the cores. And what they sum, they sum in one order on any machine.
+        """
+        if self.device.type == "cpu" and torch.get_num_threads() != 1:
+            torch.set_num_threads(1)
+
+    def _step(self, batch: Batch, rate: float, pool: ThreadPoolExecutor) -> np.ndarray:
+        """One gradient step, if it is finite; returns losses of policy and value, entropy, ownership, norm [5]."""
+        tensors = TensorBatch(*(torch.from_numpy(array).to(self.device, non_blocking=True) for array in batch))
+        totals = Totals.of(tensors)
+        count = min(self._parts, len(batch.planes))
+        parts = [TensorBatch(*part) for part in zip(*(t.tensor_split(count) for t in tensors), strict=True)]
+        replicas = self._replicas[:count]
+        shares = list(pool.map(partial(self._differentiate, totals=totals), replicas, parts))
+        for parameters in zip(self.network.parameters(), *(r.parameters() for r in replicas), strict=True):
+            ours, *gradients = parameters[0], *(p.grad for p in parameters[1:])
+            ours.grad = gradients[0]
+            for gradient in gradients[1:]:
+                assert ours.grad is not None
+                ours.grad += gradient
+        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
+        found = np.append(torch.stack(shares).sum(dim=0).cpu().numpy(), float(norm))
+        if np.isfinite(found).all():
+            for kind, optimizer in self.optimizers.items():
+                for group in optimizer.param_groups:
+                    group["lr"] = rate * (self.config.muon_rate if kind == "muon" else 1.0)
+                optimizer.step()
+            self._take_statistics(replicas)
+            self._update_average()
+        self._share_statistics()
+        return found
+
+    def _differentiate(self, replica: PolicyValueNetwork, part: TensorBatch, totals: Totals) -> Tensor:
+        """Set a replica's gradients to those of its part; returns its share of the figures of `losses`."""
+        self._use_one_thread()
+        loss, figures = self.losses(replica, part, totals)
+        replica.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return figures
+
+    def losses(self, network: PolicyValueNetwork, batch: TensorBatch, totals: Totals) -> tuple[Tensor, Tensor]:
+        """The loss, and as figures [4] those of policy and value, the policy's entropy, and the loss of ownership.
+
+        Of a part they are its share of the whole batch's.
+        """
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
             policy_logits, value_logits, ownership_logits = network.forward_all(planes, self.tower_of(network))
         policy_logits, value_logits = policy_logits.float(), value_logits.float()
-        loss_policy = policy_loss(policy_logits, batch.policy, batch.policy_weight)
-        loss_value = value_loss(value_logits, batch.wdl)
-        loss = loss_policy + self.config.value_weight * loss_value
+        loss_policy = policy_loss(policy_logits, batch.policy, batch.policy_weight, totals.policy_weight)
+        loss_value = value_loss(value_logits, batch.wdl, totals.positions)
+        loss = loss_policy + loss_value
         loss_ownership = torch.zeros((), device=loss.device)
         if ownership_logits is not None:
-            loss_ownership = ownership_loss(ownership_logits.float(), batch.final, planes)
+            loss_ownership = ownership_loss(ownership_logits.float(), batch.final, planes, totals.empty_cells)
             loss = loss + self.config.ownership_weight * loss_ownership
         with torch.no_grad():
-            log_policy = F.log_softmax(policy_logits, dim=1)
-            entropy = -(log_policy.exp() * log_policy).sum(dim=1).mean()
+            entropy = cross_entropy(policy_logits, policy_logits.softmax(dim=1)).sum() / totals.positions
             figures = torch.stack([loss_policy, loss_value, entropy, loss_ownership])
-            return loss, figures.detach().double()
+        return loss, figures.detach().double()
 
     def tower_of(self, network: PolicyValueNetwork) -> Tower:
-        """What computes the network's residual tower."""
-        return network.tower
+        """What computes the network's residual tower: by Winograd's minimal filtering where that is faster."""
+        return partial(winograd.run_tower, network.tower) if self.by_winograd else network.tower
 
-    def _average_decay(self) -> float:
+    @torch.no_grad()
+    def _take_statistics(self, replicas: list[PolicyValueNetwork]) -> None:
+        """Give the network the mean of its replicas' running statistics, which is that of all parts of the batch."""
+        for ours, *theirs in zip(self.network.buffers(), *(r.buffers() for r in replicas), strict=True):
+            ours.copy_(torch.stack(theirs).mean(dim=0) if ours.is_floating_point() else theirs[0])
+
+    @torch.no_grad()
+    def _share_statistics(self) -> None:
+        """Let all replicas go on from the network's running statistics."""
+        for replica in self._replicas:
+            for theirs, ours in zip(replica.buffers(), self.network.buffers(), strict=True):
+                theirs.copy_(ours)
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        """``average <- d average + (1 - d) network``, running statistics included."""
         # At the start the average follows closely, or it would be the untrained network for hundreds of steps.
-        return min(self.config.average_decay, (1 + self.steps) / (10 + self.steps))
+        decay = min(self.config.ema_decay, (1 + self.steps) / (10 + self.steps))
+        ours = self.network.state_dict()
+        for name, value in self.average.state_dict().items():
+            if value.is_floating_point():
+                value.lerp_(ours[name], 1.0 - decay)
+            else:
+                value.copy_(ours[name])
 
     def is_finite(self) -> bool:
         """Whether all weights, those of the average included, are finite numbers."""
@@ -177,15 +351,15 @@ class Learner(ABC):
 
     def candidate(self) -> PolicyValueNetwork:
         """A copy of the averaged network on the CPU, in evaluation mode."""
-        copy = PolicyValueNetwork(self.network.config)
-        copy.load_state_dict({name: value.cpu() for name, value in self.average.state_dict().items()})
-        return copy.eval()
+        copied = PolicyValueNetwork(self.network.config)
+        copied.load_state_dict({name: value.cpu() for name, value in self.average.state_dict().items()})
+        return copied.eval()
 
     def state(self) -> dict[str, Tensor]:
         """Everything that a resumed run needs, as named tensors."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
-        for kind, optimizer in self.optimizers().items():
+        for kind, optimizer in self.optimizers.items():
             for index, values in optimizer.state_dict()["state"].items():
                 tensors |= {f"{kind}.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
         tensors["steps"] = torch.tensor(self.steps)
@@ -193,15 +367,14 @@ class Learner(ABC):
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Take up `state`."""
-        optimizers = self.optimizers()
-        parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in ("network", "average", *optimizers)}
+        parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in ("network", "average", *self.optimizers)}
         for name, value in tensors.items():
             kind, _, rest = name.partition(".")
             if kind in parts:
                 parts[kind][rest] = value
         self.network.load_state_dict(parts["network"])
         self.average.load_state_dict(parts["average"])
-        for kind, optimizer in optimizers.items():
+        for kind, optimizer in self.optimizers.items():
             moments: dict[int, dict[str, Any]] = {}
             for name, value in parts[kind].items():
                 index, _, field = name.partition(".")
@@ -213,3 +386,8 @@ class Learner(ABC):
                     if value.shape == parameter.shape:  # a fused step goes through memory, whatever the strides
                         values[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)
         self.steps = int(tensors["steps"])
+
+
+def make_learner(config: TrainConfig, device: torch.device) -> Learner:
+    """An untrained network and what trains it, by a run's settings."""
+    return Learner(config.network_config(), config.learning, config.board.geometry(), config.seed, device=device)

@@ -31,7 +31,7 @@ def learn_iteration(
     """
     steps, learning = steps_of_iteration(config), config.learning
     before, steps_before = learner.state(), learner.steps
-    window = window_size(replay.total, learning.window_minimum, learning.window_exponent, learning.window_slope)
+    window = window_size(replay.total, learning.min_window)
     plan = LearningPlan(steps=steps, schedule=schedule, window=window, rng=rng, on_step=on_step)
     report = learner.learn(replay, plan)
     replay.drop_old(2 * window)

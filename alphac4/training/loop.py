@@ -9,10 +9,9 @@ from typing import Protocol
 
 from alphac4.compute import Actors
 from alphac4.game.rules import Geometry
-from alphac4.selfplay.blocks import Block
 from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.samples import Block, PolicyTarget, retarget
 from alphac4.selfplay.statistics import SelfPlayStatistics
-from alphac4.selfplay.targets import PolicyTarget, retarget
 from alphac4.training.config import TrainConfig
 from alphac4.training.learner import Learner
 from alphac4.training.learning import learn_iteration, steps_of_iteration

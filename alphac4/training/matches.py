@@ -24,6 +24,9 @@ from alphac4.training.reports import MatchReport, match_report
 CACHE = 2**16  # evaluations that each search keeps
 REUSE: Reuse = "proofs"  # from one search of a game to the next
 
+CLASSIC_SIMULATIONS = 100  # of ours a move against classic MCTS
+CLOSING_PAIRS = 50  # colour-swapped, in each of the matches that close a run: the score's interval is +-10 % at most
+
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
@@ -57,7 +60,7 @@ class Matches:
         self._sides: Sequence[Side | PoolSide] = sides
         if pool is not None:
             self._sides = [
-                PoolSide(pool, number, side.backend, geometry, config.puct) for number, side in enumerate(sides)
+                PoolSide(pool, number, side.backend, geometry, side.puct) for number, side in enumerate(sides)
             ]
         self._config = config
         self._geometry = geometry
@@ -89,7 +92,7 @@ class Matches:
 
     def closing(self, best: Contender, iteration: int) -> list[MatchReport]:
         """Those that close a run, as if after one more ``iteration``."""
-        return self._against_classic(best, iteration, self._config.closing_pairs)
+        return self._against_classic(best, iteration, CLOSING_PAIRS)
 
     def _against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:
         """The best network against every budget of classic MCTS, a measure that does not move with the run."""
@@ -99,7 +102,7 @@ class Matches:
             openings = balanced_openings(
                 pairs, self._random.generator(iteration, "classic openings", rollouts), self._geometry
             )
-            ours = self._players(1, best, self._config.classic_simulations)
+            ours = self._players(1, best, CLASSIC_SIMULATIONS)
             classic = self._classic_players(rollouts, len(ours), self._random.generator(iteration, "classic", rollouts))
             result = play_shared(ours, classic, openings, check=self._check)
             names = ours[0].name, classic[0].name
@@ -129,6 +132,7 @@ class Side:
     def __init__(self, compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig) -> None:
         self.evaluator = compute.evaluator(network, streams=compute.streams)
         self.backend = compute.inference
+        self.puct = puct
         self._searches = [
             compute.search(self.evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
             for _ in range(compute.streams)

@@ -47,16 +47,13 @@ class Muon(torch.optim.Optimizer):
 
     Args:
         kernels: the parameters.
-        lr: learning rate, on the device if it is to change in a captured graph.
+        lr: learning rate.
         momentum: decay a step of the mean gradient.
         weight_decay: decoupled.
     """
 
-    def __init__(
-        self, kernels: Iterable[Tensor], lr: float | Tensor, momentum: float = 0.95, weight_decay: float = 0.0
-    ) -> None:
+    def __init__(self, kernels: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
         super().__init__(kernels, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-        self.skip: Tensor | None = None  # on the device, 1 where a step is to change nothing, else 0
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
@@ -68,18 +65,16 @@ class Muon(torch.optim.Optimizer):
 
     def _step(self, kernels: list[Tensor], group: dict[str, Any]) -> None:
         """Move kernels of one shape, all together: each for itself is too small to keep a processor busy."""
-        share: float | Tensor = 1.0 if self.skip is None else 1.0 - self.skip
         updates = []
         for kernel in kernels:
             assert kernel.grad is not None
-            gradient = kernel.grad if self.skip is None else kernel.grad.nan_to_num(0.0, 0.0, 0.0)
-            state = self.state[kernel]
+            gradient, state = kernel.grad, self.state[kernel]
             if not state:
                 state["momentum"] = torch.zeros_like(kernel)
-            state["momentum"].lerp_(gradient, (1.0 - group["momentum"]) * share)
+            state["momentum"].lerp_(gradient, 1.0 - group["momentum"])
             updates.append(gradient.lerp(state["momentum"], group["momentum"]).flatten(1))
         steps = orthogonalised(torch.stack(updates))
-        rate = group["lr"] * share
+        rate = group["lr"]
         length = ROOT_MEAN_SQUARE * max(steps.shape[1:]) ** 0.5
         for kernel, step in zip(kernels, steps, strict=True):
             kernel.mul_(1.0 - rate * group["weight_decay"])

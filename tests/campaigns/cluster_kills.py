@@ -22,7 +22,8 @@ import psutil
 
 from alphac4.runs.reports import read_reports
 from alphac4.runs.state import STATE_FILE, load_state
-from alphac4.selfplay.shards import Samples, load_shard, parse_shard_name
+from alphac4.selfplay.replay import load_shard, parse_shard_name
+from alphac4.selfplay.samples import Samples
 from campaigns.command import Findings
 from campaigns.tiny_run import digest
 
@@ -30,12 +31,11 @@ ITERATIONS = 5
 SETTINGS = {
     "iterations": ITERATIONS,
     "samples": 1000,
-    "backend": "torch-fp32",
-    "device": "cpu",
+    "machine": {"backend": "torch-fp32", "device": "cpu"},
     "network": {"channels": 8, "blocks": 1},
     "selfplay": {"games": 8, "full_simulations": 12, "fast_simulations": 4},
     "learning": {"batch_size": 64},
-    "gate": {"pairs": 3, "simulations": 4, "classic_every": 0, "classic_rollouts": [20], "closing_pairs": 1},
+    "gate": {"pairs": 3, "simulations": 4, "classic_every": 0, "classic_rollouts": []},
     "evaluation": {"every": 0},
 }  # fmt: skip
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_log_monitor": False}

@@ -14,8 +14,8 @@ from campaigns.command import Findings, fuzz
 from campaigns.tiny_run import prepare, tiny_run, train_by_command
 
 REFUSED = 2  # the command's exit code
-BASE = to_dict(tiny_run(iterations=1, evaluation={"every": 0, "positions": 2, "simulations": 2}))
-LEFT_ALONE = {"iterations", "device", "start_from"}
+BASE = to_dict(tiny_run(iterations=1))
+LEFT_ALONE = {"iterations", "machine.device", "start_from", "gate.classic_rollouts", "evaluation.every"}
 # What any setting may be made, by what it is; sizes are cheap, or cannot be.
 BY_TYPE: dict[type, list[Any]] = {
     bool: [True, False, 1],
@@ -31,13 +31,10 @@ BY_NAME: dict[str, list[Any]] = {
               {"rows": 1, "columns": 4}, {"run_length": 9}, {"diagonals": False}, {"rows": -6}, []],
     "network.channels": [1, 3, 16, 0, 100_000, -4],
     "network.blocks": [0, 2, 100_000, -1],
-    "network.value_hidden": [1, 9, 0, 10**9],
     "selfplay.policy_target": ["visits", "completed_q", "best"],
     "selfplay.opening_plies": [0, 3, 60, -1],
-    "selfplay.fork_by": ["uniform", "regret"],
-    "selfplay.root_value": ["mean", "best"],
+    "selfplay.search": [{"c_init": 0.1}, {"c_init": 0.0}, {"fpu_reduction": -1.0}, {"fpu": 1.0}],
     "learning.optimizer": ["adamw", "muon", "sgd"],
-    "learning.warmup_steps": [0, 1, 1000, -5],
     "gate.rule": [{"kind": "sprt"}, {"threshold": 0.99}, {"threshold": 2}, {"kind": "luck"}],
 }  # fmt: skip
 

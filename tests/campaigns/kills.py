@@ -14,7 +14,7 @@ import numpy as np
 from alphac4.runs.reports import read_reports
 from alphac4.runs.state import STATE_FILE, load_state
 from alphac4.selfplay import actor
-from alphac4.selfplay.shards import load_shard
+from alphac4.selfplay.replay import load_shard
 from alphac4.training.config import TrainConfig
 from campaigns.command import Findings
 from campaigns.tiny_run import EXPLORING, ITERATIONS, in_child, kill_at_event, outcome, prepare, tiny_run, train

@@ -33,7 +33,7 @@ from alphac4.runs.folder import UNDER_WAY_FORMAT
 from alphac4.runs.reports import IterationReport, read_reports
 from alphac4.runs.state import load_state
 from alphac4.runs.tensorboard import Monitor
-from alphac4.selfplay.shards import load_shard
+from alphac4.selfplay.replay import load_shard
 from alphac4.solver.book import KnownScores, load_book, save_book
 from alphac4.storage.arrays import load_arrays
 from alphac4.storage.checkpoints import load_checkpoint

@@ -19,7 +19,7 @@ SLOWDOWN = 1.5  # by which later iterations may take longer: the reports before 
 def attack(folder: Path, count: int, seed: int) -> Findings:
     """Train ``count`` iterations, at least five; what grows after the first fifth of them?"""
     prepare()
-    learning = {"batch_size": 16, "passes": 1.0, "window_minimum": 300, "window_slope": 0.0}
+    learning = {"batch_size": 16, "passes": 1.0, "min_window": 300}
     config = tiny_run(iterations=count, samples=30, seed=seed, learning=learning)
     memory, sizes, seconds = [], [], [time.process_time()]
     with TrainingSession(folder, config) as session:

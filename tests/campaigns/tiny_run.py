@@ -25,7 +25,7 @@ from alphac4.runs.session import TrainingSession
 from alphac4.runs.state import STATE_FILE, load_state
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay import actor
-from alphac4.selfplay.shards import load_shard
+from alphac4.selfplay.replay import load_shard
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig, from_dict
 
@@ -33,20 +33,17 @@ ITERATIONS = 3
 SETTINGS: dict[str, Any] = {
     "iterations": ITERATIONS,
     "samples": 50,
-    "backend": "torch-fp32",
-    "device": "cpu",
-    "keep_checkpoints": 1,
-    "network": {"channels": 4, "blocks": 1, "head_channels": 2, "value_hidden": 4},
-    "selfplay": {"games": 4, "full_simulations": 4, "fast_simulations": 2, "full_share": 0.5},
+    "machine": {"backend": "torch-fp32", "device": "cpu", "keep_checkpoints": 1},
+    "network": {"channels": 4, "blocks": 1},
+    "selfplay": {"games": 4, "full_simulations": 4, "fast_simulations": 2, "full_search_prob": 0.5},
     "learning": {"batch_size": 16, "passes": 1.0},
     "gate": {"pairs": 1, "simulations": 2, "classic_every": 0, "classic_rollouts": []},
     "evaluation": {"every": 0},
 }
-# Everything that self-play may keep between games and learn besides, as a resumed run must find it again.
+# Other ways to search and to learn, which a resumed run must go on with as well.
 EXPLORING: dict[str, Any] = {
-    "selfplay": SETTINGS["selfplay"]
-    | {"fork_share": 0.5, "fork_by": "regret", "learn_proofs": True, "root_value": "best", "evaluation_cache": 256},
-    "learning": SETTINGS["learning"] | {"merge_duplicates": True, "optimizer": "muon"},
+    "selfplay": SETTINGS["selfplay"] | {"gumbel_actions": 3, "policy_target": "visits"},
+    "learning": SETTINGS["learning"] | {"fast_weight": 0.5, "optimizer": "muon"},
 }
 
 

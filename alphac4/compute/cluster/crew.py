@@ -16,8 +16,8 @@ from alphac4.compute.cluster.connection import Connection, first_line
 from alphac4.compute.cluster.seat import Seat
 from alphac4.compute.cluster.worker import Place, RemoteActor, Task, Weights, what_an_actor_needs
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.blocks import Block
-from alphac4.selfplay.under_way import GamesUnderWay
+from alphac4.selfplay.actor import GamesUnderWay
+from alphac4.selfplay.samples import Block
 
 logger = logging.getLogger(__name__)
 

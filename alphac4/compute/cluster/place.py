@@ -22,7 +22,7 @@ from alphac4.compute.cluster.worker import (
     fastest_backend,
     what_an_actor_needs,
 )
-from alphac4.compute.gpu.device import GPU_BACKENDS
+from alphac4.compute.gpu.device import GPU_BACKENDS, device_games
 from alphac4.compute.interface import BATCH, Actors, Backends, ClusterReport, Compute, NetworkEvaluator, Seeds
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -31,9 +31,9 @@ from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Reuse, TreeSearch
 from alphac4.nn.backends import backend_names
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.actor import GamesUnderWay, count_games, join_actors
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.under_way import GamesUnderWay, count_games, join_actors
+from alphac4.selfplay.samples import Block
 
 __all__ = ["Cluster", "ClusterActors", "ClusterPool", "local_cluster", "make_pool"]
 
@@ -69,7 +69,7 @@ class Cluster(Compute):
         self._connection = connect(address)
         known: Container[str] = ()
         try:
-            gpus, here = self._count("cuda"), int(local.learning.device.type == "cuda")
+            gpus, here = self._count("cuda"), int(local.learning_device.type == "cuda")
             self._device = "cuda" if device == "cuda" or (device == "auto" and gpus > here) else "cpu"
             if self._device == "cuda" and not gpus:
                 raise RuntimeError("no node of the cluster has a GPU and a core beside it: use --device cpu")
@@ -81,7 +81,7 @@ class Cluster(Compute):
             self._connection.close()
             raise
         self._backend = remembered if backend == "auto" and remembered in known else backend
-        self.batch, self.streams, self.learning = local.batch, local.streams, local.learning
+        self.batch, self.streams, self.learning_device = local.batch, local.streams, local.learning_device
 
     @property
     def backends(self) -> Backends:  # type: ignore[override]
@@ -118,7 +118,7 @@ class Cluster(Compute):
         few = self._count("cpu") < WORTH_A_POOL * self._local.streams
         return (
             None
-            if few or self._local.learning.device.type == "cuda"
+            if few or self._local.learning_device.type == "cuda"
             else ClusterPool(self._connection, own_cores=False, leaves=False)
         )
 
@@ -142,7 +142,7 @@ class Cluster(Compute):
         rate: float = 0.0,
     ) -> "ClusterActors":
         if self._device == "cuda":
-            slots = config.device_games
+            slots = device_games(config.games)
         else:
             slots = min(config.games, MOST_GAMES, max(LEAST_GAMES, -(-config.games // max(1, self._count("cpu")))))
         task = Task(

@@ -16,10 +16,9 @@ from alphac4.game import Geometry
 from alphac4.nn.backends import backend_or_auto, has_bf16
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import Actor, SelfPlayer
-from alphac4.selfplay.blocks import Block
+from alphac4.selfplay.actor import Actor, GamesUnderWay, SelfPlayer, count_games, fill_up
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.under_way import GamesUnderWay, count_games, fill_up
+from alphac4.selfplay.samples import Block
 
 WITHOUT_END = 2**62  # positions
 UNUSUAL_BLOCKS = 2  # the first ones, when few games have come to their end

@@ -14,9 +14,9 @@ from alphac4.compute.gpu.network import DeviceNetwork, captured
 from alphac4.game.rules import Geometry
 from alphac4.mcts.tree import make_trees
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.blocks import Block, Work, make_block, recorded_plies
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.game_arrays import NEW_GAME, Finished, Games, make_finished, make_games, make_parameters
+from alphac4.selfplay.games import NEW_GAME, Finished, Games, make_finished, make_games, make_parameters
+from alphac4.selfplay.samples import Block, Work, make_block
 
 STEPS_BETWEEN_LOOKS = 32
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay on the device
@@ -49,7 +49,7 @@ class DeviceActor:
         self._trees = share_trees(empty, nodes, device)
         self._games = share(make_games(slots, geometry), device)
         self._finished = share(make_finished(4 * slots, geometry), device)
-        self._parameters, self._puct = make_parameters(config), config.puct.parameters()
+        self._parameters, self._puct = make_parameters(config), config.search.selfplay_puct().parameters()
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
         self.precision = self._network.precision
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -127,11 +127,8 @@ class DeviceActor:
 
     def _held(self) -> int:
         """Samples in the games that have finished."""
-        tensors = self._finished.tensors
-        count = self._finished_games()
-        if self.config.record_fast and self.config.proven_share == 1:
-            return int((tensors["plies"][:count] - tensors["opening"][:count]).sum())
-        return int(recorded_plies(self.geometry, self.config, self._read_finished(count), count).sum())
+        tensors, count = self._finished.tensors, self._finished_games()
+        return int((tensors["plies"][:count] - tensors["opening"][:count]).sum())
 
     def _read_finished(self, count: int) -> Finished:
         rows = {name: self._finished.read(name, count) for name in Finished._fields if name != "rows"}

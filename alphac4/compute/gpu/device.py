@@ -19,6 +19,8 @@ _one_at_a_time = threading.Lock()  # the simulator runs a single kernel
 GPU_BACKENDS = {f"device-{name}": getattr(torch, name) for name in ("bfloat16", "float16", "float32")}
 """The precisions of networks beside trees that are on the GPU as well, by the names of those backends."""
 
+GAMES = 8192  # of self-play at once, in place of `SelfPlayConfig.games`: a GPU wants many more than cores do
+
 THREADS = 32  # of a block: trees diverge, so small blocks, spread over the whole GPU, wait least for one another
 
 NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); use --device cpu"
@@ -33,6 +35,11 @@ def simulated() -> bool:
     """Whether Numba's simulator stands in for the GPU."""
     config: Any = numba.config
     return bool(config.ENABLE_CUDASIM)
+
+
+def device_games(games: int) -> int:
+    """Games that self-play has at once on a GPU; the ``games`` of the cores in the simulator, which is slow."""
+    return games if simulated() else GAMES
 
 
 def why_not() -> str:

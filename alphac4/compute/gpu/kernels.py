@@ -8,8 +8,7 @@ from alphac4.compute.gpu.network import Exchange
 from alphac4.mcts.network_search import goes_on, walk_to_leaf
 from alphac4.mcts.puct import PuctParameters, expand, write_leaf
 from alphac4.mcts.tree import NO_NODE, Trees
-from alphac4.selfplay.game_arrays import GAME_OVER, Finished, Games, SelfPlayParameters
-from alphac4.selfplay.games import hand_over, restart_search, walk
+from alphac4.selfplay.games import GAME_OVER, Finished, Games, SelfPlayParameters, hand_over, restart_search, walk
 
 cuda: Any = numba_cuda  # its functions are made at run time
 

@@ -4,10 +4,10 @@ import numpy as np
 import torch
 
 from alphac4.compute.gpu.actor import DeviceActor
-from alphac4.compute.gpu.device import largest_that_fits, precision_name, simulated, the_device
+from alphac4.compute.gpu.device import device_games, largest_that_fits, precision_name, simulated, the_device
 from alphac4.compute.gpu.network import best_precision
 from alphac4.compute.gpu.search import DeviceSearch
-from alphac4.compute.interface import BATCH, Actors, Backends, Compute, LearningPlace, NetworkEvaluator, Seeds
+from alphac4.compute.interface import BATCH, Actors, Backends, Compute, NetworkEvaluator, Seeds
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
@@ -19,6 +19,7 @@ from alphac4.selfplay.config import SelfPlayConfig
 
 SEARCHED_TOGETHER = 1024  # positions
 LEAST_GAMES = 64  # where memory is short; below, the cores are faster
+STREAMS = 2  # parts of self-play's games: while one part's trees grow, the network evaluates another's leaves
 
 
 class Gpu(Compute):
@@ -38,7 +39,7 @@ class Gpu(Compute):
         self.backends = Backends(evaluators=backend, actors=backend)
         self.batch = SEARCHED_TOGETHER
         self.streams = 1
-        self.learning = LearningPlace(device=device, resident=True)
+        self.learning_device = device
 
     @property
     def inference(self) -> str:
@@ -67,7 +68,7 @@ class Gpu(Compute):
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """See `Compute`; fewer games where memory is short."""
-        count = config.device_streams
+        count = STREAMS
 
         def make(games: int) -> list[DeviceActor]:
             slots = -(-games // count)
@@ -75,7 +76,7 @@ class Gpu(Compute):
                 DeviceActor(geometry, config, network, slots, seeds(index), self._precision) for index in range(count)
             ]
 
-        players, _ = largest_that_fits(make, config.device_games, LEAST_GAMES)
+        players, _ = largest_that_fits(make, device_games(config.games), LEAST_GAMES)
 
         def update(network: PolicyValueNetwork) -> None:
             for player in players:

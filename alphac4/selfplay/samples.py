@@ -1,0 +1,172 @@
+"""Samples: the positions that finished games leave, with what the network is to learn there."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.game.rules import Geometry
+from alphac4.mcts.results import root_wdl
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.games import Finished
+
+# A move that looked worse than the best by more than this value was made to explore. Searches of a few dozen
+# simulations often disagree by less about moves that are as good. (AlphaZero: everything counts, 2.)
+TRACE_TOLERANCE = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """S recorded positions, each seen by its side to move."""
+
+    own: npt.NDArray[np.uint64]  # [S]
+    occupied: npt.NDArray[np.uint64]  # [S]
+    policy: npt.NDArray[np.float16]  # [S, A] policy target, sums to 1
+    full: npt.NDArray[np.bool_]  # [S] whether the policy counts in full, as a full search's does, or `fast_weight`
+    outcome: npt.NDArray[np.int8]  # [S] the game's result: +1 win, 0 draw, -1 loss
+    value: npt.NDArray[np.float32]  # [S] the search's root value in [-1, 1]
+    draw: npt.NDArray[np.float32]  # [S] the search's probability of a draw
+    returns: npt.NDArray[np.float16]  # [S, 3] win/draw/loss as the rest of the game corrects the search's value
+    final_own: npt.NDArray[np.uint64]  # [S] own stones when the game was over
+    final_occupied: npt.NDArray[np.uint64]  # [S] all stones then
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The fields by name."""
+        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+
+    def take(self, index: slice | npt.NDArray[np.int64]) -> "Samples":
+        """Some of the positions."""
+        return Samples(**{name: array[index] for name, array in self.arrays().items()})
+
+
+def concatenate(parts: Sequence[Samples]) -> Samples:
+    """All positions of all parts, in order."""
+    return Samples(**{name: np.concatenate([part.arrays()[name] for part in parts]) for name in parts[0].arrays()})
+
+
+@dataclass(kw_only=True)
+class Work:
+    """What an actor has done since it was asked last."""
+
+    simulations: int = 0
+    evaluations: int = 0
+    cached: int = 0  # evaluations that were known already and did not go through the network
+    network_seconds: float = 0.0
+    tree_seconds: float = 0.0
+
+    def add(self, other: "Work") -> None:
+        """Add another's figures."""
+        self.simulations += other.simulations
+        self.evaluations += other.evaluations
+        self.cached += other.cached
+        self.network_seconds += other.network_seconds
+        self.tree_seconds += other.tree_seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """G games finished by one actor, move by move, and the samples they left."""
+
+    samples: Samples
+    games: Finished  # [G] rows
+    work: Work = field(default_factory=Work)
+    under_way: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)  # the actor's other games then
+
+
+def recorded_plies(geometry: Geometry, games: Finished, count: int) -> npt.NDArray[np.bool_]:
+    """[G, C] which plies of the first ``count`` games are samples: all but those of the random opening."""
+    ply = np.arange(geometry.cells)
+    return (ply >= games.opening[:count, None]) & (ply < games.plies[:count, None])
+
+
+def make_block(
+    geometry: Geometry,
+    config: SelfPlayConfig,
+    games: Finished,
+    work: Work,
+    under_way: Mapping[str, npt.NDArray[np.generic]],
+) -> Block:
+    """The samples of finished games, with targets that know how each game went on."""
+    mask = recorded_plies(geometry, games, len(games.plies))
+    ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)
+    to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
+    final_own, final_occupied = final_stones(geometry, games)
+    returns = lambda_returns(games, config.td_lambda)
+    samples = Samples(
+        own=games.own[mask],
+        occupied=games.occupied[mask],
+        policy=games.policy[mask].astype(np.float16),
+        full=games.full_searches[mask],
+        outcome=(games.outcome[:, None] * to_move)[mask].astype(np.int8),
+        value=games.value[mask],
+        draw=games.draw[mask],
+        returns=returns[mask].astype(np.float16),
+        final_own=final_own[mask],
+        final_occupied=final_occupied[mask],
+    )
+    return Block(samples=samples, games=games, work=work, under_way=under_way)
+
+
+def lambda_returns(games: Finished, td_lambda: float, tolerance: float = TRACE_TOLERANCE) -> npt.NDArray[np.float64]:
+    """Win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined beyond their ends.
+
+    TD(lambda) backwards from the result (Sutton 1988): the return of a position is its search's value, moved by
+    ``td_lambda`` towards the next position's return seen from this side. The trace is cut where the move played looked
+    worse than the best by more than ``tolerance``: what follows a move made to explore says little about the
+    position before it, and would teach that sound positions are lost (off-policy targets as in Willemsen et al.
+    2020, "Value targets in off-policy AlphaZero"). ``td_lambda`` 1 with an endless tolerance is the game's outcome.
+    """
+    cells = games.value.shape[1]
+    returns = root_wdl(games.value, games.draw)
+    to_move = np.where(games.plies % 2 == 0, 1, -1)  # +1: the first player would move after the last ply
+    following = np.stack([games.outcome == to_move, games.outcome == 0, games.outcome == -to_move], axis=-1) * 1.0
+    for ply in range(cells - 1, -1, -1):
+        inside = ply < games.plies
+        last = ply == games.plies - 1
+        weight = np.where(last, 1.0, np.where(games.regret[:, ply] > tolerance, 0.0, td_lambda))[:, None]
+        mixed = (1 - weight) * returns[:, ply] + weight * following[:, ::-1]
+        returns[:, ply] = mixed
+        following = np.where(inside[:, None], mixed, following)
+    return returns
+
+
+def final_stones(geometry: Geometry, games: Finished) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """``(own, occupied)`` uint64 [G, C] at the end of each of G games, own being those of the side to move at a ply."""
+    row, last = np.arange(len(games.plies)), games.plies - 1
+    own, occupied = games.own[row, last], games.occupied[row, last]
+    bottom = np.uint64(1) << (games.moves[row, last].astype(np.uint64) * np.uint64(geometry.height))
+    column = (bottom << np.uint64(geometry.rows)) - bottom
+    own |= (occupied + bottom) & column & ~occupied  # adding at the bottom carries to the first empty cell
+    occupied |= own
+    ply = np.arange(games.own.shape[1])
+    same_side = (last[:, None] - ply) % 2 == 0
+    everything = np.broadcast_to(occupied[:, None], same_side.shape)
+    return np.where(same_side, own[:, None], (own ^ occupied)[:, None]), everything
+
+
+PolicyTarget = Callable[[Samples], npt.ArrayLike]
+"""S recorded positions to what the policy shall learn there, [S, A], each row summing to 1."""
+
+_TOLERANCE = 1e-3  # of a row's sum
+
+
+def retarget(samples: Samples, target: PolicyTarget | None) -> Samples:
+    """The samples with the policies of ``target``, or as they are without one.
+
+    Raises:
+        ValueError: in one line, for policies that are none.
+    """
+    if target is None or not len(samples):
+        return samples
+    policy = np.asarray(target(samples), np.float32)
+    if policy.shape != samples.policy.shape:
+        raise ValueError(f"the policy target has shape {policy.shape}, expected {samples.policy.shape}")
+    if not (policy >= 0).all() or (np.abs(policy.sum(axis=1) - 1) > _TOLERANCE).any():
+        raise ValueError("the policy target must be probabilities: none negative, each row summing to 1")
+    return dataclasses.replace(samples, policy=policy.astype(np.float16))
