@@ -53,7 +53,7 @@ def browser(launched_browser: Any) -> Iterator[Browser]:
     yield browser
     for context in launched_browser.contexts:
         context.close()
-    assert not browser.errors
+    assert not browser.errors, browser.errors
 
 
 @pytest.fixture(scope="module")

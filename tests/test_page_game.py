@@ -112,9 +112,9 @@ def test_analysis_and_tree_are_shown(browser: Browser, address: str) -> None:
     page = browser.open(address + "#44")
     assert page.locator("#analysis").is_hidden()
     page.check("#analyse")
+    page.click("#numbers summary")
     page.wait_for_selector("#columns tbody tr:nth-child(7)")
-    expect(page, "#certified summary", r"Proven win for Red, at most \d+ more moves")
-    expect(page, "#variation", "2,000 simulations")
+    expect(page, "#effort", "2,000 simulations")
     page.click("#tree summary")
     page.click("#nodes li:first-child button")
     expect_count(page, "#path button", 2)
@@ -126,6 +126,25 @@ def test_analysis_and_tree_are_shown(browser: Browser, address: str) -> None:
     audit(page)
 
 
+def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Browser, address: str) -> None:
+    """The solver's verdict, which shows on the board too; else the certificate's; the best line can be played."""
+    page = browser.open(address + "#44")
+    page.check("#analyse")
+    expect(page, "#verdict", r"Red wins in \d+ moves \(exact: best 4\)")
+    expect(page, "#outlook", "The network's opinion: Red wins")
+    expect_count(page, ".pill.win", 1)
+    expect_count(page, ".stone.suggested", 1)
+    page.click("#variation button >> nth=1")
+    expect_count(page, "#moves li", 4)
+    press(page, ["ArrowLeft"])
+    expect(page, "#status", "Move 3 of 4")
+    other = browser.new_page()
+    other.route("**/api/exact", lambda _route: None)  # never answers
+    other.goto(address + "#44")
+    other.check("#analyse")
+    expect(other, "#verdict", r"Red wins in at most \d+ moves \(proven by the certificate\)")
+
+
 def test_the_solver_answers_above_the_columns(browser: Browser, address: str) -> None:
     """And to those who hear the page; live analysis leaves it there, and so do undo and redo."""
     page = browser.open(f"{address}#{LOST}")
@@ -133,9 +152,10 @@ def test_the_solver_answers_above_the_columns(browser: Browser, address: str) ->
     page.click("#exact")
     expect(page, "#status", "The solver: loses in 11 moves with 3")
     expect(page, "#announcement", "The solver: loses in 11 moves")
-    expect(page, "#variation", "2,000 simulations")
+    expect(page, "#effort", "2,000 simulations")
     assert page.locator(".word").all_text_contents() == WORDS
     assert "loses in 11 moves, best" in page.get_attribute(".column >> nth=2", "aria-label")
+    page.uncheck("#analyse")
     page.click("#undo")
     expect_count(page, ".word", 0)
     page.click("#redo")
@@ -167,7 +187,7 @@ def test_a_hint_follows_exact_play_and_stays_until_the_next_move(browser: Browse
     press(page, "h")
     expect(page, "#status", r"Hint: column [67] wins in \d+ moves\.")
     page.check("#analyse")
-    page.wait_for_selector("#columns tbody tr")
+    page.wait_for_selector("#variation button")
     expect_count(page, ".hinted", 1)
 
 

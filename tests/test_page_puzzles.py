@@ -112,11 +112,11 @@ def test_a_game_is_reviewed_on_the_board(browser: Browser, address: str) -> None
     page.goto(f"{address}#{GAME}")
     page.select_option("#second", "")
     page.click("#review-ask")
-    expect(page, "#review-summary", "Accuracy: Red .* Yellow .*; 5 mistakes")
-    page.click("#review-previous")
-    expect(page, "#review-move", "slips|turns a win")
-    move = page.inner_text("#review-move")
-    ply, better = int(move.split(".")[0]), re.search(r"with (\d)", move)
+    expect(page, "#sides", "Red: .* best, . mistakes?.*Yellow: .* best, . mistakes?")
+    page.click("#previous")
+    expect(page, "#now", "slips|turns a win")
+    move = page.inner_text("#now")
+    ply, better = int(move.split(".")[0]), re.search(r"Better: (\d)", move)
     assert better is not None
     expect_moves(page, GAME[:ply])
     page.wait_for_selector(".ring.better")
@@ -127,7 +127,7 @@ def test_a_game_is_reviewed_on_the_board(browser: Browser, address: str) -> None
     expect_moves(page, GAME[: ply - 1] + better[1])
     page.click("#review-back")
     expect_moves(page, GAME[:ply])
-    assert page.inner_text("#review-move") == move
+    assert page.inner_text("#now") == move
 
 
 def test_the_file_of_a_review_is_read(browser: Browser, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_file_of_a_review_is_read(browser: Browser, tmp_path: Path) -> None:
     press(page, ["ArrowDown"])
     expect(page, "#now", "With best play")
     audit(page)
-    page.click("#last")
+    page.click("#to-end")
     expect(page, "#now", "7. Red plays 4")
     page.get_by_label("Move 2: Yellow plays 1").click()
     expect(page, "#now", "2. Yellow plays 1")

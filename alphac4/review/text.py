@@ -1,11 +1,13 @@
 """A review as text for a terminal."""
 
+import textwrap
 from typing import Protocol
 
 from alphac4.game import Position, column_name
 from alphac4.game.position import count_of, signed
 from alphac4.review import Review, ReviewedMove, Verdict
 
+WIDTH = 100  # of the text
 GRAPH_ROWS = 9  # an odd number, so that the middle is a draw
 MORE_TIME = "`alphac4 review` with --seconds gives the solver more."
 
@@ -90,8 +92,9 @@ def _graph(review: Review, drawing: Drawing) -> str:
     lines.append(f"{'exact':>8} |" + " ".join(marks[outcome] for outcome in exact))
     lines.append(f"{'played':>8} |. " + " ".join(column_name(move.column) for move in moves))
     lines.append((f"{'slips':>8} |  " + " ".join("^" if move.grade.slips else " " for move in moves)).rstrip())
-    source = f"* what {review.player} expects at the start and after each move; " if review.values else ""
-    lines.append(f"{source}exact: who wins after it with best play (= draw, ? not judged)")
+    if review.values:
+        lines.append(f"* what {review.player} expects at the start and after each move")
+    lines.append("exact: who wins after it with best play (= draw, ? not judged)")
     return "\n".join(lines)
 
 
@@ -99,7 +102,9 @@ def _turning_points(review: Review, drawing: Drawing) -> str:
     points = review.turning_points
     if not points:
         return "" if review.unjudged else "Neither side let the outcome slip."
-    return "Turning points:\n" + "\n".join(f"  {_turning_point(review, move, drawing)}" for move in points)
+    told = [_turning_point(review, move, drawing) for move in points]
+    wrapped = [textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ") for text in told]
+    return "\n".join(["Turning points:", *wrapped])
 
 
 def _turning_point(review: Review, move: ReviewedMove, drawing: Drawing) -> str:
@@ -124,12 +129,12 @@ def _does(verdict: Verdict | None) -> str:
 
 
 def _moves(review: Review, drawing: Drawing) -> str:
-    opinion = f"  {review.player}, before the move" if review.player else ""
-    lines = [f"  ply  move  {'with best play':<18}  {'after the move':<18}  {'grade':<26}{opinion}".rstrip()]
+    opinion = f"  {review.player} before it" if review.player else ""
+    lines = [f"ply  move   {'with best play':<17}  {'after the move':<17}  {'grade':<26}{opinion}".rstrip()]
     for move in review.reviewed:
         line = (
-            f"{move.ply:>5}  {drawing.stone(move.side)} {column_name(move.column)}{move.grade.mark:<2}  "
-            f"{_does(move.best):<18}  {_does(move.played):<18}  {move.comment:<26}"
+            f"{move.ply:>3}  {drawing.stone(move.side)} {column_name(move.column)}{move.grade.mark:<2}  "
+            f"{_does(move.best):<17}  {_does(move.played):<17}  {move.comment:<26}"
         )
         if move.opinion is not None:
             line += f"  {signed(move.opinion.value):>5}, plays {column_name(move.opinion.column)}"

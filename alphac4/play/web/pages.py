@@ -19,13 +19,10 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tqdm import tqdm
-
 from alphac4.certificate.file import SHIPPED, CertificateError, read_certificate, walk_certificate
 from alphac4.certificate.walk import longest_games
 from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
-from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.puct import PuctConfig
 from alphac4.play.levels import LEVELS, Level
@@ -40,7 +37,7 @@ STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
 SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred a second
 REVIEW_SIMULATIONS = 50  # for the network's opinion of each position of a reviewed game
 CERTIFIED_STONES = 10  # up to which the exported page has the certificate; beyond, its solver is fast
-REVIEW_SCRIPTS: tuple[str, ...] = ()  # each after those that it needs
+REVIEW_SCRIPTS = ("dom.js", "rules.js", "board.js", "record.js", "review_file.js")  # each after those that it needs
 
 RUNTIME_URL = "https://registry.npmjs.org/onnxruntime-web/-/onnxruntime-web-1.30.0.tgz"
 RUNTIME_SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
@@ -50,7 +47,7 @@ RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # th
 def page_setup(
     geometry: Geometry, network: str, levels: Sequence[Level], *, simulations: int, exact: bool, review: bool
 ) -> dict[str, object]:
-    """The rules of the game, how columns are written, and what the page offers.
+    """The rules of the game, and what the page offers.
 
     Args:
         geometry: the board, with the rules of winning.
@@ -65,7 +62,6 @@ def page_setup(
         "columns": geometry.columns,
         "run_length": geometry.run_length,
         "diagonals": bool(geometry.diagonals),
-        "column_names": COLUMN_NAMES[: geometry.columns],
         "levels": [dataclasses.asdict(level) for level in levels],
         "network": network,
         "simulations": simulations,
@@ -118,7 +114,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
     building = place_to_build(folder)
     try:
         static = building / "static"
-        shutil.copytree(STATIC, static)
+        shutil.copytree(STATIC, static, ignore=shutil.ignore_patterns("review.html", "review_file.js"))
         shutil.copytree(LOCAL, static, dirs_exist_ok=True)
         (static / "index.html").rename(building / "index.html")
         (static / "offline.js").rename(building / "offline.js")  # a service worker serves what lies beside and below it
@@ -236,14 +232,7 @@ def _is_expected(content: bytes) -> bool:
 def _download(url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=60) as response:
-            size = int(response.headers.get("Content-Length") or 0)
-            content = b""
-            with tqdm(total=size, desc="onnxruntime-web", unit="B", unit_scale=True, disable=None, leave=False) as bar:
-                while part := response.read(1 << 20):
-                    content += part
-                    bar.update(len(part))
-            if len(content) < size:
-                raise OSError(f"cut short after {len(content):,} of {size:,} bytes")
+            content: bytes = response.read()  # raises if it is cut short
             return content
     except (OSError, http.client.HTTPException) as error:  # URLError and TimeoutError are OSErrors
         reason = getattr(error, "reason", error)

@@ -3,6 +3,9 @@
 
 import { Judge } from "./judge.js";
 import { reviewGame } from "./reviewer.js";
+import { Rules } from "./rules.js";
+
+const MASTER_SECONDS = 10; // for which it looks for a certain win where the certificate ends
 
 class Searcher {
   constructor() {
@@ -62,7 +65,7 @@ class Local {
     keepOffline().catch(() => {}); // forbidden in this browser: the page needs the network then
     this.opponent = new Searcher();
     const [setup] = await Promise.all([this.file("setup.json"), this.opponent.ready]);
-    this.names = setup.column_names;
+    this.rules = new Rules(setup);
     this.told = setup;
     return setup;
   }
@@ -73,7 +76,7 @@ class Local {
   async file(name) { return (await fetch(new URL(`../${name}`, import.meta.url))).json(); }
   puzzles() { return this.file("puzzles.json"); }
 
-  columns(moves) { return [...moves].map((name) => this.names.indexOf(name)); }
+  columns(moves) { return [...moves].map((name) => this.rules.names.indexOf(name)); }
 
   async exact(moves, signal) { return { columns: await (await this.judge()).columns(this.columns(moves), signal) }; }
 
@@ -82,10 +85,47 @@ class Local {
   }
 
   async move(moves, level, signal) {
-    const asked = { moves: this.columns(moves), level };
-    if (!this.told.levels.find(({ name }) => name === level).perfect) return this.opponent.ask("move", asked, signal);
-    const best = (await (await this.judge()).columns(asked.moves, signal)).filter((item) => item.best);
-    return { column: best[Math.floor(best.length * Math.random())].column, player: level };
+    const asked = { moves: this.columns(moves), level }, { perfect, certified } = this.told.levels.find(({ name }) => name === level);
+    if (perfect) return { column: this.any(await (await this.judge()).columns(asked.moves, signal)), player: level };
+    if (certified && moves.length % 2 === 0) {
+      const column = (await this.entry(asked.moves))?.column ?? (await this.certainWin(asked.moves, signal));
+      if (column !== undefined) return { column, player: level };
+    }
+    return this.opponent.ask("move", asked, signal);
+  }
+
+  any(verdicts) {
+    const best = verdicts.filter((item) => item.best);
+    return best[Math.floor(best.length * Math.random())].column;
+  }
+
+  // A winning move that the solver finds soon; undefined if it does not.
+  async certainWin(moves, signal) {
+    if (!this.told.exact) return undefined;
+    const late = AbortSignal.any([signal, AbortSignal.timeout(1000 * MASTER_SECONDS)]);
+    const verdicts = await (await this.judge()).columns(moves, late).catch(() => []);
+    signal.throwIfAborted();
+    return verdicts.some((item) => item.best && item.score > 0) ? this.any(verdicts) : undefined;
+  }
+
+  // What the certificate says of a position in which the first player is to move: { column, plies } to the win at the
+  // latest. It comes with the positions of few stones.
+  async entry(moves) {
+    const entries = await (this.certifying ??= this.file("certificate.json").then((all) => new Map(all.map(([key, ...rest]) => [key, rest]))));
+    const position = this.rules.at(moves), image = this.rules.mirrored(position), { own, occupied } = image ?? position;
+    const found = entries.get(Number(own + occupied));
+    if (!found) return undefined;
+    const [column, plies] = found;
+    if (column >= 0) return { column: image ? this.rules.columns - 1 - column : column, plies };
+    const wins = this.rules.winning(position.own, position.occupied);
+    return { column: this.rules.legal(moves).find((each) => wins & this.rules.landing(position.occupied, each)), plies };
+  }
+
+  async certificate(moves) {
+    const played = this.columns(moves);
+    if (played.length % 2 === 0) return { plies: (await this.entry(played))?.plies ?? null };
+    const entries = await Promise.all(this.rules.legal(played).map((column) => this.entry([...played, column])));
+    return { plies: entries.length && entries.every(Boolean) ? 1 + Math.max(...entries.map(({ plies }) => plies)) : null };
   }
 
   async *review(moves, signal) {

@@ -1,4 +1,4 @@
-// The exact solver in the page: alphac4/solver compiled to WebAssembly by alphac4/play/web/solver_wasm.py.
+// The exact solver in the page: alphac4/solver compiled to WebAssembly by scripts/solver_wasm.py.
 
 const PAGE_BYTES = 65536, SLICE_NODES = 1_000_000n;
 const TABLE_BITS = 22; // 32 MiB of proven bounds

@@ -1,13 +1,13 @@
 // Asks the exact solver, which has a few workers, so that the moves of a position are searched at the same time.
 
-import { Bitboard } from "./bitboard.js";
+import { Rules } from "./rules.js";
 import { describe, movesToEnd } from "./exact.js";
 
 const MOST_WORKERS = 4; // each has a table of its own
 
 export class Judge {
   constructor(setup, book) {
-    Object.assign(this, { setup, book, board: new Bitboard(setup) });
+    Object.assign(this, { setup, book, board: new Rules(setup) });
     this.waiting = []; // { position, signal, resolve, reject }, first come first served
     this.idle = [];
     this.workers = this.asked = 0;

@@ -1,11 +1,12 @@
 // Reviews a game by exact play: alphac4/review in the page. What it yields reads like what the server sends.
 
-import { Bitboard } from "./bitboard.js";
+import { Rules } from "./rules.js";
 import { describe, movesToEnd } from "./exact.js";
 
 const OUTCOME_CREDIT = [1, 0.3, 0], CREDIT_A_MOVE = 0.05, LEAST_KEEPING_CREDIT = 0.7; // see alphac4/review/record.py
 const LINE_PLIES = 10;
 const MARKS = { "throws-win": "??", "slips-win": "?", "slips-draw": "?", keeps: "~" };
+const SLIPS = ["slips-win", "slips-draw", "throws-win"];
 const COMMENTS = {
   best: "best", "slips-win": "slips a win", "slips-draw": "slips a draw", "throws-win": "turns a win into a loss",
 };
@@ -20,7 +21,7 @@ function grade(best, played) {
 // { done, total } for each position solved, then the review. moves: columns; score(position) and opinion(moves) promise
 // the exact score and the network's { value, column }, both for the side to move.
 export async function* reviewGame(moves, setup, { score, opinion }) {
-  const board = new Bitboard(setup), { columns, column_names: names } = setup;
+  const board = new Rules(setup), { columns, names } = board;
   const positions = moves.map((_, ply) => board.at(moves.slice(0, ply))).concat([board.at(moves)]);
   const scores = positions.map(() => null), middle = (columns - 1) / 2;
   const fromTheCentre = [...Array(columns).keys()].sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
@@ -77,9 +78,10 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
   }
   const sides = [0, 1].map((side) => {
     const own = reviewed.filter((move) => move.side === side);
-    return { accuracy: own.length ? (100 * own.reduce((sum, { credit }) => sum + credit, 0)) / own.length : null };
+    const slips = own.filter((move) => SLIPS.includes(move.grade)).length, best = own.filter((move) => move.grade === "best").length;
+    return { best, judged: own.length, slips, accuracy: own.length ? (100 * own.reduce((sum, { credit }) => sum + credit, 0)) / own.length : null };
   });
-  const slips = reviewed.filter((move) => ["slips-win", "slips-draw", "throws-win"].includes(move.grade));
+  const slips = reviewed.filter((move) => SLIPS.includes(move.grade));
   const thoughts = await Promise.all(opinions); // values: for red, after so many moves, 0 included
   const values = opinion ? thoughts.map((thought, ply) => (thought ? signFor(ply) * thought.value || 0 : outcome)) : [];
   yield {

@@ -3,7 +3,7 @@
 // Statistics live on edges and are seen by the side to move in the node. A win in d plies is proven as WIN - d, a loss
 // as d - WIN, a draw as 0: plain order is then the order of preference.
 
-import { Bitboard } from "./bitboard.js";
+import { Rules } from "./rules.js";
 
 const WIN = 100, DRAW = 0, ILLEGAL = -128, UNPROVEN = 127;
 const outcome = (proof) => Math.sign(proof);
@@ -78,7 +78,7 @@ class Node {
 export class Search {
   // evaluate(planes) promises { policy: logits, wdl: probabilities } for one position.
   constructor(setup, evaluate) {
-    this.board = new Bitboard(setup);
+    this.board = new Rules(setup);
     this.options = setup.search;
     this.evaluate = evaluate;
     this.moves = null;

@@ -55,7 +55,7 @@ async function analyze(id, { moves, simulations }) {
       const finished = analyst.root.total() - visits < size || ran >= simulations;
       const [win, draw, loss] = analyst.wdl();
       postMessage({ id, analysis: {
-        moves: moves.map((column) => setup.column_names[column]).join(""), columns: analyst.columns(), best: analyst.best(),
+        moves: analyst.board.write(moves), columns: analyst.columns(), best: analyst.best(),
         value: analyst.root.mean(), win, draw, loss, variation: analyst.variation(), simulations: ran,
         seconds: (performance.now() - started) / 1000, finished,
       } });

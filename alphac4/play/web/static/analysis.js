@@ -1,74 +1,94 @@
-// What the network thinks: live bars, the best line, the search tree.
+// The analysis of the position on the board: what is known for certain first, then what the network thinks of it.
 
-import { $, COLOURS, counted, makeButton, percent } from "./dom.js";
+import { $, COLOURS, counted, element, makeButton, percent, signed } from "./dom.js";
 import { drawTree, mostVisited } from "./tree.js";
 
-const signed = (value) => (value === null ? "–" : (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(2));
-
 function bar(share, kind = "") {
-  const cell = document.createElement("td"), both = document.createElement("div"), fill = document.createElement("span");
-  both.className = "share";
-  fill.className = `bar ${kind}`;
+  const fill = element("span", `bar ${kind}`), cell = element("td", "", element("div", "share", fill, percent(share)));
   fill.style.setProperty("--share", share);
-  both.append(fill, percent(share));
-  cell.append(both);
   return cell;
 }
 
 export class Analysis {
-  // onValue(moves, value) tells what the search thinks, in [-1, 1] for red.
-  constructor({ rules, setup, engine }, onValue) {
-    Object.assign(this, { rules, setup, engine, onValue });
+  // onFound(moves, value) tells what the search thinks, in [-1, 1] for red; onPlay(columns) plays on along a line.
+  constructor({ rules, setup, engine, solver }, { onFound, onPlay }) {
+    Object.assign(this, { rules, setup, engine, solver, onFound, onPlay });
+    this.found = null; // what the search thinks of the position shown
     this.searched = null; // the position whose tree can be shown
     $("tree").addEventListener("toggle", () => $("tree").open && this.showTree([]));
   }
 
+  get live() { return $("analyse").checked; }
+
   // Search the game's position while it is shown, if that is wanted; say so where it is not.
   async follow(game) {
-    const began = !this.running;
-    this.running?.abort();
-    this.running = this.searched = null;
-    const wanted = $("analyse").checked, { result } = game;
-    $("analysis").hidden = !wanted || Boolean(result);
-    if (result) {
-      this.showChances([result.winner === 0, result.winner === null, result.winner === 1].map(Number));
-      $("outlook").textContent = "The game is over.";
-    } else if (!wanted) {
-      this.showChances([0, 0, 0]);
-      $("outlook").textContent = "Switch “live” on to see the network's chances and plans while you play.";
-    } else if (began) {
-      $("outlook").textContent = "Thinking …";
-    }
+    this.stop();
+    this.show(game);
     if ($("tree").open) this.showTree([]);
-    $("certified").hidden = true;
-    if (!wanted || result) return;
+    if (!this.live || game.result) return;
     const asked = game.text, controller = (this.running = new AbortController());
-    this.tellCertified(asked, controller).catch(() => {}); // a lost server is told by the analysis
+    this.solver.look(asked);
     for await (const found of this.engine.analyze(asked, this.setup.simulations, controller.signal)) {
       if (this.running !== controller) return;
-      this.onValue(asked, asked.length % 2 ? -found.value : found.value);
-      this.show(found);
-      if (found.finished) {
-        this.searched = asked;
-        if ($("tree").open) await this.showTree([]);
-      }
+      this.found = found;
+      if (found.finished) this.searched = asked;
+      this.onFound(asked, asked.length % 2 ? -found.value : found.value);
+      if (found.finished && $("tree").open) await this.showTree([]);
     }
   }
 
-  // Whether the position is one of a certificate's, which proves that red wins it. The exported page has none.
-  async tellCertified(moves, controller) {
-    const { plies } = (await this.engine.certificate?.(moves, controller.signal)) ?? { plies: null };
-    if (plies === null || this.running !== controller) return;
-    $("certified").firstElementChild.textContent = `Proven win for Red, at most ${counted(Math.ceil(plies / 2), "more move")}`;
-    $("certified").hidden = false;
+  // Search no further, and forget the position.
+  stop() {
+    this.running?.abort();
+    this.running = this.found = this.searched = null;
   }
 
-  show(found) {
-    const side = found.moves.length % 2, chances = [found.win, found.draw, found.loss];
-    this.showChances(side ? chances.reverse() : chances);
-    $("outlook").textContent = `${COLOURS[side]}: win ${percent(found.win)}, draw ${percent(found.draw)}, loss ${percent(found.loss)}`;
-    const line = found.variation.map((column) => this.rules.name(column)).join(" ");
-    $("variation").textContent = `Best line ${line} · ${counted(found.simulations, "simulation")}, ${found.seconds.toFixed(1)} s`;
+  // What the board says above its columns: the values, such as "+0.31", or what is proven.
+  get said() {
+    const { columns, best } = this.found ?? { columns: [] };
+    return new Map(columns.filter(({ value, proof }) => proof || value !== null).map(({ column, value, proof }) => {
+      const [verb, , number] = proof.split(" "), short = { wins: `win ${number}`, loses: `loss ${number}`, draws: "draw" }[verb];
+      const tone = { wins: "win", loses: "loss", draws: "draw" }[verb] ?? (value > 0.2 ? "win" : value < -0.2 ? "loss" : "draw");
+      return [column, { text: short ?? signed(value), spoken: `the network: ${proof || signed(value)}`, tone, strong: column === best }];
+    }));
+  }
+
+  // The best move as far as it is known, null while nothing is.
+  get suggested() {
+    const known = this.found && this.solver.verdicts.get(this.found.moves);
+    return known ? this.rules.best(known) : this.found?.best ?? null;
+  }
+
+  show(game) {
+    const { result } = game, live = this.live && !result, truth = live ? this.solver.truth(game.text) : null;
+    $("bar").hidden = !this.live && !result;
+    $("analysis").hidden = !live;
+    $("verdict").hidden = !truth;
+    if (truth) $("verdict").replaceChildren(element("b", "", `${truth.text}`), ` (${truth.source})`);
+    const winner = result ? result.winner : truth?.winner;
+    if (winner !== undefined) this.showBar(winner === null ? 0 : 1 - 2 * winner, winner === null ? "=" : truth ? truth.text.replace(/\D+/g, "") : "");
+    else if (this.found) {
+      const value = this.found.moves.length % 2 ? -this.found.value : this.found.value;
+      this.showBar(value, signed(value).slice(0, 4));
+    }
+    else this.showBar(0, "");
+    $("outlook").textContent = result ? "The game is over." : !live ? "Off: switch it on to see what is known of the position, and what the network thinks." : this.found ? "" : "Thinking …";
+    if (live && this.found) this.showFound(this.found);
+  }
+
+  // value: for red, in [-1, 1].
+  showBar(value, text) {
+    $("bar").firstElementChild.style.height = `${50 * (1 + value)}%`;
+    $("bar-text").textContent = text;
+    $("bar").setAttribute("aria-label", `Chances of Red: ${percent((1 + value) / 2)}`);
+  }
+
+  showFound(found) {
+    const side = found.moves.length % 2;
+    $("outlook").textContent = `The network's opinion: ${COLOURS[side]} wins ${percent(found.win)}, draws ${percent(found.draw)}, loses ${percent(found.loss)}`;
+    $("variation").replaceChildren("Best line ", ...found.variation.slice(0, 12).map((column, index, line) =>
+      makeButton(this.rules.name(column), () => this.onPlay(line.slice(0, index + 1)), { "aria-label": `Play the line up to ${this.rules.name(column)}, move ${index + 1} of it` })));
+    $("effort").textContent = `${counted(found.simulations, "simulation")}, ${found.seconds.toFixed(1)} s`;
     $("columns").tBodies[0].replaceChildren(...found.columns.map((item) => {
       const row = document.createElement("tr");
       row.className = item.column === found.best ? "best" : "";
@@ -78,12 +98,6 @@ export class Analysis {
       row.insertCell().textContent = item.proof;
       return row;
     }));
-  }
-
-  // The bar: red's share, draws, yellow's share; none while nothing is known.
-  showChances(shares) {
-    $("wdl").hidden = !shares.some(Boolean);
-    shares.forEach((share, index) => ($("wdl").children[index].style.width = `${100 * share}%`));
   }
 
   async showTree(path) {
@@ -100,10 +114,8 @@ export class Analysis {
       const visited = mostVisited(node), asked = this.searched;
       const total = visited.reduce((sum, item) => sum + item.visits, 0);
       $("nodes").replaceChildren(...visited.map((item) => {
-        const entry = document.createElement("li");
         const told = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)}`;
-        entry.append(makeButton(`${this.rules.name(item.column)}: ${told} ${item.proof}`, () => this.showTree([...path, item.column])));
-        return entry;
+        return element("li", "", makeButton(`${this.rules.name(item.column)}: ${told} ${item.proof}`, () => this.showTree([...path, item.column])));
       }));
       $("path").replaceChildren(...["position", ...path.map((column) => this.rules.name(column))].map((label, index) =>
         makeButton(label, () => this.showTree(path.slice(0, index)))));

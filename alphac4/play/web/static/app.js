@@ -2,17 +2,14 @@
 
 import { Analysis } from "./analysis.js";
 import { Board } from "./board.js";
-import { $, COLOURS, announce, enable, isEnabled, onPress } from "./dom.js";
+import { $, COLOURS, announce, enable, isEnabled, knock, onPress, recall, remember } from "./dom.js";
 import { engine } from "./engine.js";
 import { Game } from "./game.js";
-import { Hints } from "./hints.js";
-import { recall, remember } from "./memory.js";
 import { Puzzles } from "./puzzles.js";
 import { Record } from "./record.js";
 import { Review } from "./review.js";
 import { Rules } from "./rules.js";
 import { Solver } from "./solver.js";
-import { knock } from "./sound.js";
 
 const ANSWER_MILLISECONDS = 350; // at least, so that the person's stone has fallen
 const WATCHED_MILLISECONDS = 900; // between the moves of two levels
@@ -33,14 +30,20 @@ const setup = await engine.setup().catch((error) => {
 });
 const rules = new Rules(setup), game = new Game(rules);
 const board = new Board($("board"), rules, (column) => drop(column));
-const analysis = new Analysis({ rules, setup, engine }, (moves, value) => {
-  record.values.set(moves, value);
-  record.draw(review.reviewed);
+const values = new Map(); // move string -> value for red in [-1, 1], as live analyses and reviews have found
+const solver = new Solver({ rules, setup, engine }, show, fail);
+const analysis = new Analysis({ rules, setup, engine, solver }, {
+  onFound: (moves, value) => {
+    values.set(moves, value);
+    show();
+  },
+  onPlay: (columns) => {
+    for (const column of columns) game.play(column);
+    go(game.ply);
+  },
 });
-const record = new Record(game, go);
-const solver = new Solver({ rules, engine }, show, fail), hints = new Hints({ rules, setup, engine });
-const review = new Review({ game, record, engine, offered: setup.review }, {
-  onGo: go,
+const record = new Record(rules, go);
+const review = new Review({ game, values, engine, offered: setup.review }, {
   onAgain: (ply) => {
     go(ply);
     board.focus();
@@ -62,7 +65,7 @@ function drop(column) {
   if (mode === "puzzles") return puzzles.drop(column);
   if (!game.awaitsPerson) return;
   if (rules.legal(game.shown).includes(column)) return play(column);
-  message = rules.full(column);
+  message = rules.noRoom(column);
   show();
   announce(message);
 }
@@ -87,10 +90,10 @@ function go(ply) {
 function update() {
   thinking?.abort();
   thinking = null;
-  hints.stop();
   hint = null;
   message = "";
   solver.stop();
+  analysis.stop();
   $("problem").hidden = true;
   history.replaceState(null, "", game.text ? `#${game.text}` : location.pathname);
   if (game.player && !game.paused && !game.result) answer();
@@ -121,27 +124,41 @@ function status() {
   const verdict = solver.verdict(game.text), colour = COLOURS[game.side];
   if (verdict) return verdict;
   if (!game.awaitsPerson) return `${colour} (${game.player}) is thinking …`;
-  if (review.current) return `Move ${game.ply} of ${game.moves.length}. ${colour} to move.`;
+  if (game.ply < game.moves.length) return `Move ${game.ply} of ${game.moves.length}. ${colour} to move.`;
   if (game.ply) return `${colour} to move.`;
   return `${game.people.length === 1 ? `You are ${colour}` : `${colour} to move`}. Choose a column: ${rules.runLength} in a row win.`;
 }
 
 function show() {
   if (mode === "puzzles") return;
-  const { result, player, paused, awaitsPerson } = game;
-  board.draw(game.shown, { active: awaitsPerson, hint: hint?.column ?? null, better: review.better, said: solver.said(game.text) });
+  const { result, player, paused, awaitsPerson, text } = game, { live } = analysis, current = review.current;
+  const known = solver.verdicts.has(text) && (live || solver.asked.has(text));
+  record.show({ moves: game.moves, ply: game.ply, value: valueAfter, review: current });
+  board.draw(game.shown, {
+    active: awaitsPerson, hint: hint?.column ?? null, better: record.better,
+    suggested: live && awaitsPerson && !hint ? analysis.suggested : null,
+    said: known ? solver.said(text) : live && !result ? analysis.said : new Map(),
+  });
+  analysis.show(game);
   $("status").textContent = status();
   const watched = player && !paused && !game.people.length, waits = player && paused;
   if (document.activeElement === $("resume") && !watched && !waits) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waits);
-  $("resume").classList.toggle("strong", !review.current); // which offers something else
+  $("resume").classList.toggle("strong", !current); // which offers something else
   $("resume").textContent = watched ? "Pause" : `Let ${player} play`;
   enable("undo", game.ply > 0 || (!game.moves.length && left.length > 0));
   enable("redo", game.ply < game.moves.length);
   enable("hint", awaitsPerson);
-  enable("exact", solver.busy || (!result && !solver.verdict(game.text)));
+  enable("exact", solver.busy || (!result && !solver.verdict(text)));
+  $("record-note").hidden = current || values.size > 0;
   review.show();
-  record.draw(review.reviewed);
+}
+
+// After so many moves: what is known for red, or undefined. The end of a game needs no opinion.
+function valueAfter(ply) {
+  const moves = game.moves.slice(0, ply), result = rules.result(moves);
+  if (result) return result.winner === null ? 0 : 1 - 2 * result.winner;
+  return values.get(rules.write(moves));
 }
 
 function resume() {
@@ -153,7 +170,7 @@ function resume() {
 async function askForHint() {
   $("status").textContent = "Looking for a hint …";
   try {
-    hint = await hints.find(game.text);
+    hint = await solver.hint(game.text);
   } catch (error) {
     if (error.name === "AbortError") return; // another position is shown, or the hint was asked for again
     fail(error, askForHint);
@@ -171,14 +188,16 @@ function solve() {
 
 function choosePlayers(players) {
   game.players = players;
-  const levels = setup.levels.filter(({ name }) => players.includes(name));
-  $("opponents").textContent = levels.map(({ name, about }) => `${name}: ${about}`).join("; ");
+  players.forEach((player, side) => {
+    const about = setup.levels.find(({ name }) => name === player)?.about ?? "";
+    $(side ? "second" : "first").title = about;
+  });
   [$("first").value, $("second").value] = players;
   if (!usual) remember("players", players);
 }
 
 function begin() {
-  record.values.clear();
+  values.clear();
   if (game.moves.length) left = game.moves;
   if (usual) {
     const players = usual;
@@ -224,30 +243,34 @@ async function choose(chosen, linked) {
   }
   mode = chosen;
   for (const name of ["game", "puzzles"]) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
-  $("review").hidden = mode !== "game";
-  for (const id of ["game-buttons", "choices", "opponents", "game-side"]) $(id).hidden = mode !== "game";
+  for (const id of ["game-buttons", "tools", "choices", "now", "game-side"]) $(id).hidden = mode !== "game";
   for (const id of ["puzzle-buttons", "puzzle-side"]) $(id).hidden = mode !== "puzzles";
   $("problem").hidden = true;
   $("keys").textContent = KEYS_TOLD[mode];
   if (mode === "game") return update();
+  $("bar").hidden = true;
   thinking?.abort();
-  hints.stop();
-  analysis.running?.abort();
+  analysis.stop();
   solver.stop();
   puzzles.open(linked);
+}
+
+function changeTheme() {
+  const style = document.documentElement.style, dark = getComputedStyle(document.documentElement).colorScheme === "dark"
+    || (!style.colorScheme && matchMedia("(prefers-color-scheme: dark)").matches);
+  remember("theme", (style.colorScheme = dark ? "light" : "dark"));
 }
 
 const actions = {
   resume, undo, redo: () => (game.step(1), update()), hint: askForHint,
   swap: () => (choosePlayers([...game.players].reverse()), (game.paused = false), update()), new: begin, share,
-  exact: solve, "mode-game": () => choose("game"), "mode-puzzles": () => choose("puzzles"),
+  exact: solve, theme: changeTheme, "mode-game": () => choose("game"), "mode-puzzles": () => choose("puzzles"),
 };
 for (const [id, action] of Object.entries(actions)) onPress(id, action);
 
-const DROP_KEYS = `Keys: 1-${Math.min(9, rules.columns)} drop, ← → and Enter`;
 const KEYS_TOLD = {
-  game: `${DROP_KEYS}, u undo, r redo, h hint, e solve, s swap, n new, p pause or play on, a analysis.`,
-  puzzles: `${DROP_KEYS}, h hint, s solution, n next, p play it out.`,
+  game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, r redo, h hint, e solve, s swap, n new, p pause or play on, a analysis.`,
+  puzzles: `Keys: 1-${Math.min(9, rules.columns)} drop, h hint, s solution, n next, p play it out.`,
 };
 const KEYS = {
   game: { u: "undo", r: "redo", h: "hint", e: "exact", s: "swap", n: "new", p: "resume" },
@@ -300,7 +323,9 @@ function prepare() {
   $("modes").hidden = !setup.puzzles;
   $("keys").textContent = KEYS_TOLD[mode];
   addEventListener("hashchange", load);
-  document.addEventListener("click", ({ target }) => $("settings").contains(target) || ($("settings").open = false));
+  for (const id of ["settings", "menu"])
+    document.addEventListener("click", ({ target }) => ($(id).contains(target) && target.tagName !== "BUTTON") || ($(id).open = false));
+  document.documentElement.style.colorScheme = recall("theme", "");
 }
 
 function load() {

@@ -3,7 +3,7 @@
 import { svg } from "./dom.js";
 
 const CELL = 80, HEAD = 58;
-const NAMES = ["red", "yellow"];
+const SIDES = ["red", "yellow"];
 
 export class Board {
   constructor(host, rules, onDrop) {
@@ -11,13 +11,17 @@ export class Board {
     this.onDrop = onDrop;
     this.shown = [];
     const width = rules.columns * CELL, height = rules.rows * CELL;
+    host.style.setProperty("--ratio", width / (height + HEAD));
     this.svg = svg("svg", { viewBox: `0 ${-HEAD} ${width} ${height + HEAD}`, role: "group", "aria-label": "Board" }, host);
-    svg("rect", { class: "frame", width, height, rx: 22 }, this.svg);
-    const holes = svg("g", {}, this.svg);
+    svg("rect", { class: "hole", x: 4, y: 4, width: width - 8, height: height - 8, rx: 20 }, this.svg);
+    this.stones = svg("g", {}, this.svg);
+    // In front of the stones, with holes: a falling stone is seen through these alone.
+    let frame = `M22 0H${width - 22}a22 22 0 0 1 22 22V${height - 22}a22 22 0 0 1 -22 22H22a22 22 0 0 1 -22 -22V22a22 22 0 0 1 22 -22z`;
+    const radius = CELL * 0.41;
     for (let c = 0; c < rules.columns; c++)
       for (let r = 0; r < rules.rows; r++)
-        svg("circle", { class: "hole", r: CELL * 0.41, cx: this.x(c), cy: this.y(r) }, holes);
-    this.stones = svg("g", {}, this.svg);
+        frame += `M${this.x(c) - radius} ${this.y(r)}a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0z`;
+    svg("path", { class: "frame", d: frame, "fill-rule": "evenodd" }, this.svg);
     this.marks = svg("g", { "pointer-events": "none" }, this.svg);
     this.labels = svg("g", { "pointer-events": "none", "aria-hidden": "true" }, this.svg);
     this.lanes = Array.from({ length: rules.columns }, (_, column) => this.lane(column, height));
@@ -32,6 +36,7 @@ export class Board {
     const lane = svg("g", { class: "column", role: "button", tabindex: "-1" }, this.svg);
     svg("rect", { class: "lane", x: column * CELL + 2, y: 2 - HEAD, width: CELL - 4, height: height + HEAD - 4, rx: 14 }, lane);
     svg("circle", { class: "ghost", r: CELL * 0.4, cx: this.x(column) }, lane);
+    lane.addEventListener("mousedown", (event) => event.preventDefault()); // the arrow keys go on stepping
     lane.addEventListener("click", () => this.onDrop(column));
     lane.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -49,8 +54,8 @@ export class Board {
     this.lanes[column].focus({ preventScroll: true });
   }
 
-  stone(owner, column, row) {
-    const stone = svg("g", { class: `stone ${NAMES[owner]}` }, this.stones), at = { cx: this.x(column), cy: this.y(row) };
+  stone(owner, column, row, host = this.stones) {
+    const stone = svg("g", { class: `stone ${SIDES[owner]}` }, host), at = { cx: this.x(column), cy: this.y(row) };
     svg("circle", { ...at, r: CELL * 0.385 }, stone);
     if (owner) svg("circle", { ...at, r: CELL * 0.22, class: "shape" }, stone);
     else svg("path", { d: `M${at.cx - 13} ${at.cy - 13}l26 26m0 -26l-26 26`, class: "shape" }, stone);
@@ -61,11 +66,10 @@ export class Board {
   ring(kind, column, row, radius) {
     const ring = svg("g", { class: `ring ${kind}` }, this.marks);
     for (const part of ["under", "over"]) svg("circle", { class: part, r: radius * CELL, cx: this.x(column), cy: this.y(row) }, ring);
-    return ring;
   }
 
-  // said: column -> { text, spoken, strong, closed }, shown above the column.
-  draw(moves, { active, hint = null, better = [], said = new Map() }) {
+  // said: column -> { text, spoken, tone, strong, closed }, shown above the column; suggested: a column for a ghost.
+  draw(moves, { active, hint = null, suggested = null, better = [], said = new Map() }) {
     const { rules } = this;
     const grid = rules.grid(moves), legal = rules.legal(moves), result = rules.result(moves);
     const grown = moves.length === this.shown.length + 1 && this.shown.every((column, i) => column === moves[i]);
@@ -82,17 +86,18 @@ export class Board {
     }));
     if (result?.cells.length) for (const [column, row] of result.cells) this.ring(`run ${landing}`, column, row, 0.31);
     else if (moves.length) this.ring(`last ${landing}`, moves.at(-1), grid[moves.at(-1)].length - 1, 0.14);
+    const side = moves.length % 2;
+    if (suggested !== null && legal.includes(suggested)) this.stone(side, suggested, grid[suggested].length).classList.add("suggested");
     if (hint !== null && legal.includes(hint)) this.ring("hinted", hint, grid[hint].length, 0.33);
     for (const { column, row } of better) this.ring("better", column, row, 0.33);
     this.label(said);
-    const side = moves.length % 2;
     this.lanes.forEach((lane, column) => {
       const word = said.get(column), open = active && legal.includes(column) && !word?.closed;
       lane.setAttribute("aria-disabled", String(!open));
       const ghost = lane.querySelector(".ghost");
-      ghost.setAttribute("class", `ghost ${NAMES[side]}`);
+      ghost.setAttribute("class", `ghost ${SIDES[side]}`);
       ghost.setAttribute("cy", this.y(Math.min(grid[column].length, rules.rows - 1)));
-      const stones = grid[column].map((owner) => NAMES[owner]).join(", ") || "empty";
+      const stones = grid[column].map((owner) => SIDES[owner]).join(", ") || "empty";
       lane.setAttribute("aria-label", `Column ${rules.name(column)}${word ? `, ${word.spoken}` : ""}, from the bottom: ${stones}${open ? "" : ", not playable now"}`);
     });
   }
@@ -103,8 +108,9 @@ export class Board {
       svg("text", { class: "number", x: this.x(column), y: -36 }, this.labels).textContent = this.rules.name(column);
       const word = said.get(column);
       if (!word) continue;
-      if (word.strong) svg("rect", { class: "pill", x: column * CELL + 2, y: -30, width: CELL - 4, height: 26, rx: 13 }, this.labels);
-      const text = svg("text", { class: word.strong ? "word strong" : "word", x: this.x(column), y: -11 }, this.labels), room = CELL - 10;
+      const kind = `${word.tone ?? ""} ${word.strong ? "strong" : ""}`;
+      svg("rect", { class: `pill ${kind}`, x: column * CELL + 5, y: -29, width: CELL - 10, height: 25, rx: 12.5 }, this.labels);
+      const text = svg("text", { class: `word ${kind}`, x: this.x(column), y: -11 }, this.labels), room = CELL - 20;
       text.textContent = word.text;
       if (text.getComputedTextLength() > room) for (const [name, value] of [["textLength", room], ["lengthAdjust", "spacingAndGlyphs"]]) text.setAttribute(name, value);
     }

@@ -1,14 +1,22 @@
-// Small helpers for the page's elements.
+// Small helpers for the page's elements; what the page remembers in this browser; the sound of a stone.
 
 export const $ = (id) => document.getElementById(id);
 export const COLOURS = ["Red", "Yellow"];
 export const percent = (share) => `${Math.round(100 * share)} %`;
 export const counted = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+export const signed = (value) => (value === null ? "–" : (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(2));
 
 export function svg(name, attributes, parent) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
   parent?.append(node);
+  return node;
+}
+
+export function element(name, className, ...content) {
+  const node = document.createElement(name);
+  if (className) node.className = className;
+  node.append(...content);
   return node;
 }
 
@@ -21,8 +29,7 @@ export function onPress(id, action) {
 }
 
 export function makeButton(text, action, attributes = {}) {
-  const button = document.createElement("button");
-  button.textContent = text;
+  const button = element("button", "", text);
   for (const [key, value] of Object.entries(attributes)) button.setAttribute(key, value);
   button.addEventListener("click", action);
   return button;
@@ -32,4 +39,44 @@ export function makeButton(text, action, attributes = {}) {
 export function announce(text) {
   const node = $("announcement");
   node.textContent = node.textContent === text ? `${text} ` : text;
+}
+
+const KEY = "alphac4";
+
+function readMemory() {
+  try {
+    return JSON.parse(localStorage.getItem(KEY)) ?? {};
+  } catch {
+    return {}; // storage is forbidden, or holds something else
+  }
+}
+
+export const recall = (name, otherwise) => readMemory()[name] ?? otherwise;
+
+export function remember(name, value) {
+  try {
+    localStorage.setItem(KEY, JSON.stringify({ ...readMemory(), [name]: value }));
+  } catch {
+    // Then it lasts until the page is closed.
+  }
+}
+
+const FALL_SECONDS = 0.3;
+
+let speaker = null;
+
+// A stone that lands, for those who want to hear it.
+export function knock() {
+  speaker ??= new AudioContext();
+  if (speaker.state === "suspended") speaker.resume(); // made before anybody had touched the page
+  const falls = !matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const tone = speaker.createOscillator(), volume = speaker.createGain(), now = speaker.currentTime + (falls ? FALL_SECONDS : 0);
+  tone.type = "triangle";
+  tone.frequency.setValueAtTime(220, now);
+  tone.frequency.exponentialRampToValueAtTime(90, now + 0.08);
+  volume.gain.setValueAtTime(0.25, now);
+  volume.gain.exponentialRampToValueAtTime(0.001, now + 0.12);
+  tone.connect(volume).connect(speaker.destination);
+  tone.start(now);
+  tone.stop(now + 0.12);
 }

@@ -1,7 +1,6 @@
 // Puzzles: one move alone wins. The progress stays in this browser.
 
-import { $, COLOURS, announce, counted, enable, onPress } from "./dom.js";
-import { recall, remember } from "./memory.js";
+import { $, COLOURS, announce, counted, enable, onPress, recall, remember } from "./dom.js";
 
 const LINE_PLIES = 9; // of best play that are told after a puzzle
 const NEAREST = 10; // wins, of which the next puzzle is one: to see far takes practice
@@ -105,7 +104,7 @@ export class Puzzles {
   async drop(column) {
     const { puzzle, rules } = this, name = rules.name(column);
     if (this.over || this.wrong.has(column)) return;
-    if (!this.possible.includes(column)) return this.say(rules.full(column));
+    if (!this.possible.includes(column)) return this.say(rules.noRoom(column));
     if (column === puzzle.solution) return this.solve(`Right! ${name} wins in ${puzzle.distance} moves.`);
     this.endStreak();
     this.wrong.set(column, { text: "no", spoken: "does not win", closed: true });

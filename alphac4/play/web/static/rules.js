@@ -1,52 +1,27 @@
-// The rules: a position is its moves, 0-based columns from the empty board.
+// The rules, once for the page, its search and its solver. A position is its moves, 0-based columns from the empty
+// board, or the two bitboards { own, occupied } of the side to move, as alphac4/game/rules.py has them: each column takes
+// rows + 1 bits, lowest cell first; the bit on top stays empty, so that shifted stones never wrap into the next column.
+
+const NAMES = "123456789abcdefghijklmnopqrstuvwxyz"; // of the columns
 
 export class Rules {
-  // Of the board that the page was told (alphac4/play/web/page_setup.py).
-  constructor({ rows, columns, run_length: runLength, diagonals, column_names: names }) {
-    Object.assign(this, { rows, columns, runLength, names });
-    this.directions = [[0, 1], [1, 0], ...(diagonals ? [[1, 1], [1, -1]] : [])]; // [right, up]
+  // Of the board that the page was told (alphac4/play/web/pages.py).
+  constructor({ rows, columns, run_length: runLength, diagonals }) {
+    Object.assign(this, { rows, columns, runLength, names: NAMES.slice(0, columns) });
+    this.height = BigInt(rows + 1);
+    this.bottom = 0n;
+    for (let column = 0; column < columns; column++) this.bottom |= 1n << (BigInt(column) * this.height);
+    this.full = this.bottom * ((1n << BigInt(rows)) - 1n);
+    this.shifts = [1n];
+    if (runLength <= columns) this.shifts.push(this.height);
+    if (diagonals && runLength <= Math.min(rows, columns)) this.shifts.push(this.height - 1n, this.height + 1n);
   }
 
   // What a column is called: "1" for 0; letters follow "9".
   name(column) { return this.names[column]; }
 
   // What a person is told who drops a stone where there is no room.
-  full(column) { return `Column ${this.name(column)} is full.`; }
-
-  // grid[column] lists who owns each stone from the bottom up: 0 the first player, 1 the second.
-  grid(moves) {
-    const grid = Array.from({ length: this.columns }, () => []);
-    moves.forEach((column, ply) => grid[column].push(ply % 2));
-    return grid;
-  }
-
-  legal(moves) {
-    if (this.result(moves)) return [];
-    const grid = this.grid(moves);
-    return grid.flatMap((stack, column) => (stack.length < this.rows ? [column] : []));
-  }
-
-  // Of the solver's verdicts on the columns the best one's column; of those equally good the most central.
-  best(verdicts) {
-    const middle = (this.columns - 1) / 2, far = (column) => Math.abs(column - middle);
-    return verdicts.filter((item) => item.best).map(({ column }) => column).reduce((a, b) => (far(b) < far(a) ? b : a));
-  }
-
-  // null while play goes on, else { winner: 0, 1 or null, cells: [[column, row], ...] }.
-  result(moves) {
-    const grid = this.grid(moves);
-    const at = (column, row) => grid[column]?.[row];
-    for (let column = 0; column < this.columns; column++) {
-      for (let row = 0; row < grid[column].length; row++) {
-        for (const [right, up] of this.directions) {
-          const cells = Array.from({ length: this.runLength }, (_, i) => [column + i * right, row + i * up]);
-          const owner = at(column, row);
-          if (cells.every(([c, r]) => r >= 0 && at(c, r) === owner)) return { winner: owner, cells };
-        }
-      }
-    }
-    return moves.length === this.rows * this.columns ? { winner: null, cells: [] } : null;
-  }
+  noRoom(column) { return `Column ${this.name(column)} is full.`; }
 
   // Columns of a move string, or null if it breaks the rules.
   read(text) {
@@ -61,4 +36,100 @@ export class Rules {
 
   // The move string of some columns.
   write(moves) { return moves.map((column) => this.name(column)).join(""); }
+
+  // grid[column] lists who owns each stone from the bottom up: 0 the first player, 1 the second.
+  grid(moves) {
+    const grid = Array.from({ length: this.columns }, () => []);
+    moves.forEach((column, ply) => grid[column].push(ply % 2));
+    return grid;
+  }
+
+  legal(moves) {
+    if (this.result(moves)) return [];
+    const { occupied } = this.at(moves);
+    return [...Array(this.columns).keys()].filter((column) => this.landing(occupied, column));
+  }
+
+  // null while play goes on, else { winner: 0, 1 or null, cells: [[column, row], ...] of a winning run }.
+  result(moves) {
+    const { own, occupied } = this.at(moves), cells = this.run(own ^ occupied);
+    if (cells.length) return { winner: (moves.length + 1) % 2, cells };
+    return occupied === this.full ? { winner: null, cells } : null;
+  }
+
+  // Of the solver's verdicts on the columns the best one's column; of those equally good the most central.
+  best(verdicts) {
+    const middle = (this.columns - 1) / 2, far = (column) => Math.abs(column - middle);
+    return verdicts.filter((item) => item.best).map(({ column }) => column).reduce((a, b) => (far(b) < far(a) ? b : a));
+  }
+
+  at(moves) { return moves.reduce((position, column) => this.play(position, column), { own: 0n, occupied: 0n }); }
+
+  // The cell where a stone dropped into the column lands; 0 if that is full.
+  landing(occupied, column) {
+    const cells = ((1n << BigInt(this.rows)) - 1n) << (BigInt(column) * this.height);
+    return (occupied + this.bottom) & this.full & cells;
+  }
+
+  // { own, occupied } after a move, seen by the opponent, whose turn it is then.
+  play({ own, occupied }, column) {
+    return { own: own ^ occupied, occupied: occupied | this.landing(occupied, column) };
+  }
+
+  // Empty cells, reachable now or not, where one more of these stones completes a run.
+  winning(stones, occupied) {
+    let found = 0n;
+    for (const shift of this.shifts) {
+      for (let gap = 0; gap < this.runLength; gap++) { // the missing stone is the gap-th of the run
+        let line = this.full;
+        for (let step = 0; step < this.runLength; step++) {
+          if (step < gap) line &= stones << (shift * BigInt(gap - step));
+          if (step > gap) line &= stones >> (shift * BigInt(step - gap));
+        }
+        found |= line;
+      }
+    }
+    return found & this.full & ~occupied;
+  }
+
+  // The cells [column, row] of a winning run of one side's stones, lowest bit first; none if there is no run.
+  run(stones) {
+    for (const shift of this.shifts) {
+      let first = stones;
+      for (let step = 1; step < this.runLength; step++) first &= stones >> (shift * BigInt(step));
+      if (!first) continue;
+      const bit = (first & -first).toString(2).length - 1, height = this.rows + 1;
+      return Array.from({ length: this.runLength }, (_, step) => bit + step * Number(shift))
+        .map((place) => [Math.floor(place / height), place % height]);
+    }
+    return [];
+  }
+
+  hasRun(stones) { return this.run(stones).length > 0; }
+
+  // The stones with the columns in reverse order.
+  mirror(stones) {
+    const column = (1n << this.height) - 1n;
+    let mirrored = 0n;
+    for (let i = 0; i < this.columns; i++, stones >>= this.height) mirrored = (mirrored << this.height) | (stones & column);
+    return mirrored;
+  }
+
+  // The mirror image of a position if that is the canonical one of the two, else null: see alphac4/game/symmetry.py.
+  mirrored({ own, occupied }) {
+    const image = { own: this.mirror(own), occupied: this.mirror(occupied) };
+    return image.own + image.occupied < own + occupied ? image : null;
+  }
+
+  // What the network sees, float32 [2, rows, columns], bottom row first: the mover's stones, the opponent's.
+  planes({ own, occupied }) {
+    const cells = this.rows * this.columns, planes = new Float32Array(2 * cells);
+    for (let column = 0; column < this.columns; column++) {
+      for (let row = 0; row < this.rows; row++) {
+        const bit = 1n << (BigInt(column) * this.height + BigInt(row)), cell = row * this.columns + column;
+        if (occupied & bit) planes[own & bit ? cell : cells + cell] = 1;
+      }
+    }
+    return planes;
+  }
 }

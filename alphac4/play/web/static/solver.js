@@ -1,35 +1,88 @@
-// The exact solver's verdicts, which stay with the positions that it was asked about.
+// What is known for certain of a position, by the exact solver, its book, or the certificate; it stays with the position.
 
-import { $, announce } from "./dom.js";
+import { $, COLOURS, announce, counted } from "./dom.js";
 
 const SHORT = { wins: "win", loses: "loss", draw: "draw" };
+const SOON = 2000; // milliseconds for which a hint or a look waits for the solver
 
 export class Solver {
   // onChange() is called when there is more to show, onFail(error) when there is not.
-  constructor({ rules, engine }, onChange, onFail) {
-    Object.assign(this, { rules, engine, onChange, onFail });
+  constructor({ rules, setup, engine }, onChange, onFail) {
+    Object.assign(this, { rules, setup, engine, onChange, onFail });
     this.verdicts = new Map(); // move string -> columns
+    this.certified = new Map(); // move string -> plies to red's win at the latest, or null
+    this.asked = new Set(); // move strings whose verdict was asked for
   }
 
-  // Such as "The solver: wins in 17 moves with 4." Empty if it was not asked about this position.
+  // The best columns' verdict, null where it is not known.
+  best(moves) { return this.verdicts.get(moves)?.filter((item) => item.best) ?? null; }
+
+  // { winner: 0, 1 or null for a draw, text, source }, null where nothing is known.
+  truth(moves) {
+    const side = moves.length % 2, best = this.best(moves), plies = this.certified.get(moves) ?? null;
+    if (best) {
+      const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
+      const names = best.map(({ column }) => this.rules.name(column)).join(" or ");
+      const text = winner === null ? "A draw" : `${COLOURS[winner]} wins ${outcome.slice(outcome.indexOf("in "))}`;
+      return { winner, text, source: `exact: best ${names}` };
+    }
+    if (plies === null) return null;
+    return { winner: 0, text: `Red wins in at most ${counted(Math.ceil(plies / 2), "move")}`, source: "proven by the certificate" };
+  }
+
+  // Such as "The solver: wins in 17 moves with 4." Empty if nobody asked about this position.
   verdict(moves) {
-    const best = this.verdicts.get(moves)?.filter((item) => item.best);
+    const best = this.asked.has(moves) && this.best(moves);
     return best ? `The solver: ${best[0].outcome} with ${best.map(({ column }) => this.rules.name(column)).join(" or ")}.` : "";
   }
 
   // What the board says above its columns, such as "win 17".
   said(moves) {
-    return new Map((this.verdicts.get(moves) ?? []).map(({ column, outcome, best }) => {
-      const [word, , number] = outcome.split(" ");
-      return [column, { text: [SHORT[word], number].filter(Boolean).join(" "), spoken: `${outcome}${best ? ", best" : ""}`, strong: best }];
+    return new Map((this.verdicts.get(moves) ?? []).map(({ column, outcome, score, best }) => {
+      const [word, , number] = outcome.split(" "), tone = score > 0 ? "win" : score < 0 ? "loss" : "draw";
+      return [column, { text: [SHORT[word], number].filter(Boolean).join(" "), spoken: `${outcome}${best ? ", best" : ""}`, strong: best, tone }];
     }));
+  }
+
+  // Find out what is soon known of a position that somebody looks at.
+  async look(moves) {
+    this.looking?.abort();
+    const { signal } = (this.looking = new AbortController());
+    const certificate = this.certified.has(moves) ? null : this.engine.certificate(moves, signal).then(({ plies }) => this.certified.set(moves, plies));
+    await Promise.all([certificate, this.soon(moves, signal)].map((each) => each?.catch(() => null)));
+    if (!signal.aborted) this.onChange();
+  }
+
+  // Promises the verdicts where the solver knows them soon, which it does with the book's few stones and with many.
+  async soon(moves, signal) {
+    if (!this.setup.exact || this.verdicts.has(moves)) return this.verdicts.get(moves) ?? null;
+    const late = AbortSignal.any([signal, AbortSignal.timeout(SOON)]);
+    const found = await this.engine.exact(moves, late).catch(() => null);
+    if (found) this.verdicts.set(moves, found.columns);
+    if (found && !signal.aborted) this.onChange();
+    return found?.columns ?? null;
+  }
+
+  // Promises { column, outcome }, such as " wins in 5 moves", of exact play where that is soon known, else what the
+  // network would play; an AbortError where it is stopped, or asked anew.
+  async hint(moves) {
+    this.hinting?.abort();
+    const { signal } = (this.hinting = new AbortController()), known = this.soon(moves, signal);
+    let hint = null;
+    for await (const found of this.engine.analyze(moves, this.setup.simulations, signal)) hint = { column: found.best, outcome: "" };
+    const columns = await known;
+    signal.throwIfAborted();
+    if (!columns) return hint;
+    const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
+    return { column, outcome: score ? ` ${outcome}` : " draws" };
   }
 
   get busy() { return Boolean(this.running); }
 
+  // Stop whatever was asked for.
   stop() {
-    this.running?.abort();
-    this.running = null;
+    for (const controller of [this.running, this.hinting, this.looking]) controller?.abort();
+    this.running = this.hinting = this.looking = null;
     clearInterval(this.clock);
     $("exact").textContent = "Solve";
   }
@@ -40,20 +93,24 @@ export class Solver {
       this.stop();
       return this.onChange();
     }
+    this.asked.add(moves);
     const controller = (this.running = new AbortController()), started = Date.now();
     const tick = () => ($("exact").textContent = `Stop (${Math.round((Date.now() - started) / 1000)} s)`);
     tick();
     this.clock = setInterval(tick, 1000);
     this.onChange();
     try {
-      const { columns } = await this.engine.exact(moves, controller.signal);
-      if (this.running !== controller) return;
-      this.verdicts.set(moves, columns);
-      announce(this.verdict(moves));
+      if (!this.verdicts.has(moves)) this.verdicts.set(moves, (await this.engine.exact(moves, controller.signal)).columns);
+      if (this.running === controller) announce(this.verdict(moves));
     } catch (error) {
+      this.asked.delete(moves);
       if (error.name !== "AbortError") this.onFail(error, () => this.toggle(moves));
     } finally {
-      if (this.running === controller) this.stop();
+      if (this.running === controller) {
+        this.running = null;
+        clearInterval(this.clock);
+        $("exact").textContent = "Solve";
+      }
       this.onChange();
     }
   }

@@ -1,8 +1,8 @@
-"""Compiles the exact solver to WebAssembly, for the page without a server.
+"""Compile the exact solver to WebAssembly, for the page without a server: ``python scripts/solver_wasm.py``.
 
 The source is `alphac4.solver` itself: Numba turns it into LLVM's language, LLVM's back end for WebAssembly into an
-object file, and that becomes a module once its function has a name to be called by. ``python -m
-alphac4.play.web.solver_wasm`` writes the module that comes with the package, ``local/solver.wasm``; users need not.
+object file, and that becomes a module once its function has a name to be called by. It is written to the package, as
+``alphac4/play/web/local/solver.wasm``.
 """
 
 import os
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-MODULE = Path(__file__).parent / "local" / "solver.wasm"
+MODULE = Path(__file__).resolve().parents[1] / "alphac4" / "play" / "web" / "local" / "solver.wasm"
 EXPORTED = "score"
 TRIPLE = "wasm32-unknown-unknown"
 CUSTOM, TYPE, IMPORT, FUNCTION, EXPORT, CODE = 0, 1, 2, 3, 7, 10  # sections of a module, in this order

@@ -1,0 +1,29 @@
+// The file of a review: one or several games to step through.
+
+import { $, COLOURS, counted } from "./dom.js";
+import { Board } from "./board.js";
+import { Record } from "./record.js";
+import { Rules } from "./rules.js";
+
+const REVIEWS = JSON.parse($("reviews").textContent);
+const rules = new Rules(REVIEWS[0]), board = new Board($("board"), rules, () => {});
+const record = new Record(rules, (ply) => go(ply));
+let game = REVIEWS[0];
+
+function go(ply) {
+  record.show({ moves: rules.read(game.moves), ply, value: (at) => game.values[at], review: game });
+  board.draw(record.moves.slice(0, ply), { active: false, better: record.better });
+}
+
+function open(index) {
+  game = REVIEWS[index];
+  const { outcome, moves, turning_points: points } = game;
+  const ending = outcome === null ? "Unfinished" : outcome === 0 ? "A draw" : `${COLOURS[outcome < 0 ? 1 : 0]} wins`;
+  $("result").textContent = `${ending} · ${counted(moves.length, "move")}`;
+  go(points[0] ?? moves.length);
+}
+
+REVIEWS.forEach(({ moves }, index) => $("game").append(new Option(`Game ${index + 1}: ${moves.slice(0, 14)}…`, index)));
+$("game").hidden = REVIEWS.length < 2;
+$("game").addEventListener("change", () => open(Number($("game").value)));
+open(0);
