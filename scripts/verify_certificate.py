@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Check from the rules alone that a certificate's first player wins Connect Four against every reply.
+"""Check from the rules alone that a certificate's player wins Connect Four, or draws, against every reply.
 
     python scripts/verify_certificate.py [FILE]
 
-Needs nothing but Python. It plays the certificate's moves from the empty board, every reply of the opponent, and so
-on to the end of every game. Nothing counts as won but four in a row on the board.
+Needs nothing but Python. It plays the certificate's moves, every reply of the opponent, and so on to the end of every
+game. Nothing counts as won but four in a row on the board.
 
-The file: a line of JSON, then, compressed by zlib, one digit for each position in which the first player needs to be
-told its column (1 to 7). Positions are visited by numbers of stones, 0, 2, 4 ..., and among those of one number in the
-order of their keys. None is written down: a position needs a digit unless the first player can complete a run now,
-or the opponent could with its next stone, which it must prevent.
+The file: a line of JSON, then, compressed by zlib, one digit for each position in which the player needs to be told its
+column (1 to 7). The line says what is claimed: whether the player is the first or the second, after which moves it
+plays on, and whether it wins or at least draws. Positions are visited by numbers of stones, every second one, and among
+those of one number in the order of their keys. None is written down: a position needs a digit unless the player can
+complete a run now, or the opponent could with its next stone, which it must prevent.
 
 A position is two numbers of 49 bits, seven a column, the lowest cell first: the stones of the side to move, and all
 stones. Its key is the sum of the two. Of a position and its mirror image only the one with the lesser key is visited.
@@ -29,7 +30,7 @@ FULL = sum(COLUMN)
 
 
 class Failure(Exception):  # noqa: N818 - no error of the program
-    """The certificate does not show that the first player wins."""
+    """The certificate does not show what it claims."""
 
 
 def completing(stones: int) -> int:
@@ -53,25 +54,24 @@ def mirrored(stones: int) -> int:
     return left | stones & 127 << 21 | stones >> 14 & 127 << 14 | stones >> 28 & 127 << 7 | stones >> 42
 
 
-def follow(own: int, occupied: int, column: int, losing: int, found: dict[int, tuple[int, int]]) -> None:
-    """Play a column, then every reply; add the positions that follow to ``found``, by key.
+Boards = dict[int, tuple[int, int]]  # a player's stones and all stones, by the position's key
 
-    In the cells ``losing`` the opponent would win.
+
+def reply(own: int, occupied: int, losing: int, draws: bool, found: Boards) -> None:
+    """Play every move of the opponent; add the positions that follow to ``found``.
+
+    The stones are the player's, and in the cells ``losing`` the opponent would win.
     """
-    cell = landing_cells(occupied)[column]
-    if not cell:
-        raise Failure("the column is full")
-    own, occupied = own | cell, occupied | cell
-    if occupied == FULL:
-        raise Failure("the game is drawn")
-    for reply in landing_cells(occupied):
-        if not reply:
+    for cell in landing_cells(occupied):
+        if not cell:
             continue
-        if reply & losing:
+        if cell & losing:
             raise Failure("the opponent wins")
-        after = occupied | reply
+        after = occupied | cell
         if after == FULL:
-            raise Failure("the game is drawn")
+            if not draws:
+                raise Failure("the game is drawn")
+            continue
         key = own + after
         image = mirrored(key)
         if key <= image:
@@ -80,14 +80,31 @@ def follow(own: int, occupied: int, column: int, losing: int, found: dict[int, t
             found[image] = mirrored(own), mirrored(after)
 
 
-def check(digits: bytes, own: int = 0, occupied: int = 0) -> tuple[int, int]:
-    """Walk every game; the numbers of positions, and of the stones in the last of them.
+def begin(claim: dict[str, str]) -> Boards:
+    """The positions with which a claim begins: the player is to move."""
+    own, occupied, side = 0, 0, 0  # the stones of the side to move; 0 while that is the first player
+    for name in claim["after"]:
+        cell = landing_cells(occupied)[int(name) - 1]
+        if not cell or completing(own) & cell:
+            raise Failure(f"after {claim['after']} there is nothing to play")
+        own, occupied, side = occupied ^ own, occupied | cell, 1 - side
+    level: Boards = {}
+    if side == ("first", "second").index(claim["side"]):
+        key = own + occupied
+        level[min(key, mirrored(key))] = (
+            (own, occupied) if key <= mirrored(key) else (mirrored(own), mirrored(occupied))
+        )
+    else:
+        reply(occupied ^ own, occupied, completing(own), claim["result"] == "draw", level)
+    return level
 
-    It begins on the empty board, or in another position of as many stones of either side.
-    """
-    level, stones, visited, used = {own + occupied: (own, occupied)}, occupied.bit_count(), 0, 0
+
+def check(digits: bytes, level: Boards, draws: bool) -> tuple[int, int]:
+    """Walk every game from some positions; the numbers of positions, and of the stones in the last of them."""
+    stones, visited, used = 0, 0, 0
     while level:
-        following: dict[int, tuple[int, int]] = {}
+        following: Boards = {}
+        stones = next(iter(level.values()))[1].bit_count()
         for key in sorted(level):
             own, occupied = level[key]
             visited += 1
@@ -106,14 +123,24 @@ def check(digits: bytes, own: int = 0, occupied: int = 0) -> tuple[int, int]:
                     used += 1
                 else:
                     raise Failure("its move is missing")
-                follow(own, occupied, column, losing, following)
+                if not cells[column]:
+                    raise Failure("the column is full")
+                if occupied | cells[column] == FULL and not draws:
+                    raise Failure("the game is drawn")
+                reply(own | cells[column], occupied | cells[column], losing, draws, following)
             except Failure as failure:
                 raise Failure(f"{failure} after {stones} stones (own {own:#x}, all {occupied:#x})") from None
         print(f"{stones:2d} stones: {len(level):,} positions", flush=True)
-        level, stones = following, stones + 2
+        level = following
     if used != len(digits):
         raise Failure(f"{len(digits) - used:,} moves are left over")
-    return visited, stones - 2
+    return visited, stones
+
+
+def say(claim: dict[str, str]) -> str:
+    """A claim in words."""
+    after = f"after {claim['after']} " if claim["after"] else ""
+    return f"{after}the {claim['side']} player {'always wins' if claim['result'] == 'win' else 'never loses'}"
 
 
 def main() -> int:
@@ -129,21 +156,28 @@ def main() -> int:
     try:
         first, _, packed = path.read_bytes().partition(b"\n")
         header, moves = json.loads(first), zlib.decompress(packed)
-        if header.get("format") != "alphac4-certificate":
+        board, claim = header["board"], header["claim"]
+        if header["format"] != "alphac4-certificate" or header["version"] != 2:
+            raise ValueError
+        if board != {"rows": ROWS, "columns": COLUMNS, "run_length": 4, "diagonals": True}:
+            raise ValueError
+        if claim["side"] not in ("first", "second") or claim["result"] not in ("win", "draw"):
+            raise ValueError
+        if not set(claim["after"]) <= set("1234567"):
             raise ValueError
     except OSError as error:
         print(f"{path}: cannot be read: {error.strerror}", file=sys.stderr)
         return 2
-    except (ValueError, AttributeError, zlib.error):
-        print(f"{path}: no certificate, or a damaged one", file=sys.stderr)
+    except (ValueError, TypeError, KeyError, zlib.error):
+        print(f"{path}: no certificate of this board, or a damaged one", file=sys.stderr)
         return 2
     print("certificate of", header.get("player", "nobody"))
     try:
-        visited, stones = check(moves)
+        visited, stones = check(moves, begin(claim), claim["result"] == "draw")
     except Failure as failure:
         print(f"{path}: {failure}")
         return 1
-    print(f"{visited:,} positions, the last with {stones} stones: the first player always wins.")
+    print(f"{visited:,} positions, the last with {stones} stones: {say(claim)}.")
     return 0
 
 

@@ -6,16 +6,19 @@ import pytest
 from naive import Board, drop, minimax, wins
 
 from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
+from alphac4.certificate.walk import Claim, position_of
 from alphac4.cli import main
 from alphac4.commands import prove
 from alphac4.compute import Backends, Compute
 from alphac4.compute.cores import Cores
-from alphac4.evaluation.proof import PROVEN, MoveRecord, PlyReport, walk_games
-from alphac4.game import Position, make_geometry
+from alphac4.evaluation.known_moves import FORMAT, Kind, KnownMoves, unpack_moves
+from alphac4.evaluation.proof import PlyReport, walk_games
+from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.nn import PolicyValueNetwork, UniformEvaluator
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.journal import Journal, read_about
 
 ROWS, COLUMNS, RUN = 4, 4, 3
 SMALL = make_geometry(ROWS, COLUMNS, RUN)
@@ -24,21 +27,25 @@ SMALL = make_geometry(ROWS, COLUMNS, RUN)
 def walk(
     player: Player, path: Path | None, first: bool, plies: int = ROWS * COLUMNS, *, beyond: bool = False
 ) -> list[PlyReport]:
-    record, start = MoveRecord(path, {"player": player.name}, SMALL), Position(geometry=SMALL)
-    games = walk_games([player], Solver(SMALL), record, start=start, first=first, plies=plies, beyond_errors=beyond)
-    return list(games)
+    known = KnownMoves(SMALL, path, {"player": player.name})
+    claim = Claim(geometry=SMALL, side="first" if first else "second")
+    return list(walk_games([player], Solver(SMALL), known, claim, plies=plies, beyond_errors=beyond))
+
+
+def counts_of(reports: list[PlyReport]) -> dict[int, Counter[str]]:
+    """Kinds of moves that there are, by the number of stones."""
+    return {r.ply: Counter({kind.name: count for kind, count in r.counts.items() if count}) for r in reports}
 
 
 def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> dict[int, Counter[str]]:
     """The verdicts on the moves in a record, by boards of strings and plain minimax; of mirror images either one."""
     table: dict[Board, tuple[int, str]] = {}
-    for line in path.read_text().splitlines()[1:]:
-        moves, column, verdict = line.split(" #")[0].split(" ", 2)
-        board: Board = ("",) * COLUMNS
-        for ply, name in enumerate(moves.replace("-", "")):
-            board = drop(board, int(name) - 1, "xo"[ply % 2])
-        table[board] = int(column) - 1, verdict
-        table[board[::-1]] = COLUMNS - int(column), verdict
+    for moves in Journal(path, FORMAT, read_about(path, FORMAT) or {}).read(lambda entry: unpack_moves(entry, SMALL)):
+        for key, column, kind in zip(*moves, strict=True):
+            grid = position_of(SMALL, key).grid()
+            board: Board = tuple("".join(".xo"[cell] for cell in stack if cell) for stack in grid.T)
+            table[board] = int(column), Kind(kind).name
+            table[board[::-1]] = COLUMNS - 1 - int(column), Kind(kind).name
     seen: dict[int, Counter[str]] = {}
     layer: set[Board] = {("",) * COLUMNS}
     for ply in range(plies + 1):
@@ -52,17 +59,17 @@ def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> 
             column, verdict = table[board]
             after = drop(board, column, side)
             if -minimax(after, ROWS, RUN)[0] < minimax(board, ROWS, RUN)[0]:
-                expected = "errs"
+                expected = "ERRS"
                 if beyond:
                     following.add(after)
             elif wins(after, side, ROWS, RUN):
-                expected = "wins"
+                expected = "WINS"
             elif all(len(stack) == ROWS for stack in after):
-                expected = "draws"
+                expected = "DRAWS"
             else:
                 expected = verdict
-                assert verdict in ("goes on", "proven")
-                if verdict == "proven":
+                assert verdict in ("ANSWER", "PROOF")
+                if verdict == "PROOF":
                     assert minimax(after, ROWS, RUN)[0] == -1
                 else:
                     following.add(after)
@@ -86,13 +93,13 @@ def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond
     plies = 7 if beyond else 9
     reports = walk(player, path, first, plies, beyond=beyond)
     expected = naive_walk(path, first, plies, beyond=beyond)
-    assert {report.ply: report.counts for report in reports} == expected
+    assert counts_of(reports) == expected
     counts = Counter[str]()
     for report in reports:
-        counts.update(report.counts)
-        assert len(report.errors) == report.counts.get("errs", 0)
-    assert counts["errs"] > 0
-    assert (counts["proven"] > 0) == (kind == "network")
+        counts.update(counts_of([report])[report.ply])
+        assert len(report.errors) == report.counts[Kind.ERRS]
+    assert counts["ERRS"] > 0
+    assert (counts["PROOF"] > 0) == (kind == "network")
 
 
 def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
@@ -115,7 +122,7 @@ def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
     reports = walk(RandomPlayer(np.random.default_rng(1)), path, True)
     assert path.read_text().startswith(before[:-4])
     assert len(reports) > 2
-    assert naive_walk(path, True, 16) == {report.ply: report.counts for report in reports}
+    assert naive_walk(path, True, 16) == counts_of(reports)
 
 
 def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +136,7 @@ def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsy
     assert "444444222222666666" in shown.splitlines()[-1]
     before = path.read_text()
     assert main(["prove", "negamax:1", *start, "--record", str(path)]) == 2
-    assert "another walk" in capsys.readouterr().err
+    assert 'holds player "random", not "negamax:1"' in capsys.readouterr().err
     assert path.read_text() == before
 
 
@@ -138,10 +145,9 @@ def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
     evaluator, rng = UniformEvaluator(), np.random.default_rng(0)
     first = NetworkPlayer("uniform", evaluator, Budget(simulations=400))
     player = AutoPlayer("uniform@auto", first, NetworkSearch(evaluator, rng=rng, reuse="trees"), TimeManagement())
-    start = Position.from_moves("616156132153")
-    record = MoveRecord(None, {})
-    reports = list(walk_games([player], Solver(), record, start=start, first=True, plies=14))
-    assert PROVEN not in reports[0].counts
+    claim = Claim(after="616156132153")
+    reports = list(walk_games([player], Solver(), KnownMoves(STANDARD), claim, plies=14))
+    assert not reports[0].counts[Kind.PROOF]
     assert reports[1].errors == ["616156132153473"]
 
 

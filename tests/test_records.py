@@ -1,10 +1,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import TournamentRecord
-from alphac4.evaluation.proof import CONTINUES, DRAWS, MoveRecord
-from alphac4.game import Position
+from alphac4.certificate.walk import ASK, stones_of
+from alphac4.evaluation.known_moves import KnownMoves, answers
+from alphac4.game import STANDARD
 from alphac4.storage.journal import JournalError
 
 SETTINGS = {"players": ["a", "b"], "seed": 1}
@@ -48,17 +51,24 @@ def test_no_changed_character_of_a_tournament_is_believed(tmp_path: Path) -> Non
 def test_no_changed_character_of_a_walk_is_believed(tmp_path: Path) -> None:
     """A position whose line is damaged counts as one that the player was not asked about."""
     path, refusals = tmp_path / "walk", []
-    positions = [Position.from_moves(moves) for moves in ("", "4", "44")]
-    MoveRecord(path, WALK).add(positions, [3, 2, 3], [CONTINUES, CONTINUES, DRAWS])
-    asked = MoveRecord(path, WALK)
-    expected = [asked[position] for position in positions]
-    for _ in changed_copies(path):
+    keys, columns = np.array([0, 70, 900], np.uint64), np.array([3, 2, 3], np.int8)
+    known = KnownMoves(STANDARD, path, WALK)
+    for row in range(3):
+        known.add([answers(keys[row : row + 1], columns[row : row + 1])])
+        known.save()
+
+    def read() -> dict[int, int]:
+        found = KnownMoves(STANDARD, path, WALK)
+        stones = stones_of(STANDARD, keys).tolist()
+        return {int(key): int(found.find(n, np.array([key]))[0][0]) for n, key in zip(stones, keys, strict=True)}
+
+    expected = read()
+    assert list(expected.values()) == [3, 2, 3]
+    for _ in changed_copies(path, step=3):
         try:
-            record = MoveRecord(path, WALK)
-        except ValueError as error:
+            found = read()
+        except JournalError as error:
             refusals.append(str(error))
-            continue
-        for position, answer in zip(positions, expected, strict=True):
-            assert position not in record or record[position] == answer
-        assert not any(Position.from_moves(moves) in record for moves in ("1", "2", "3", "5", "45", "54"))
+        else:
+            assert all(column in (expected[key], ASK) for key, column in found.items())
     check_refusals(path, refusals)

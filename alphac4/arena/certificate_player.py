@@ -1,15 +1,16 @@
-"""A player that wins every game that it begins, by the moves of a certificate."""
+"""A player whose moves win or draw for certain wherever a certificate holds them."""
 
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from alphac4.arena.players import PlayerError, SearchingPlayer, keep_trees
 from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
-from alphac4.certificate.walk import WINS_NOW, Columns, longest_games
+from alphac4.certificate.walk import WINS_NOW, Claim, Columns, Keys, longest_games, stones_of
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import canonical_keys
@@ -18,38 +19,84 @@ from alphac4.mcts.search import Budget, Reuse
 from alphac4.mcts.tree import PROVEN_WIN, proof_value
 
 
-class CertificatePlayer:
-    """Plays the certificate's move where it holds one, and as another player does elsewhere.
+@dataclass(frozen=True, kw_only=True)
+class CertifiedMove:
+    """What a certificate says in a position."""
 
-    The certificate is checked first, from the rules alone. It knows every position that an opponent can bring about
-    against it as the first player, and none besides: ``make_other`` makes the player for those, once it is needed.
+    column: int  # 0-based
+    plies: int | None  # in which the player has won at the latest; None where it is only known to draw at least
+
+
+class CheckedCertificate:
+    """A certificate that holds, by levels of positions with their moves."""
+
+    def __init__(self, path: Path, geometry: Geometry, on_pause: Callable[[], object]) -> None:
+        certificate = read_certificate(path)
+        self.claim: Claim = certificate.claim
+        self.author = str(certificate.about.get("player"))
+        if self.claim.geometry != geometry:
+            raise CertificateError(f"{path}: belongs to another board")
+        self._on_pause = on_pause
+        self._levels: dict[int, tuple[Keys, Columns]] = {}  # by the number of stones
+        for keys, moves in walk_certificate(certificate, on_level=lambda _stones, _positions: on_pause()).levels:
+            self._levels[int(stones_of(geometry, keys[:1])[0])] = keys, moves
+
+    def find(self, position: Position, key: np.uint64, mirrored: np.bool_) -> CertifiedMove | None:
+        """The move in a position of this key, or of this mirror image's; None where the player does not come."""
+        keys, moves = self._levels.get(position.plies, (np.empty(0, np.uint64), np.empty(0, np.int8)))
+        place = int(np.searchsorted(keys, key))
+        if place == len(keys) or keys[place] != key:
+            return None
+        column = int(moves[place])
+        if column == WINS_NOW:
+            column = next(c for c in position.legal_columns() if position.play(c).outcome() == Outcome.LOSS)
+        elif mirrored:
+            column = position.geometry.columns - 1 - column
+        plies = int(self._plies[position.plies][place]) if self.claim.result == "win" else None
+        return CertifiedMove(column=column, plies=plies)
+
+    @functools.cached_property
+    def _plies(self) -> dict[int, Columns]:
+        """In each position of each level, the most plies to the win."""
+        longest = longest_games(self.claim.geometry, list(self._levels.values()), self._on_pause)
+        return dict(zip(self._levels, longest, strict=True))
+
+
+class CertificatePlayer:
+    """Plays the moves of certificates where one of them holds, and as another player does elsewhere.
+
+    Certificates are checked first, from the rules alone. Each knows every position that an opponent can bring about
+    against the player that it is of, and none besides: ``make_other`` makes the player for those, once it is needed.
 
     That takes seconds, and so does the first question about the longest games. Meanwhile ``on_pause`` is called a few
     times a second, and ends it by raising.
 
+    Args:
+        paths: the files; what is shown to win comes before what is shown to draw.
+        geometry: the board.
+        make_other: makes the other player, from the specification of the first certificate's author.
+        on_pause: see above.
+
     Raises:
-        PlayerError: if the file cannot be read, or does not hold.
+        PlayerError: if a file cannot be read, or does not hold.
     """
 
     def __init__(
         self,
-        path: Path,
+        paths: Sequence[Path],
         geometry: Geometry,
         make_other: Callable[[str], SearchingPlayer],
         on_pause: Callable[[], object] = lambda: None,
     ) -> None:
         try:
-            certificate = read_certificate(path)
-            if certificate.geometry != geometry:
-                raise CertificateError(f"{path}: belongs to another board")
-            self._levels = walk_certificate(certificate, on_level=lambda _stones, _positions: on_pause()).levels
+            checked = [CheckedCertificate(path, geometry, on_pause) for path in paths]
         except CertificateError as error:
             raise PlayerError(str(error).replace("\n", " ")) from error
         self.name = "certificate"
         self.geometry = geometry
+        self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.least)
         self._make_other = make_other
-        self._on_pause = on_pause
-        self._author = str(certificate.about.get("player"))
+        self._author = checked[0].author
         self._made: SearchingPlayer | None = None
 
     @property
@@ -64,38 +111,37 @@ class CertificatePlayer:
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        columns = {row: column for row, (column, _, _) in self._look_up(positions).items()}
+        columns = {row: found.column for row, found in self._look_up(positions).items()}
         rest = [row for row in range(len(positions)) if row not in columns]
         if rest:
             columns |= zip(rest, self._other.choose([positions[row] for row in rest]), strict=True)
         return [columns[row] for row in range(len(positions))]
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """See `SearchingPlayer`: what the other player thinks, and what the certificate proves."""
+        """See `SearchingPlayer`: what the other player thinks, and what the certificates prove."""
         result = self._other.search(positions, budget)
         moves, proofs = result.moves.copy(), result.proofs.copy()
         value, wdl, variations = result.value.copy(), result.wdl.copy(), list(result.variations)
-        for row, (column, level, place) in self._look_up(positions).items():
-            plies = int(self._plies[level][place])
-            moves[row], proofs[row, column] = column, PROVEN_WIN - plies
-            value[row], wdl[row] = proof_value(PROVEN_WIN - plies), (1.0, 0.0, 0.0)
-            if variations[row][:1] != [column]:
-                variations[row] = [column]
+        for row, found in self._look_up(positions).items():
+            moves[row] = found.column
+            if found.plies is not None:
+                proofs[row, found.column] = PROVEN_WIN - found.plies
+                value[row], wdl[row] = proof_value(PROVEN_WIN - found.plies), (1.0, 0.0, 0.0)
+            if variations[row][:1] != [found.column]:
+                variations[row] = [found.column]
         return dataclasses.replace(result, moves=moves, proofs=proofs, value=value, wdl=wdl, variations=variations)
 
     def plies_to_win(self, position: Position) -> int | None:
-        """In how many plies the player has won at the latest, going on from an unfinished position as the first player.
+        """In how many plies the first player has won at the latest, going on from an unfinished position.
 
-        The opponent may be to move: then all its replies are looked up. None where the certificate does not say.
+        The opponent may be to move: then all its replies are looked up. None where the certificates do not say.
         """
         opponent = position.plies % 2
         following = [position.play(column) for column in position.legal_columns()] if opponent else [position]
         if any(after.outcome() is not None for after in following):
             return None
-        found = self._look_up(following)
-        if len(found) < len(following):
-            return None
-        return opponent + max(int(self._plies[level][place]) for _, level, place in found.values())
+        plies = [found.plies for found in self._look_up(following).values() if found.plies is not None]
+        return opponent + max(plies) if len(plies) == len(following) else None
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `SearchingPlayer`; the other player's tree."""
@@ -111,28 +157,14 @@ class CertificatePlayer:
             self._made = self._make_other(self._author)
         return self._made
 
-    @functools.cached_property
-    def _plies(self) -> list[Columns]:
-        """In each position of each level, the most plies to the win."""
-        return longest_games(self.geometry, self._levels, self._on_pause)
-
-    def _look_up(self, positions: Sequence[Position]) -> dict[int, tuple[int, int, int]]:
-        """The move, and the place by level and within it, by row, of the positions that the certificate knows."""
-        geometry, last = self.geometry, self.geometry.columns - 1
-        wanted, mirrored = canonical_keys(geometry, *stones(positions))
-        found: dict[int, tuple[int, int, int]] = {}
+    def _look_up(self, positions: Sequence[Position]) -> dict[int, CertifiedMove]:
+        """The certified moves, by row, of the positions that some certificate knows."""
+        keys, mirrored = canonical_keys(self.geometry, *stones(positions))
+        found: dict[int, CertifiedMove] = {}
         for row, position in enumerate(positions):
-            level, odd = divmod(position.plies, 2)
-            if odd or level >= len(self._levels):
-                continue
-            keys, moves = self._levels[level]
-            place = int(np.searchsorted(keys, wanted[row]))
-            if place == len(keys) or keys[place] != wanted[row]:
-                continue
-            column = int(moves[place])
-            if column == WINS_NOW:
-                column = next(c for c in position.legal_columns() if position.play(c).outcome() == Outcome.LOSS)
-            elif mirrored[row]:
-                column = last - column
-            found[row] = column, level, place
+            for certificate in self._certificates:
+                move = certificate.find(position, keys[row], mirrored[row])
+                if move is not None:
+                    found[row] = move
+                    break
         return found

@@ -30,7 +30,7 @@ from alphac4.arena.players import (
     as_searching,
     budget_name,
 )
-from alphac4.certificate.file import SHIPPED as SHIPPED_CERTIFICATE
+from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -39,7 +39,7 @@ from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import MAX_SIMULATIONS, Budget, Reuse, TreeSearch
-from alphac4.storage.checkpoints import SHIPPED, CheckpointError, checkpoint_geometry, named_file, shipped_file
+from alphac4.storage.checkpoints import SHIPPED, CheckpointError, checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM
 from alphac4.storage.hub import PREFIX, is_hub_name, shown_name
 
@@ -68,8 +68,8 @@ SPECIFICATIONS = """\
   negamax:4              alpha-beta 4 plies deep with a simple evaluation
   solver                 perfect play: the fastest wins, the slowest losses
   solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
-  certificate            wins every game that it begins: the moves of a certificate that comes with the project, or of
-                         certificate:FILE; elsewhere it plays as the player does whose moves they are
+  certificate            wins every game that it begins: the moves of the certificates that come with the project, or of
+                         certificate:FILE,FILE,...; elsewhere it plays as the player does whose moves they are
   random                 uniformly random moves
   openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])
   engine:COMMAND         any program that speaks the protocol of `alphac4 engine`, such as "engine:other --nodes 600"
@@ -375,7 +375,8 @@ def parse_player(
         make = partial(
             parse_searching_player, rng=rng, geometry=geometry, threads=threads, compute=compute, reuse=reuse
         )
-        return CertificatePlayer(Path(argument) if argument else shipped_file(SHIPPED_CERTIFICATE), geometry, make)
+        files = [Path(name) for name in argument.split(",")] if argument else shipped_certificates()
+        return CertificatePlayer(files, geometry, make)
     if kind == "negamax":
         return NegamaxPlayer(_parse_count(argument, specification), rng)
     if kind == "openspiel":

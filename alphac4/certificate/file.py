@@ -1,8 +1,9 @@
 """The file of a certificate, and what it is worth: nothing until it has been checked.
 
-The first line is a JSON header. The rest is compressed by zlib (RFC 1950) and holds a 1-based column, one character
-each, for every position that needs one, in the order of the walk in `alphac4.certificate.walk`. No position is
-written down: whoever checks the file walks the positions from the empty board, and takes the moves as they come.
+The first line is a JSON header, which says what is claimed. The rest is compressed by zlib (RFC 1950) and holds a
+1-based column, one character each, for every position that needs one, in the order of the walk in
+`alphac4.certificate.walk`. No position is written down: whoever checks the file walks the positions from those that the
+claim begins with, and takes the moves as they come.
 """
 
 import hashlib
@@ -11,20 +12,21 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from alphac4.certificate.walk import ASK, LOST, Columns, Keys, follow, rule_moves, stones_of, unpack_key
-from alphac4.game.position import COLUMN_NAMES, Position
+from alphac4.certificate.walk import ASK, LOST, Claim, Columns, Keys, Walk, position_of, rule_moves
+from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import BoardConfig, Geometry
+from alphac4.storage.checkpoints import shipped_file
 from alphac4.storage.files import write_atomically
 from alphac4.storage.records import parse_json, read_record, read_value
 
 SHIPPED = "best.certificate"
 """The certificate that comes with the project; see `shipped_file`."""
-FORMAT, VERSION = "alphac4-certificate", 1
-MOST_MOVES = 1 << 30  # a larger file is damaged
+FORMAT, VERSION = "alphac4-certificate", 2
+MAX_MOVES = 1 << 30  # a larger file is damaged
 
 
 class CertificateError(ValueError):
@@ -33,31 +35,38 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """A first player's moves, in the order of the walk."""
+    """The moves of the player that a claim is of, in the order of the walk."""
 
-    geometry: Geometry
+    claim: Claim
     columns: Columns  # [N] 0-based
     about: Mapping[str, Any] = field(default_factory=dict)  # whose moves they are
 
 
 @dataclass(kw_only=True)
 class Walked:
-    """What a walk from the empty board has seen."""
+    """What the walk of a claim has seen."""
 
-    positions: int = 0  # in which the first player is to move; mirror images are one
+    positions: int = 0  # in which the player is to move; mirror images are one
     named: int = 0  # of them, those whose move the certificate names
     longest: int = 0  # stones on the board in the last of them
     levels: list[tuple[Keys, Columns]] = field(default_factory=list)  # all positions by number of stones; their moves
 
 
+def shipped_certificates() -> list[Path]:
+    """All certificates that come with the project, `SHIPPED` first."""
+    best = shipped_file(SHIPPED)
+    return [best, *sorted(path for path in best.parent.glob("*.certificate") if path != best)]
+
+
 def write_certificate(path: Path, certificate: Certificate) -> None:
     """Write it whole or not at all."""
-    geometry = certificate.geometry
+    claim = certificate.claim
     text = "".join(COLUMN_NAMES[column] for column in certificate.columns.tolist()).encode()
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "board": {name: getattr(geometry, name) for name in ("rows", "columns", "run_length", "diagonals")},
+        "board": {name: getattr(claim.geometry, name) for name in ("rows", "columns", "run_length", "diagonals")},
+        "claim": {"side": claim.side, "after": claim.after, "result": claim.result},
         "moves": len(text),
         "sha256": hashlib.sha256(text).hexdigest(),
         **certificate.about,
@@ -75,15 +84,16 @@ def read_certificate(path: Path) -> Certificate:
         first, _, packed = path.read_bytes().partition(b"\n")
         header = read_value(dict[str, Any], parse_json(first), "the header")
         if header.get("format") != FORMAT or header.get("version") != VERSION:
-            raise ValueError(f"not a certificate of version {VERSION}")
+            raise ValueError(f"not a certificate of version {VERSION}, which this program reads")
         count = read_value(int, header.get("moves"), "moves")
-        if not 0 <= count <= MOST_MOVES:
+        if not 0 <= count <= MAX_MOVES:
             raise ValueError(f"it cannot hold {count} moves")
         reader = zlib.decompressobj()
         text = reader.decompress(packed, count + 1)
         if len(text) != count or not reader.eof or hashlib.sha256(text).hexdigest() != header.get("sha256"):
             raise ValueError("it is damaged, or was altered")
         geometry = read_record(BoardConfig, header.get("board"), "board").geometry()
+        claim = read_claim(header.get("claim"), geometry)
         codes = np.full(256, -1, np.int8)
         codes[list(COLUMN_NAMES[: geometry.columns].encode())] = np.arange(geometry.columns)
         columns = codes[np.frombuffer(text, np.uint8)]
@@ -93,52 +103,56 @@ def read_certificate(path: Path) -> Certificate:
         raise CertificateError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, zlib.error) as error:
         raise CertificateError(f"{path}: no certificate that can be used: {error}") from error
-    own = ("format", "version", "board", "moves", "sha256")
+    own = ("format", "version", "board", "claim", "moves", "sha256")
     return Certificate(
-        geometry=geometry, columns=columns, about={name: value for name, value in header.items() if name not in own}
+        claim=claim, columns=columns, about={name: value for name, value in header.items() if name not in own}
     )
 
 
-def walk_certificate(
-    certificate: Certificate,
-    start: int = 0,
-    on_level: Callable[[int, int], object] = lambda _stones, _positions: None,
-) -> Walked:
-    """Play the certificate's moves against every reply, from the empty board to the end of every game.
+def read_claim(described: object, geometry: Geometry) -> Claim:
+    """The claim that a header describes.
 
-    ``start`` is the canonical key of another position to begin from, of as many stones of either side.
+    Raises:
+        ValueError: if it describes none.
+    """
+    hints = {"side": Literal["first", "second"], "after": str, "result": Literal["win", "draw"]}
+    found = read_value(dict[str, Any], described, "the claim")
+    if found.keys() != hints.keys():
+        raise ValueError(f"a claim has {', '.join(hints)}, not {', '.join(found)}")
+    return Claim(geometry=geometry, **{name: read_value(hint, found[name], name) for name, hint in hints.items()})
+
+
+def walk_certificate(
+    certificate: Certificate, on_level: Callable[[int, int], object] = lambda _stones, _positions: None
+) -> Walked:
+    """Play the certificate's moves against every reply, from where its claim begins to the end of every game.
 
     ``on_level`` hears how many stones are on the board and how many positions there are.
 
     Raises:
-        CertificateError: naming a position where the first player does not win, or has no move.
+        CertificateError: naming a position from which the claim does not hold, or that lacks a move.
     """
-    geometry, columns = certificate.geometry, certificate.columns
-    walked = Walked()
-    keys = np.array([start], np.uint64)
-    stones = int(stones_of(geometry, keys)[0])
-    while len(keys):
-        moves = rule_moves(geometry, keys)
+    claim, columns = certificate.claim, certificate.columns
+    walk, walked = Walk(claim), Walked()
+    if walk.worst < claim.least:
+        raise CertificateError(f"the opponent's first move shows that it is not true that {claim}")
+    while len(walk.keys):
+        moves = rule_moves(walk.geometry, walk.keys)
         asked = np.flatnonzero(moves == ASK)
         if walked.named + len(asked) > len(columns):
-            missing = keys[asked[len(columns) - walked.named]]
-            raise CertificateError(f"the move is missing in\n{_drawn(geometry, missing)}")
+            missing = walk.keys[asked[len(columns) - walked.named]]
+            raise CertificateError(f"the move is missing in\n{position_of(walk.geometry, missing)}")
         moves[asked] = columns[walked.named : walked.named + len(asked)]
-        walked.levels.append((keys, moves))
+        walked.levels.append((walk.keys, moves))
         walked.named += len(asked)
-        walked.positions += len(keys)
-        walked.longest = stones
-        on_level(stones, len(keys))
-        following, not_won = follow(geometry, keys, moves)
-        not_won |= moves == LOST
-        if not_won.any():
-            raise CertificateError(f"the first player does not win from\n{_drawn(geometry, keys[not_won][0])}")
-        keys, stones = following, stones + 2
+        walked.positions += len(walk.keys)
+        walked.longest = walk.stones
+        on_level(walk.stones, len(walk.keys))
+        refuted = (walk.play(moves) < claim.least) | (moves == LOST)
+        if refuted.any():
+            shown = position_of(walk.geometry, walk.keys[refuted][0])
+            raise CertificateError(f"it is not shown that {claim}: see\n{shown}")
+        walk.go_on()
     if walked.named != len(columns):
         raise CertificateError(f"{len(columns) - walked.named:,} moves are left over: they belong to another walk")
     return walked
-
-
-def _drawn(geometry: Geometry, key: np.uint64) -> str:
-    own, occupied = unpack_key(geometry, key)
-    return str(Position(np.uint64(own), np.uint64(occupied), geometry, None))

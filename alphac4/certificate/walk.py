@@ -1,24 +1,31 @@
-"""The walk over every reply, compiled: which positions need a move, and which positions follow from the moves.
+"""The walk over every reply to a player, compiled: which positions there are, and how badly the lines of play end.
 
-Positions in which the first player is to move are walked in levels of equal numbers of stones, in the order of their
-canonical keys; a position and its mirror image are one.
+Positions in which the player is to move are walked in levels of equal numbers of stones, in the order of their
+canonical keys; a position and its mirror image are one. The player may be the one that began the game or the other.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import allocating, compiled
+from alphac4.game.planes import stones
+from alphac4.game.position import Position, column_name, mirror_moves
 from alphac4.game.rules import (
+    STANDARD,
     U64_0,
     U64_1,
     Geometry,
     canonical_key,
+    canonical_keys,
     column_cells,
     count_stones,
     has_run,
     legal_cells,
+    mirror_is_canonical,
     play,
     winning_cells,
 )
@@ -32,11 +39,137 @@ ASK = -2
 """No rule says the move."""
 LOST = -3
 """The opponent has two immediate wins and the player none."""
+NOT_FOLLOWED = -4
+"""The walk does not go on from here."""
 
-NOT_WON = 0
-"""Of `expand`: the move ends the game otherwise, or lets the opponent do so."""
-GOES_ON = 1
-"""Of `expand`: every reply leads to a position in which the player is to move, or the player has won."""
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """That a player wins, or at least draws, whatever the opponent does after the first moves of a game.
+
+    Raises:
+        IllegalMove: if those moves cannot be played.
+        ValueError: if they end the game.
+    """
+
+    geometry: Geometry = STANDARD
+    side: Literal["first", "second"] = "first"  # whether the player began the game
+    after: str = ""  # moves from the empty board
+    result: Literal["win", "draw"] = "win"  # at least
+
+    def __post_init__(self) -> None:
+        if self.start.outcome() is not None:
+            raise ValueError(f"after {self.after} the game is over")
+
+    @property
+    def start(self) -> Position:
+        """The position after the first moves."""
+        return Position.from_moves(self.after, self.geometry)
+
+    @property
+    def least(self) -> int:
+        """The worst end of a game that the claim allows: 1 a win, 0 a draw."""
+        return 1 if self.result == "win" else 0
+
+    def __str__(self) -> str:
+        after = f"after {self.after} " if self.after else ""
+        return f"{after}the {self.side} player {'always wins' if self.result == 'win' else 'never loses'}"
+
+
+class Replies(NamedTuple):
+    """Every reply to the player's moves in B positions, N in all that do not end the game.
+
+    The end of a game is 1 where the player wins, 0 a draw and -1 a loss.
+    """
+
+    ends: Columns  # [B] the worst end by a reply; 1 where none ends the game, or the player has won already
+    keys: Keys  # [N] of the positions that follow, each as often as it comes about
+    parents: npt.NDArray[np.int64]  # [N] rows of the positions that they follow from
+    columns: Columns  # [N] the replies
+    mirrored: npt.NDArray[np.bool_]  # [N] whether the key is that of the mirror image
+
+
+class Walk:
+    """The positions of a claim, level by level, as far as the player's moves and all replies to them lead.
+
+    `play` takes the moves of the level at hand, and `go_on` leads to the next one. Where moves turn out to be wrong,
+    others are played; `back` returns to the level before.
+
+    Args:
+        claim: whose walk it is, and from where.
+        named: keep a move string that leads to each position of the level at hand.
+    """
+
+    def __init__(self, claim: Claim, *, named: bool = False) -> None:
+        self.geometry = claim.geometry
+        self.worst = 1  # end of a game by the opponent's first move, where it begins the walk; see `Replies`
+        self.names = [claim.after]  # [B] that lead to the positions, in canonical orientation
+        self._named = named
+        start = claim.start
+        own, occupied = stones([start])
+        begins = start.first_to_move == (claim.side == "first")
+        self.stones = start.plies  # on the board in each position of the level at hand
+        if begins:
+            keys, mirrored = canonical_keys(self.geometry, own, occupied)
+            if mirrored[0]:
+                self.names = [mirror_moves(claim.after, self.geometry.columns)]
+        else:
+            self.stones += 1
+            replies = Replies(*play_replies(self.geometry, own, occupied))
+            self.worst = int(replies.ends[0])
+            keys, self.names = self._collect(replies, self.names)
+        self._levels = [keys]
+        self._next = (keys[:0], list[str]())
+
+    @property
+    def keys(self) -> Keys:
+        """The positions of the level at hand [B], by their canonical keys, sorted."""
+        return self._levels[-1]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing follows from the moves played last."""
+        return len(self._next[0]) == 0
+
+    @property
+    def depth(self) -> int:
+        """How many levels lie before the one at hand."""
+        return len(self._levels) - 1
+
+    def play(self, moves: Columns) -> Columns:
+        """Play the level's moves [B] and every reply; the worst end of a game that they lead to at once [B].
+
+        WINS_NOW and what stands below it is passed over, and counts as a win.
+        """
+        own, occupied, ends = play_moves(self.geometry, self.keys, moves)
+        replies = Replies(*play_replies(self.geometry, own, occupied))
+        before = [name + column_name(max(move, 0)) for name, move in zip(self.names, moves.tolist(), strict=False)]
+        self._next = self._collect(replies, before)
+        worst: Columns = np.minimum(ends, replies.ends)
+        return worst
+
+    def go_on(self) -> None:
+        """Go on to the positions that follow from the moves played last."""
+        keys, self.names = self._next
+        self._levels.append(keys)
+        self.stones += 2
+
+    def back(self) -> None:
+        """Return to the level before."""
+        self._levels.pop()
+        self.stones -= 2
+
+    def _collect(self, replies: Replies, before: Sequence[str]) -> tuple[Keys, list[str]]:
+        """The different positions that follow, and names for them if they are wanted."""
+        if not self._named:
+            keys = np.sort(replies.keys)  # sorting is many times as fast as NumPy's `unique`, which hashes
+            return keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]], []
+        keys, first = np.unique(replies.keys, return_index=True)
+        names = []
+        for row in first:
+            name = before[replies.parents[row]] + column_name(int(replies.columns[row]))
+            names.append(mirror_moves(name, self.geometry.columns) if replies.mirrored[row] else name)
+        return keys, names
 
 
 @compiled
@@ -86,62 +219,64 @@ def rule_moves(geometry: Geometry, keys: Keys) -> Columns:
 
 
 @allocating
-def expand(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[npt.NDArray[np.int8], Keys, npt.NDArray[np.int64]]:
-    """Play each position's move [B] and then every reply to it.
+def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Keys, Columns]:
+    """Play a move in each position [B].
 
-    Returns GOES_ON or NOT_WON for each position [B], the positions that follow [N], each as often as it comes about,
-    and the rows [N] of what they follow from. WINS_NOW and moves below it are passed over.
+    Returns ``(own, occupied)`` [B] of the opponent, with a full board where it has no reply, and the ends [B]: 1 where
+    the player wins or the game goes on, 0 where the board is full, -1 where the column is. Moves below 0 are passed
+    over.
     """
-    verdicts = np.empty(len(keys), np.int8)
-    following = np.empty(len(keys) * geometry.columns, np.uint64)
-    parents = np.empty(len(following), np.int64)
-    count = 0
+    owns, occupieds = np.empty(len(keys), np.uint64), np.empty(len(keys), np.uint64)
+    ends = np.ones(len(keys), np.int8)
     for row in range(len(keys)):
-        verdicts[row] = GOES_ON
+        owns[row], occupieds[row] = U64_0, geometry.board
         if moves[row] < 0:
             continue
         own, occupied = unpack_key(geometry, keys[row])
         if legal_cells(geometry, occupied) & column_cells(geometry, moves[row]) == U64_0:
-            verdicts[row] = NOT_WON
+            ends[row] = -1
             continue
         theirs, occupied = play(geometry, own, occupied, moves[row])
         if has_run(geometry, theirs ^ occupied):
             continue
         if occupied == geometry.board:
-            verdicts[row] = NOT_WON
+            ends[row] = 0
             continue
-        before = count
-        for column in range(geometry.columns):
-            if legal_cells(geometry, occupied) & column_cells(geometry, column) == U64_0:
-                continue
-            ours, after = play(geometry, theirs, occupied, column)
-            if has_run(geometry, ours ^ after) or after == geometry.board:
-                verdicts[row] = NOT_WON
-                count = before
-                break
-            following[count] = canonical_key(geometry, ours, after)
-            parents[count] = row
-            count += 1
-    return verdicts, following[:count], parents[:count]
+        owns[row], occupieds[row] = theirs, occupied
+    return owns, occupieds, ends
 
 
 @allocating
-def after_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Keys]:
-    """``(own, occupied)`` [B] of the opponent, after each position's move [B]; an impossible one changes nothing."""
-    owns, occupieds = np.empty(len(keys), np.uint64), np.empty(len(keys), np.uint64)
-    for row in range(len(keys)):
-        own, occupied = unpack_key(geometry, keys[row])
-        if moves[row] >= 0 and legal_cells(geometry, occupied) & column_cells(geometry, moves[row]) != U64_0:
-            own, occupied = play(geometry, own, occupied, moves[row])
-        owns[row], occupieds[row] = own, occupied
-    return owns, occupieds
+def play_replies(
+    geometry: Geometry, own: Keys, occupied: Keys
+) -> tuple[Columns, Keys, npt.NDArray[np.int64], Columns, npt.NDArray[np.bool_]]:
+    """Every reply of the side to move in positions [B], as `Replies` has them; there is none on a full board."""
+    size = len(own) * geometry.columns
+    ends, count = np.ones(len(own), np.int8), 0
+    keys, parents = np.empty(size, np.uint64), np.empty(size, np.int64)
+    columns, mirrored = np.empty(size, np.int8), np.empty(size, np.bool_)
+    for row in range(len(own)):
+        for column in range(geometry.columns):
+            if legal_cells(geometry, occupied[row]) & column_cells(geometry, column) == U64_0:
+                continue
+            ours, after = play(geometry, own[row], occupied[row], column)
+            if has_run(geometry, ours ^ after):
+                ends[row] = -1
+            elif after == geometry.board:
+                ends[row] = min(ends[row], 0)
+            else:
+                keys[count] = canonical_key(geometry, ours, after)
+                mirrored[count] = mirror_is_canonical(geometry, ours, after)
+                parents[count], columns[count] = row, column
+                count += 1
+    return ends, keys[:count], parents[:count], columns[:count], mirrored[:count]
 
 
 def leading_to(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) -> npt.NDArray[np.bool_]:
     """Whether some reply to each position's move [B] leads to one of the targets [N]."""
-    _, following, parents = expand(geometry, keys, moves)
+    replies = _replies_to(geometry, keys, moves)
     leading = np.zeros(len(keys), np.bool_)
-    leading[parents[np.isin(following, targets)]] = True
+    leading[replies.parents[np.isin(replies.keys, targets)]] = True
     return leading
 
 
@@ -156,16 +291,20 @@ def longest_games(
     after = (np.empty(0, np.uint64), np.empty(0, np.int8))  # the positions of the next level, and their plies
     for keys, moves in reversed(levels):
         on_level()
-        _, following, parents = expand(geometry, keys, moves)
+        replies = _replies_to(geometry, keys, moves)
         longest = np.ones(len(keys), np.int8)
-        np.maximum.at(longest, parents, after[1][np.searchsorted(after[0], following)] + np.int8(2))
+        np.maximum.at(longest, replies.parents, after[1][np.searchsorted(after[0], replies.keys)] + np.int8(2))
         after = keys, longest
         plies.append(longest)
     return plies[::-1]
 
 
-def follow(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, npt.NDArray[np.bool_]]:
-    """The positions of the next level, sorted, and which of these [B] are not won by their move."""
-    verdicts, following, _ = expand(geometry, keys, moves)
-    found = np.sort(following)  # sorting is many times as fast as NumPy's `unique`, which hashes
-    return found[np.append(True, found[1:] != found[:-1])[: len(found)]], verdicts != GOES_ON
+def _replies_to(geometry: Geometry, keys: Keys, moves: Columns) -> Replies:
+    own, occupied, _ = play_moves(geometry, keys, moves)
+    return Replies(*play_replies(geometry, own, occupied))
+
+
+def position_of(geometry: Geometry, key: int, moves: str | None = None) -> Position:
+    """The position of a canonical key; how it came about is known if ``moves`` say so."""
+    own, occupied = unpack_key(geometry, np.uint64(key))
+    return Position(np.uint64(own), np.uint64(occupied), geometry, moves)

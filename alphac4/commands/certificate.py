@@ -1,4 +1,4 @@
-"""`alphac4 certificate`: a player's win against every reply, to be checked by anybody."""
+"""`alphac4 certificate`: a player's win or draw against every reply, to be checked by anybody."""
 
 import sys
 import time
@@ -20,11 +20,11 @@ from alphac4.certificate.file import (
     walk_certificate,
     write_certificate,
 )
-from alphac4.certificate.moves import KnownMoves
+from alphac4.certificate.walk import Claim, position_of
 from alphac4.commands.arguments import read_arguments
 from alphac4.compute import choose
-from alphac4.evaluation.certification import LevelReport, ProvingPlayer, build, moves_in_order, position_of
-from alphac4.game.rules import STANDARD
+from alphac4.evaluation.certification import LevelReport, ProvingPlayer, build, moves_in_order
+from alphac4.evaluation.known_moves import KnownMoves
 from alphac4.machine import cores
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import shipped_file
@@ -43,7 +43,11 @@ WALK_OF_BEST |= {26: 15_185, 28: 2_637, 30: 187, 32: 2}
 
 @dataclass(frozen=True, kw_only=True)
 class CertificateOptions:
-    """Make or check a certificate: a first player's move in every position that any opponent can bring about.
+    """Make or check a certificate: a player's move in every position that any opponent can bring about.
+
+    It claims that the first or the second player wins, or at least draws, from the empty board or after some moves:
+
+        alphac4 certificate build --side second --after 1 --record runs/after-1
 
     `build` walks every reply to a player. Where a line is not won, it takes the player's last move back and asks it
     again, then the one before, until every line is won, and writes the file. The player is asked about one of a
@@ -58,13 +62,19 @@ class CertificateOptions:
     """The certificate; by default the one that comes with the project (verify), or RECORD/best.certificate (build)."""
     player: str = "best@auto"
     """Whose moves they are: a network and its limit (build)."""
+    side: Literal["first", "second"] = "first"
+    """Whether the player has the first move of the game or the second (build)."""
+    after: str = ""
+    """Moves after which it plays, such as 44 (build)."""
+    result: Literal["win", "draw"] = "win"
+    """What the player reaches at least (build)."""
     record: Path = Path("runs/certificate")
     """A folder for the answers so far (build)."""
     stones: int = 64
     """Look no further than positions with so many stones; then no certificate is written (build)."""
     judge: bool = False
-    """Measure instead: the exact solver counts those of the player's own moves that do not win. None is taken back, and
-    what would follow is left out (build)."""
+    """Measure instead: the exact solver counts those of the player's own moves that give the result away. None is taken
+    back, and what would follow is left out (build)."""
     seed: int = 0
     """Fixes the player, if it draws lots (build)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -100,14 +110,16 @@ def verify(options: CertificateOptions) -> int:
         return 1
     print(
         f"{walked.positions:,} positions ({walked.named:,} with a move of their own), the last with {walked.longest} "
-        f"stones, in {time.perf_counter() - started:.1f} s: the first player always wins."
+        f"stones, in {time.perf_counter() - started:.1f} s: {certificate.claim}."
     )
     return 0
 
 
 def build_certificate(options: CertificateOptions) -> int:
     """Walk and write; 1 if the player errs."""
-    geometry = common_geometry((options.player,))
+    claim = Claim(
+        geometry=common_geometry((options.player,)), side=options.side, after=options.after, result=options.result
+    )
     path = options.file or options.record / "best.certificate"
     check_output(path)
     compute = choose(options.device, options.backend, threads=1)  # for each of as many players as there are cores
@@ -117,7 +129,7 @@ def build_certificate(options: CertificateOptions) -> int:
             parse_player(
                 options.player,
                 rng=np.random.default_rng([options.seed, index]),
-                geometry=geometry,
+                geometry=claim.geometry,
                 threads=1,
                 compute=compute,
                 batch_size=BATCH,
@@ -133,7 +145,9 @@ def build_certificate(options: CertificateOptions) -> int:
             f"{options.player!r}: limit it by simulations, not by time, so that its moves can be found again"
         )
     about = describe(options)
-    known = KnownMoves(geometry, options.record, about, first_answers=options.judge)
+    known = KnownMoves(
+        claim.geometry, options.record / "moves.jsonl", {**about, "claim": str(claim)}, first_answers=options.judge
+    )
     levels: dict[int, LevelReport] = {}
     try:
         with tqdm(unit="pos", disable=None, leave=False) as bar:
@@ -142,7 +156,7 @@ def build_certificate(options: CertificateOptions) -> int:
             def tell(stones: int, done: int, total: int) -> None:
                 bar.set_description(f"{stones} stones")
                 bar.total, bar.n = total, done
-                if geometry == STANDARD and stones in WALK_OF_BEST:
+                if claim == Claim() and stones in WALK_OF_BEST:
                     bar.set_postfix_str(f"then about {positions_left(stones, total):,}", refresh=False)
                 bar.refresh()
                 if time.monotonic() - saved[0] > SECONDS_BETWEEN_SAVES:
@@ -152,9 +166,9 @@ def build_certificate(options: CertificateOptions) -> int:
             for level in build(
                 players,
                 known,
-                geometry,
-                judge=Solver(geometry) if options.judge else None,
-                most_stones=options.stones,
+                claim,
+                judge=Solver(claim.geometry) if options.judge else None,
+                max_stones=options.stones,
                 on_moves=tell,
             ):
                 if level.stones not in levels:  # or else it is walked once more
@@ -165,20 +179,18 @@ def build_certificate(options: CertificateOptions) -> int:
     errors = [error for level in levels.values() for error in level.errors]
     mended = sum(level.mended for level in levels.values())
     if errors:
-        shown = "\n".join(str(position_of(geometry, key)) for key in errors[:SHOWN_ERRORS])
-        print(f"\n{options.player} does not win from {len(errors):,} positions, such as\n{shown}")
+        shown = "\n".join(str(position_of(claim.geometry, key)) for key in errors[:SHOWN_ERRORS])
+        print(f"\n{options.player} does not show that {claim}. It fails in {len(errors):,} positions, such as\n{shown}")
         return 1
     answers = f"{options.player}, having taken back {mended:,} of its moves," if mended else options.player
     if not levels[max(levels)].last:
-        found = "no error of" if options.judge else "no line that is not won by"
+        found = "no error of" if options.judge else "no line lost by"
         print(f"\nUp to {options.stones} stones there is {found} {answers} and no end is reached.")
         return 0
-    certificate = Certificate(
-        geometry=geometry, columns=moves_in_order(known, geometry), about={**about, "taken_back": mended}
-    )
+    certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about={**about, "taken_back": mended})
     walked = walk_certificate(certificate)
     write_certificate(path, certificate)
-    print(f"\n{path}: {walked.named:,} moves for {walked.positions:,} positions: {answers} always wins.")
+    print(f"\n{path}: {walked.named:,} moves for {walked.positions:,} positions, by {answers}: {claim}.")
     return 0
 
 

@@ -14,27 +14,16 @@ from tqdm import tqdm
 from alphac4.arena.network_files import pool_players
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import common_geometry, network_digest, network_file, parse_player
+from alphac4.certificate.walk import Claim
 from alphac4.commands.arguments import Cluster, device_with, pool_or_none, read_arguments
 from alphac4.compute import choose
 from alphac4.evaluation.answers import BATCH
+from alphac4.evaluation.known_moves import FORMAT, Kind, KnownMoves
 from alphac4.evaluation.pool_solver import PoolSolver
-from alphac4.evaluation.proof import (
-    AUTO,
-    CONTINUES,
-    DRAWS,
-    ERRS,
-    LOSES,
-    PROVEN,
-    WINS,
-    MoveRecord,
-    OutcomeSolver,
-    PlyReport,
-    recorded_backend,
-    walk_games,
-)
-from alphac4.game import Position
+from alphac4.evaluation.proof import OutcomeSolver, PlyReport, walk_games
 from alphac4.machine import cores
 from alphac4.solver import Solver
+from alphac4.storage.journal import read_about
 from alphac4.storage.locks import own_file
 from alphac4.storage.records import MOST_SEED, check_ranges
 
@@ -77,7 +66,13 @@ its end, the player is proven not to err. A line ends early once the player's ow
 plays on from that tree. The number of positions grows about threefold with every two plies, so begin with --plies 10.
 `alphac4 players` lists the players."""
 
-HEADINGS = ("stones", "positions", "won", "proven won", "drawn", "lost", "go on", "errors")
+COLUMNS = {
+    "won": Kind.WINS,
+    "proven won": Kind.PROOF,
+    "drawn": Kind.DRAWS,
+    "go on": Kind.ANSWER,
+    "errors": Kind.ERRS,
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -87,27 +82,25 @@ def main(arguments: Sequence[str]) -> int:
 
 def run(options: ProveOptions) -> int:
     """Walk and print a line for each number of stones, then the verdict; 1 if the player errs."""
-    geometry = common_geometry((options.player,))
-    start = Position.from_moves(options.start, geometry)
-    if start.outcome() is not None:
-        raise ValueError(f"--start {options.start}: the game is over")
-    plies = geometry.cells if options.plies is None else options.plies
+    claim = Claim(geometry=common_geometry((options.player,)), side=options.side, after=options.start)
+    start = claim.start
+    plies = start.geometry.cells if options.plies is None else options.plies
     if plies < start.plies:
         raise ValueError(f"--plies {plies}: the start has {start.plies} stones already")
     if plies == start.plies and start.first_to_move != (options.side == "first"):
         raise ValueError(f"--plies {plies}: {options.player}, moving {options.side}, has its first move after that")
     with own_file(options.record):
-        reports = _walk(options, start, plies)
+        reports = _walk(options, claim, plies)
     print(_verdict(options, reports))
     return int(any(report.errors for report in reports))
 
 
-def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]:
+def _walk(options: ProveOptions, claim: Claim, plies: int) -> list[PlyReport]:
     """Walk, and print a line for each number of stones."""
-    geometry = start.geometry
+    geometry = claim.geometry
     backend = options.backend
-    if backend == AUTO and options.record is not None:
-        backend = recorded_backend(options.record) or AUTO
+    if backend == "auto" and options.record is not None:
+        backend = str((read_about(options.record, FORMAT) or {}).get("backend", backend))
     compute = choose(device_with(options.cluster, options.device), backend, threads=1)
     one_a_core = network_file(options.player) is not None and compute.learning_device.type == "cpu"
     make = partial(
@@ -123,7 +116,7 @@ def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]
     backend = compute.backends.evaluators
     with pool_or_none(options.cluster) as pool:
         if pool is None:
-            return _walk_with(players, Solver(geometry), options, backend, start, plies)
+            return _walk_with(players, Solver(geometry), options, backend, claim, plies)
         players = pool_players(
             pool,
             options.player,
@@ -133,7 +126,7 @@ def _walk(options: ProveOptions, start: Position, plies: int) -> list[PlyReport]
             backend=backend,
             batch_size=BATCH,
         )
-        return _walk_with(players, PoolSolver(pool, geometry), options, backend, start, plies)
+        return _walk_with(players, PoolSolver(pool, geometry), options, backend, claim, plies)
 
 
 def _walk_with(
@@ -141,11 +134,11 @@ def _walk_with(
     solver: OutcomeSolver,
     options: ProveOptions,
     backend: str,
-    start: Position,
+    claim: Claim,
     plies: int,
 ) -> list[PlyReport]:
-    record = MoveRecord(options.record, _header(options, backend), start.geometry)
-    print("  ".join(f"{heading:>10}" for heading in HEADINGS))
+    known = KnownMoves(claim.geometry, options.record, _about(options, backend))
+    print("  ".join(f"{heading:>10}" for heading in ("stones", "positions", *COLUMNS)))
     reports: list[PlyReport] = []
     with tqdm(unit="pos", disable=None, leave=False) as bar:
 
@@ -159,9 +152,8 @@ def _walk_with(
         walk = walk_games(
             players,
             solver,
-            record,
-            start=start,
-            first=options.side == "first",
+            known,
+            claim,
             plies=plies,
             beyond_errors=options.beyond_errors,
             on_moves=show,
@@ -172,7 +164,7 @@ def _walk_with(
     return reports
 
 
-def _header(options: ProveOptions, backend: str) -> dict[str, object]:
+def _about(options: ProveOptions, backend: str) -> dict[str, object]:
     """Whose moves a record holds; a network is known by its content, and ``backend`` is the one that runs it."""
     return {
         "player": options.player,
@@ -185,14 +177,14 @@ def _header(options: ProveOptions, backend: str) -> dict[str, object]:
 
 
 def _line(report: PlyReport) -> str:
-    counts = [report.counts.get(verdict, 0) for verdict in (WINS, PROVEN, DRAWS, LOSES, CONTINUES, ERRS)]
-    return "  ".join(f"{number:>10,}" for number in (report.ply, report.positions, *counts))
+    numbers = (report.ply, report.positions, *(report.counts[kind] for kind in COLUMNS.values()))
+    return "  ".join(f"{number:>10,}" for number in numbers)
 
 
 def _verdict(options: ProveOptions, reports: Sequence[PlyReport]) -> str:
     positions = sum(report.positions for report in reports)
     errors = [moves for report in reports for moves in report.errors]
-    unfinished = bool(reports) and reports[-1].counts.get(CONTINUES, 0) > 0
+    unfinished = bool(reports) and reports[-1].counts[Kind.ANSWER] > 0
     scope = f"the {positions:,} positions that any opponent can bring about"
     if unfinished:
         scope += f" with up to {reports[-1].ply} stones"

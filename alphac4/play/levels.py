@@ -11,11 +11,10 @@ from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
 from alphac4.arena.specifications import CACHE, check_network, named_checkpoint, parse_searching_player
-from alphac4.certificate.file import SHIPPED
+from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry, Position
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
-from alphac4.storage.checkpoints import shipped_file
 
 if TYPE_CHECKING:  # PyTorch takes a second to import
     from alphac4.compute import Compute
@@ -95,7 +94,7 @@ def _certified(name: str, network: str, geometry: Geometry, rng: np.random.Gener
 
     player: Player
     try:
-        player = CertificatePlayer(shipped_file(SHIPPED), geometry, make_other)
+        player = CertificatePlayer(shipped_certificates(), geometry, make_other)
     except PlayerError:  # of another board, or not there
         player = make_other("")
     player.name = name

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 
 from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import TournamentRecord
+from alphac4.certificate.walk import ASK, stones_of
+from alphac4.evaluation.known_moves import KnownMoves, answers
 from alphac4.evaluation.positions import load_positions
-from alphac4.evaluation.proof import CONTINUES, MoveRecord
-from alphac4.game import Position
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.play.terminal import Session
 from alphac4.runs.costs import CostJournal, Costs
@@ -48,6 +48,7 @@ NESTED = [b"[" * depth + b"]" * depth for depth in (100, 990, 100_000)]
 
 TOURNAMENT = {"players": ["a", "b"], "games": 100, "seed": 1}
 WALK = {"player": "best@600", "seed": 0}
+WALKED = {0: 3, 70: 2, 900: 3}  # columns by the keys of positions
 SMALL_BOARD = make_geometry(4, 5, 4)
 
 
@@ -128,11 +129,14 @@ def make_files(folder: Path) -> None:
     for form in FORMATS:
         if form.source:
             shutil.copyfile(next((folder / "run").glob(form.source)), folder / form.name)
-    tournament, walk = TournamentRecord(folder / "tournament.jsonl", TOURNAMENT), MoveRecord(folder / "walk.txt", WALK)
+    tournament = TournamentRecord(folder / "tournament.jsonl", TOURNAMENT)
+    walk = KnownMoves(STANDARD, folder / "walk.jsonl", WALK)
     for part in range(5):
         result = MatchResult(wins=1, draws=1, losses=0, pair_scores=(1.5,), games=("1234", "4321"))
         tournament.add(("a", "b"), part, result)
-    walk.add([Position.from_moves(moves) for moves in ("", "4", "44", "123")], [3, 2, 3, 0], [CONTINUES] * 4)
+    for key, column in WALKED.items():
+        walk.add([answers(np.array([key], np.uint64), np.array([column]))])
+        walk.save()
     book = KnownScores(np.arange(3, 90, 3, dtype=np.uint64), np.arange(29, dtype=np.int8), 4)
     save_book(folder / "board.book", SMALL_BOARD, book)
     (folder / "positions.columns").write_text("4455 1 2 3 -4 5 6 7\n444444 -1 0 1 . 2 3 4\n")
@@ -167,6 +171,14 @@ def read_tournament(path: Path) -> Any:
     return frozenset(record.parts.items())
 
 
+def read_walk(path: Path) -> Any:
+    """The moves of a walk."""
+    known, keys = KnownMoves(STANDARD, path, WALK), np.array(sorted(WALKED), np.uint64)
+    found = zip(keys, stones_of(STANDARD, keys).tolist(), strict=True)
+    moves = {(int(key), int(known.find(stones, np.array([key]))[0][0])) for key, stones in found}
+    return frozenset(move for move in moves if move[1] != ASK)
+
+
 def read_costs(path: Path) -> Any:
     """The costs of a run, unless they begin anew."""
     costs = dataclasses.replace(CostJournal(path, Costs()).now(), seconds=0.0)
@@ -192,7 +204,7 @@ FORMATS = (
     Format("costs.json", read_costs, "costs.json"),
     Format("config.json", load_config, "config.json", signed=False),
     Format("tournament.jsonl", read_tournament),
-    Format("walk.txt", lambda path: frozenset(MoveRecord(path, dict(WALK))._moves.items())),
+    Format("walk.jsonl", read_walk),
     Format("board.book", lambda path: plain(list(load_book(path, SMALL_BOARD)))),
     Format("positions.columns", lambda path: plain(vars(load_positions(path))), signed=False),
     Format("game.txt", read_game, signed=False),

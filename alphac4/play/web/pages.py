@@ -170,7 +170,7 @@ def _certified(geometry: Geometry) -> Iterator[tuple[int, int, int]]:
         certificate = read_certificate(shipped_file(SHIPPED))
     except CertificateError:
         return
-    if certificate.geometry == geometry:
+    if certificate.claim.geometry == geometry:
         levels = walk_certificate(certificate).levels
         plies = longest_games(geometry, levels)
         for (keys, moves), longest in zip(levels[: CERTIFIED_STONES // 2 + 1], plies, strict=False):

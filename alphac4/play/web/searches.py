@@ -221,7 +221,7 @@ class _Certificate:
     @functools.cached_property
     def _player(self) -> CertificatePlayer | None:
         try:
-            return CertificatePlayer(shipped_file(SHIPPED), self._geometry, _nobody, self.stop.check)
+            return CertificatePlayer([shipped_file(SHIPPED)], self._geometry, _nobody, self.stop.check)
         except (PlayerError, OSError):  # of another board, or not there
             return None
 
