@@ -24,7 +24,7 @@ from alphac4.cli import main
 from alphac4.compute import choose
 from alphac4.evaluation import positions
 from alphac4.evaluation.positions import packaged_positions
-from alphac4.export import card_figures
+from alphac4.export import hub as export
 from alphac4.game import Geometry, make_geometry
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.runs.costs import load_start
@@ -171,8 +171,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     evaluate = ["evaluate", str(network), "--simulations", "0,4", "--count", "20", "--no-twin"]
     assert main([*evaluate, "--backend", "torch-fp32", "--json", str(report)]) == 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(card_figures, "packaged_positions", partial(packaged_positions, 3))
-        patch.setattr(card_figures, "choose", partial(choose, backend="torch-fp32"))
+        patch.setattr(export, "packaged_positions", partial(packaged_positions, 3))
+        patch.setattr(export, "choose", partial(choose, backend="torch-fp32"))
         options = ["--license", "mit", "--notes", str(notes), "--evaluation", str(report)]
         assert main(["export", str(network), "--hub", str(folder / "ready"), *options]) == 0
     return folder
@@ -260,10 +260,12 @@ def test_bad_input_is_told_in_one_line_before_anything_is_measured(
     save_small(tmp_path / "other.safetensors", make_geometry(), channels=8)
     text = (exported / "report.json").read_text()
     (tmp_path / "twin.json").write_text(text.replace("4 channels x 1 blocks", "8 channels x 1 blocks"))
+    (tmp_path / "list.json").write_text("[1]")
     for report, words in (
         (None, "say under which licence"),
-        (exported / "report.json", "not this network of 8 channels x 1"),
-        (tmp_path / "twin.json", "measures the network of another file"),
+        (exported / "report.json", "measures another network: "),
+        (tmp_path / "twin.json", "measures another network: "),
+        (tmp_path / "list.json", "no report of alphac4 evaluate --json"),
     ):
         options = [] if report is None else ["--license", "mit", "--evaluation", str(report)]
         assert main(["export", str(tmp_path / "other.safetensors"), "--hub", str(tmp_path / "out"), *options]) == 2

@@ -19,15 +19,9 @@ from kaggle_stub import Struct, play, random_agent
 from test_rules import random_positions
 
 from alphac4.arena.players import PlayerError
+from alphac4.export import submission
 from alphac4.export.kaggle import export_kaggle, submission_text
-from alphac4.export.submission import agent as submission_agent
-from alphac4.export.submission import network as network_module
-from alphac4.export.submission import tree
-from alphac4.export.submission.board import Board
-from alphac4.export.submission.network import Network
-from alphac4.export.submission.player import SubmissionPlayer
-from alphac4.export.submission.rollouts import Rollouts
-from alphac4.export.submission.tree import Node
+from alphac4.export.submission import Game, Network, Rollouts, TreePlayer
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.integrations import kaggle
@@ -147,46 +141,46 @@ def test_an_agent_wins_in_kaggles_own_environment(checkpoint: Path) -> None:
 @pytest.mark.parametrize(("rows", "columns", "run"), [(6, 7, 4), (5, 5, 3), (4, 9, 5), (9, 11, 4), (1, 6, 3)])
 def test_runs_and_winning_cells_agree_with_a_scan_of_the_grid(rows: int, columns: int, run: int) -> None:
     """On boards of all sizes, also beyond 64 bits, and for reachable as well as for hanging cells."""
-    board = Board(rows, columns, run)
+    game = Game(rows, columns, run)
     draws = random.Random(1)
     for _ in range(60):
         stacks, _ = naive.random_board(draws, rows, columns, draws.randrange(rows * columns))
         x, o = (naive.bits(stacks, side, rows) for side in "xo")
-        assert board.has_run(x) == naive.wins(stacks, "x", rows, run)
-        landing = board.legal(x | o)
-        completing = board.winning_cells(x, x | o) & landing
+        assert game.has_run(x) == naive.wins(stacks, "x", rows, run)
+        landing = game.landing(x | o)
+        completing = game.completing(x, x | o) & landing
         for column in range(columns):
             full = len(stacks[column]) == rows
-            assert bool(landing & board.column_cells[column]) != full
-            if not full and not board.has_run(x):
+            assert bool(landing & game.column_cells[column]) != full
+            if not full and not game.has_run(x):
                 completes = naive.wins(naive.drop(stacks, column, "x"), "x", rows, run)
-                assert bool(completing & board.column_cells[column]) == completes
+                assert bool(completing & game.column_cells[column]) == completes
 
 
 def test_the_submission_reads_the_board_from_the_top_row() -> None:
-    board = Board(2, 3, 2)
+    game = Game(2, 3, 2)
     cells = [0, 0, 1, 2, 0, 1]  # column 2 holds two stones of player 1, column 0 one of player 2
     bottom_left, bottom_right, top_right = 1, 1 << 6, 1 << 7
-    assert board.read(cells, 1) == (bottom_right | top_right, bottom_left | bottom_right | top_right)
-    assert board.read(cells, 2) == (bottom_left, bottom_left | bottom_right | top_right)
+    assert game.read(cells, 1) == (bottom_right | top_right, bottom_left | bottom_right | top_right)
+    assert game.read(cells, 2) == (bottom_left, bottom_left | bottom_right | top_right)
 
 
 def test_the_submission_takes_a_win_and_blocks_without_any_search() -> None:
-    board = Board(6, 7, 4)
-    player = SubmissionPlayer(board, Rollouts(board, random.Random(0)))
+    game = Game(6, 7, 4)
+    player = TreePlayer(game, Rollouts(game, random.Random(0)))
     for moves, expected in TACTICS.items():
         position = Position.from_moves(moves)
-        assert player.choose(int(position.own), int(position.occupied), deadline=0.0) == expected
+        assert player.choose(plain(position), deadline=0.0) == expected
 
 
 class ExactNetwork(Network):
     """Answers that every computer computes alike, for the package's search and for the submission's."""
 
-    def __init__(self, board: Board) -> None:
-        super().__init__(board, {})
+    def __init__(self, game: Game) -> None:
+        super().__init__(game, {})
         rng = np.random.default_rng(3)
-        self.policy = rng.integers(-8, 9, (2 * board.rows * board.columns, board.columns)) / 8
-        self.lead = rng.integers(-4, 5, 2 * board.rows * board.columns)
+        self.policy = rng.integers(-8, 9, (2 * game.rows * game.columns, game.columns)) / 8
+        self.lead = rng.integers(-4, 5, 2 * game.rows * game.columns)
 
     def evaluate_planes(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], ...]:
         """Policy logits and win/draw/loss probabilities: sums of eighths and sixteenths."""
@@ -195,44 +189,50 @@ class ExactNetwork(Network):
         wdl = np.stack([(6 + lead) / 16, np.full(len(flat), 4 / 16), (6 - lead) / 16], axis=1)
         return (flat @ self.policy).astype(np.float32), wdl.astype(np.float32)
 
-    def predict(self, own: int, occupied: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    def predict(self, position: tuple[int, int]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """See `Network.predict`."""
-        planes = [[side >> bit & 1 for bit in self.bits] for side in (own, own ^ occupied)]
+        own, occupied = position
+        planes = [[side >> bit & 1 for bit in self.game.bits] for side in (own, own ^ occupied)]
         logits, wdl = self.evaluate_planes(np.array([planes], np.float32))
         return logits[0], wdl[0]
+
+
+def plain(position: Position) -> tuple[int, int]:
+    """A position as the submission has it."""
+    return int(position.own), int(position.occupied)
 
 
 def as_ours(proof: int | None) -> int:
     if not proof:
         return UNPROVEN if proof is None else 0
-    return int(np.sign(proof)) * (PROVEN_WIN - (tree.PROVEN_WIN - abs(proof)))
+    return int(np.sign(proof)) * (PROVEN_WIN - (submission.PROVEN_WIN - abs(proof)))
 
 
 @pytest.mark.parametrize("board", [(6, 7, 4), (4, 5, 3), (5, 8, 4)])
 def test_the_submissions_search_is_ours(board: tuple[int, int, int]) -> None:
     """The same visits, proofs and move with the same evaluator, from the opening to positions that it proves."""
     geometry, rng = make_geometry(*board), np.random.default_rng(8)
-    network = ExactNetwork(Board(*board))
+    network = ExactNetwork(Game(*board))
     ours = NetworkSearch(Struct(evaluate=network.evaluate_planes), geometry=geometry, rng=rng)
     for position, simulations in zip(random_positions(40, rng, geometry), (1, 2, 7, 40, 150) * 8, strict=True):
         expected = ours.search([position], Budget(simulations=simulations))
-        theirs = SubmissionPlayer(Board(*board), network)
-        root = theirs._new_node(int(position.own), int(position.occupied))
+        theirs = TreePlayer(network.game, network)
+        root = theirs.new_node(plain(position))
         for _ in range(simulations):
             if root.outcome() is None:
                 theirs.simulate(root)
         visits = np.zeros(geometry.columns, int)
-        visits[root.actions] = root.visits
+        visits[root.moves] = root.visits
         assert visits.tolist() == expected.visits[0].tolist(), position.moves
-        assert list(map(as_ours, root.proofs)) == expected.proofs[0][root.actions].tolist(), position.moves
-        assert root.best_action() == expected.moves[0], position.moves
+        assert list(map(as_ours, root.proofs)) == expected.proofs[0][root.moves].tolist(), position.moves
+        assert root.best_move() == expected.moves[0], position.moves
 
 
 def test_without_a_visit_the_submission_plays_the_priors_best_move() -> None:
     position = Position.from_moves("4435")
-    player = SubmissionPlayer(Board(6, 7, 4), ExactNetwork(Board(6, 7, 4)))
-    root = player._new_node(int(position.own), int(position.occupied))
-    assert root.best_action() == int(np.argmax(root.priors)) != 0
+    game = Game(6, 7, 4)
+    root = TreePlayer(game, ExactNetwork(game)).new_node(plain(position))
+    assert root.best_move() == int(np.argmax(root.prior)) != 0
 
 
 def test_the_settings_of_the_search_are_written_into_the_submission(network: PolicyValueNetwork) -> None:
@@ -242,7 +242,7 @@ def test_the_settings_of_the_search_are_written_into_the_submission(network: Pol
     for name, value in dataclasses.asdict(puct).items():
         assert namespace[name.upper()] == value
     for name, value in dataclasses.asdict(PuctConfig()).items():
-        assert getattr(network_module, name.upper()) == value
+        assert getattr(submission, name.upper()) == value
 
 
 def load(text: str) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def load(text: str) -> dict[str, Any]:
 def test_the_submissions_forward_pass_is_the_networks(
     network: PolicyValueNetwork, rows: int, columns: int, blocks: int
 ) -> None:
-    """Logits in numpy from half-precision weights agree with PyTorch in fp32."""
+    """Answers in numpy from half-precision weights agree with PyTorch in fp32."""
     geometry = make_geometry(rows, columns, 4)
     if blocks == 0:
         with torch.random.fork_rng():
@@ -272,31 +272,32 @@ def test_the_submissions_forward_pass_is_the_networks(
         count = network.config.input_planes
         planes = make_planes(geometry, np.array([position.own]), np.array([position.occupied]), count)
         with torch.inference_mode():
-            expected = [output[0].numpy() for output in network(torch.from_numpy(planes))]
-        for got, wanted in zip(guide.forward(int(position.own), int(position.occupied)), expected, strict=True):
-            np.testing.assert_allclose(got, wanted, atol=0.02 * max(1.0, float(np.abs(wanted).max())))
+            logits, value = network(torch.from_numpy(planes))
+        got_logits, got_wdl = guide.predict(plain(position))
+        np.testing.assert_allclose(got_logits, logits[0], atol=0.02 * max(1.0, float(logits.abs().max())))
+        np.testing.assert_allclose(got_wdl, torch.softmax(value, dim=1)[0], atol=0.02)
 
 
 def test_the_submission_stops_at_its_share_of_the_act_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = let_time_pass(monkeypatch, 0.1)
-    submission_agent.player_for.cache_clear()
-    ask(submission_agent.agent, timeout=2.0)
-    root = submission_agent.player_for(6, 7, 4).root
+    submission.player_for.cache_clear()
+    ask(submission.agent, timeout=2.0)
+    root = submission.player_for(6, 7, 4).root
     assert root is not None
     assert 15 <= sum(root.visits) <= 18
     assert next(ticks) < 2.0
 
 
 def test_the_submission_keeps_what_it_knows_of_the_position_two_moves_on() -> None:
-    board = Board(6, 7, 4)
-    player = SubmissionPlayer(board, Rollouts(board, random.Random(0)))
-    player.root = root = Node(board, 0, 0)
+    game = Game(6, 7, 4)
+    player = TreePlayer(game, Rollouts(game, random.Random(0)))
+    player.root = root = player.new_node((0, 0))
     for _ in range(200):
         player.simulate(root)
     known = root.children[3].children[3]
     assert sum(known.visits) > 0
     second = Position.from_moves("44")
-    player.choose(int(second.own), int(second.occupied), deadline=0.0)
+    player.choose(plain(second), deadline=0.0)
     assert player.root is known
 
 

@@ -31,7 +31,7 @@ class ExportOptions:
     """Write a page that plays in the visitor's browser into this folder, for any web server to serve."""
     hub: Path | None = None
     """Write a folder ready for the Hugging Face hub: model card with its errors, cost and licence, and the network as
-    safetensors and ONNX (extra alphac4[onnx]). Its errors in the package's positions are measured: about a minute."""
+    safetensors and ONNX (extras alphac4[hub,onnx]). Its errors in the package's positions are measured in a minute."""
     evaluation: Path | None = None
     """With --hub: a report of `alphac4 evaluate --json` on this network, whose table the card gets."""
     notes: Path | None = None
@@ -96,33 +96,29 @@ def _read_notes(path: Path) -> str:
 def _export_hub(options: ExportOptions, folder: Path, checkpoint: Checkpoint) -> None:
     """Measure the network and write the folder; what is wrong with the options is told before anything is measured."""
     from alphac4.arena.specifications import network_digest
-    from alphac4.export import hub_folder
-    from alphac4.export.card_figures import CardFigures, measure, read_rates
+    from alphac4.export import hub
 
     shipped = str(options.checkpoint) in SHIPPED
-    license_id = options.license or (hub_folder.PROJECT_LICENSE if shipped else "")
+    license_id = options.license or (hub.PROJECT_LICENSE if shipped else "")
     if not license_id:
         raise ValueError("say under which licence you give the network: --license mit, or another that the hub knows")
-    hub_folder.check_folder_is_ours(folder)
+    hub.check_export(folder)
     notes = "" if options.notes is None else _read_notes(options.notes)
     digest = network_digest(str(options.checkpoint))
-    rates = None if options.evaluation is None else read_rates(options.evaluation, checkpoint, digest)
+    rates = None if options.evaluation is None else hub.read_rates(options.evaluation, digest)
     _log.info("%s: measuring errors and converting the network ...", folder)
-    figures = measure(checkpoint)
+    figures = hub.measure_figures(checkpoint)
     if rates is not None:
-        source = f"Measured by `alphac4 evaluate`, whose report is `{hub_folder.EVALUATION_FILE}`."
-        known = CardFigures(rates=(), errors=(), asked=0, source="") if figures is None else figures
-        figures = dataclasses.replace(known, rates=rates, source=source)
-    checked = hub_folder.export_hub(
-        checkpoint,
-        options.checkpoint.stem,
-        folder,
+        source = f"Measured by `alphac4 evaluate`, whose report is `{hub.EVALUATION_FILE}`."
+        figures = dataclasses.replace(figures, rates=rates, source=source)
+    export = hub.HubExport(
+        name=options.checkpoint.stem,
+        checkpoint=checkpoint,
         license_id=license_id,
-        license_text=hub_folder.project_license() if shipped and license_id == hub_folder.PROJECT_LICENSE else "",
+        license_text=hub.project_license() if shipped and license_id == hub.PROJECT_LICENSE else "",
         figures=figures,
         notes=notes,
         evaluation=options.evaluation,
     )
-    verdict = "read by the hub's library" if checked else "not checked, for want of alphac4[hub]"
-    _log.info("%s: the card is %s", folder, verdict)
+    hub.export_hub(export, folder)
     _log.info("%s: to publish it, hf upload OWNER/NAME %s", folder, folder)

@@ -25,10 +25,7 @@ import numpy as np
 from alphac4.arena.players import Player, PlayerError, UctPlayer, as_searching
 from alphac4.arena.specifications import common_geometry, find_network, parse_player
 from alphac4.compute import choose
-from alphac4.export.submission.agent import SHARE_OF_TIME
-from alphac4.export.submission.board import Board
-from alphac4.export.submission.player import SubmissionPlayer
-from alphac4.export.submission.rollouts import Rollouts
+from alphac4.export.submission import SHARE_OF_TIME, Game, Rollouts, TreePlayer
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.mcts.search import Budget
 from alphac4.storage.checkpoints import CheckpointError, shipped_checkpoint
@@ -113,8 +110,7 @@ class _KaggleAgent:
         try:
             geometry = make_geometry(rows, columns, run_length)
         except ValueError:  # too large for compiled bitboards, or a run that does not fit the board
-            board = Board(rows, columns, run_length)
-            return _AnyBoardPlayer(board, random.Random(int(self._rng.integers(2**63))))
+            return _AnyBoardPlayer(Game(rows, columns, run_length), random.Random(int(self._rng.integers(2**63))))
         try:
             return _TimedPlayer(self._parse(geometry=geometry), geometry)
         except PlayerError:
@@ -161,11 +157,11 @@ def _late_position(geometry: Geometry) -> Position:
 class _AnyBoardPlayer:
     """Classic MCTS where our compiled bitboards end."""
 
-    def __init__(self, board: Board, rng: random.Random) -> None:
-        self._board = board
-        self._player = SubmissionPlayer(board, Rollouts(board, rng))
+    def __init__(self, game: Game, rng: random.Random) -> None:
+        self._game = game
+        self._player = TreePlayer(game, Rollouts(game, rng))
 
     def choose(self, board: list[int], mark: int, seconds: float) -> int:
         """The column to play on Kaggle's board."""
         deadline = time.perf_counter() + seconds
-        return self._player.choose(*self._board.read(board, mark), deadline)
+        return self._player.choose(self._game.read(board, mark), deadline)
