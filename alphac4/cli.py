@@ -125,10 +125,5 @@ def _forget_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def script(name: str) -> None:
-    """Entry of ``scripts/NAME.py``."""
-    raise SystemExit(main([name, *sys.argv[1:]]))
-
-
 if __name__ == "__main__":
     raise SystemExit(main())

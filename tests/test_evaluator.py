@@ -190,29 +190,12 @@ def test_the_backend_follows_from_the_processor_and_the_network(
     """As measured (docs/speed.md); every other backend follows, so that a broken one is passed over."""
     names = ["torch-fp32", "torch-bf16", "winograd-fp32", "openvino-fp32", "openvino-bf16", INT8]
     known = [name for name in names if openvino or "openvino" not in name]
-    monkeypatch.setattr(backends, "cpu_bf16_is_faster", lambda: bf16)
+    monkeypatch.setattr(backends, "multiplies_bf16_faster", lambda: bf16)
     monkeypatch.setattr(backends, "backend_names", lambda _device: known)
     order = backend_order(config, "cpu", batch, int8=False)
     assert order[0] == fastest
     assert order[-1] == "torch-fp32"
     assert backend_order(config, "cpu", batch, int8=True) == [INT8] * openvino + order
-
-
-@pytest.mark.parametrize(
-    ("found", "faster"),
-    [
-        ({"amx_bf16": True, "cpu_name": "Intel Xeon"}, True),
-        ({"avx512_bf16": True, "cpu_name": "Intel Xeon"}, False),
-        ({"avx512_bf16": True, "cpu_name": "AMD EPYC"}, True),
-        ({"cpu_name": "AMD EPYC"}, False),
-        ({}, False),
-    ],
-)
-def test_bf16_is_taken_where_the_processor_is_faster_in_it(
-    found: dict[str, Any], faster: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: found, raising=False)
-    assert backends.cpu_bf16_is_faster() == faster
 
 
 @pytest.mark.slow

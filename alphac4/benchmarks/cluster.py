@@ -1,48 +1,35 @@
-"""Self-play on the nodes of a cluster against the same cores without one, in turn."""
+"""A cluster: self-play on its nodes against the same cores without one, and how much its driver can take in."""
 
 import os
+import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from alphac4.benchmarks.figures import BenchmarkSettings, Figure
+from alphac4.benchmarks.parts import BenchmarkSettings, Figure
 from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.runs.folder import RunFolder
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
+from alphac4.training.config import PRESETS
 
 WITHOUT_END = 2**40  # positions
 BLOCKS_TO_WARM_UP = 2  # of each actor
+AHEAD = 2_000  # positions that may wait, as in a run: more would be taken in than are stored
 
-
-@dataclass(kw_only=True)
-class Played:
-    """What was played in one turn, from each actor's first block to its last: so the ends of a turn do not count."""
-
-    simulations_per_second: float = 0.0  # of wall time
-    simulations_per_processor_second: float = 0.0
-
-
-@dataclass(kw_only=True)
-class _Arrivals:
-    """When an actor's blocks came, and the simulations since the first of them."""
-
-    times: list[float] = field(default_factory=list)
-    simulations: list[int] = field(default_factory=list)
-
-    def rate(self) -> float:
-        """Simulations/s between the first block and the last; 0 with fewer than two."""
-        return sum(self.simulations[1:]) / (self.times[-1] - self.times[0]) if len(self.times) > 1 else 0.0
+Note = Callable[[int, Block], None]
 
 
 def measure_cluster(settings: BenchmarkSettings) -> Iterator[Figure]:
-    """As many cores as this machine has, on three nodes of which the head has none, and without a cluster.
+    """As many cores as this machine has, on three nodes of which the head has none, and without a cluster, in turn.
 
     A turn takes ten times the usual seconds. Processor time is that of all processes, Ray's own included: where other
     programs take turns on the machine it says more than wall time.
@@ -57,57 +44,54 @@ def measure_cluster(settings: BenchmarkSettings) -> Iterator[Figure]:
             network, STANDARD, config, np.random.default_rng
         )
         assert isinstance(with_cluster, ClusterActors)
-        turns: dict[str, list[Played]] = {"plain": [], "cluster": []}
+        turns = []
         try:
             for actors in (plain, with_cluster):
                 play_turn(actors, 0.0)
             with_cluster.pause()
             for _ in range(settings.repeats):
-                turns["plain"].append(play_turn(plain, seconds))
-                turns["cluster"].append(play_turn(with_cluster, seconds))
+                turns.append((play_turn(plain, seconds), play_turn(with_cluster, seconds)))
                 with_cluster.pause()
         finally:
             with_cluster.close()
-    rates = {
-        (name, kind): np.array([getattr(turn, kind) for turn in turns[name]])
-        for name in turns
-        for kind in ("simulations_per_second", "simulations_per_processor_second")
-    }
-    for name, words in (("plain", "without a cluster"), ("cluster", "on three nodes")):
-        rate = float(np.median(rates[name, "simulations_per_second"]))
-        yield Figure(f"self-play {words}", rate, f"simulations/s ({plain.backend}, {cores()} cores)")
-        rate = float(np.median(rates[name, "simulations_per_processor_second"]))
-        yield Figure(f"self-play {words}: of processor time", rate, "simulations/s")
-    for kind, words in (
-        ("simulations_per_second", "wall time"),
-        ("simulations_per_processor_second", "processor time"),
-    ):
-        ratio = float(np.median(rates["cluster", kind] / rates["plain", kind]))
+    for index, words in enumerate(("without a cluster", "on three nodes")):
+        by_wall, by_processor = np.median([turn[index] for turn in turns], axis=0)
+        yield Figure(f"self-play {words}", float(by_wall), f"simulations/s ({plain.backend}, {cores()} cores)")
+        yield Figure(f"self-play {words}: of processor time", float(by_processor), "simulations/s")
+    ratios = np.median([np.divide(ours, theirs) for theirs, ours in turns], axis=0)
+    for ratio, words in zip(ratios, ("wall time", "processor time"), strict=True):
         yield Figure(f"self-play on three nodes against without, by {words}", 100 * ratio, "%, median of the turns")
 
 
-def play_turn(actors: Actors, seconds: float) -> Played:
-    """Let actors play for so long, and at least two blocks each."""
-    stop, arrivals, simulations = threading.Event(), defaultdict[int, _Arrivals](_Arrivals), 0
+@dataclass(kw_only=True)
+class _Arrivals:
+    """When an actor's blocks came, and the simulations of each."""
+
+    times: list[float] = field(default_factory=list)
+    simulations: list[int] = field(default_factory=list)
+
+    def rate(self) -> float:
+        """Simulations/s between the first block and the last, so that the ends of a turn do not count."""
+        return sum(self.simulations[1:]) / (self.times[-1] - self.times[0]) if len(self.times) > 1 else 0.0
+
+
+def play_turn(actors: Actors, seconds: float) -> tuple[float, float]:
+    """Let actors play for so long, and at least two blocks each; simulations/s of wall and of processor time."""
+    stop, arrivals = threading.Event(), defaultdict[int, _Arrivals](_Arrivals)
     started, processor = time.perf_counter(), processor_seconds()
 
     def on_block(index: int, block: Block) -> None:
-        nonlocal simulations
         now = time.perf_counter()
         arrivals[index].times.append(now)
         arrivals[index].simulations.append(block.work.simulations)
-        simulations += block.work.simulations
-        everybody = len(arrivals) == len(actors) and all(
-            len(found.times) >= BLOCKS_TO_WARM_UP for found in arrivals.values()
-        )
-        if everybody and now - started >= seconds:
+        warm = all(len(found.times) >= BLOCKS_TO_WARM_UP for found in arrivals.values())
+        if len(arrivals) == len(actors) and warm and now - started >= seconds:
             stop.set()
 
     actors.play(WITHOUT_END, stop, on_block)
-    return Played(
-        simulations_per_second=sum(found.rate() for found in arrivals.values()),
-        simulations_per_processor_second=simulations / max(processor_seconds() - processor, 1e-9),
-    )
+    used = max(processor_seconds() - processor, 1e-9)
+    simulations = sum(sum(found.simulations) for found in arrivals.values())
+    return sum(found.rate() for found in arrivals.values()), simulations / used
 
 
 def processor_seconds() -> float:
@@ -125,3 +109,77 @@ def processor_seconds() -> float:
     while found := {process for process, parent in parents.items() if parent in ours} - ours:
         ours |= found
     return sum(used.get(process, 0) for process in ours) / os.sysconf("SC_CLK_TCK")
+
+
+def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
+    """How many positions/s the driver of a cluster takes in and stores, with recorded blocks of the quick preset's.
+
+    A measurement takes ten times as long. Processor time is this process's own: by it one sees what a core could do if
+    no other program had a part of it.
+    """
+    from alphac4.compute.cluster.place import Cluster, local_cluster
+
+    config, seconds = PRESETS["quick"], 10 * settings.seconds
+    network = PolicyValueNetwork(config.network_config()).eval()
+    actors = choose_for_run("cpu", "auto", Backends()).actors(network, STANDARD, config.selfplay, np.random.default_rng)
+    blocks: list[Block] = []
+    actors.play(6_000, threading.Event(), lambda _index, block: blocks.append(block))
+    mean = sum(len(block.samples) for block in blocks) / len(blocks)
+    yield Figure("a block", mean, f"positions ({actors.backend})")
+    with tempfile.TemporaryDirectory() as path, local_cluster([0, 1, 1]) as address:
+        folder = RunFolder(Path(path) / "run", config)
+        folder.load_state()
+        cluster = choose_for_run("cpu", actors.backend, Backends(), address)
+        assert isinstance(cluster, Cluster)
+        replaying = cluster.replaying_actors(
+            network, STANDARD, config.selfplay, np.random.default_rng, settings.replay_rate
+        )
+
+        def store(stop: threading.Event, note: Note) -> None:
+            """Record the same blocks again and again."""
+            number = 0
+            while not stop.is_set():
+                block = blocks[number % len(blocks)]
+                folder.record(block, 1, 0, number)
+                note(0, block)
+                number += 1
+
+        def take_and_store(stop: threading.Event, note: Note) -> None:
+            number = 0
+
+            def both(index: int, block: Block) -> None:
+                nonlocal number
+                folder.record(block, 2, index, number)
+                number += 1
+                note(index, block)
+
+            while not stop.is_set():
+                replaying.play(AHEAD, stop, both)
+
+        try:
+            play_turn(replaying, 0.0)
+            yield from _taken("taken in", seconds, lambda stop, note: replaying.play(WITHOUT_END, stop, note))
+            replaying.pause()
+            yield from _taken("stored", seconds, store)
+            replaying.pause()
+            yield from _taken("taken in and stored", seconds, take_and_store)
+        finally:
+            replaying.close()
+        folder.close()
+
+
+def _taken(name: str, seconds: float, work: Callable[[threading.Event, Note], None]) -> Iterator[Figure]:
+    """Positions/s that ``work`` notes until it is told to stop, by wall time and by this process's time."""
+    stop, sizes = threading.Event(), []
+    started, processor = time.perf_counter(), time.process_time()
+
+    def note(_index: int, block: Block) -> None:
+        sizes.append(len(block.samples))
+        if time.perf_counter() - started > seconds:
+            stop.set()
+
+    work(stop, note)
+    wall, used = time.perf_counter() - started, max(time.process_time() - processor, 1e-9)
+    yield Figure(name, sum(sizes) / wall, "positions/s")
+    yield Figure(f"{name}: of the driver's processor time", sum(sizes) / used, "positions/s")
+    yield Figure(f"{name}: blocks of the driver's processor time", len(sizes) / used, "blocks/s")

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
-from alphac4.benchmarks.figures import BenchmarkSettings, Figure
-from alphac4.benchmarks.jax_peer import pgx_mctx_rate
-from alphac4.benchmarks.learning import random_batch
-from alphac4.benchmarks.peers import missing_packages
+from alphac4.benchmarks.parts import BenchmarkSettings, Figure, random_batch, rate
+from alphac4.benchmarks.peers import missing_packages, pgx_mctx_rate
 from alphac4.compute.gpu.actor import DeviceActor
 from alphac4.compute.gpu.device import synchronise, the_device
 from alphac4.compute.gpu.network import DeviceNetwork, captured
@@ -83,15 +81,16 @@ def matrix_peak(device: torch.device, size: int) -> float:
 
 def timed(work: Callable[[], object], seconds: float) -> float:
     """Mean seconds of ``work`` on the device, launched back to back."""
-    work()
-    synchronise()
-    count, started = 0, time.perf_counter()
-    while time.perf_counter() - started < seconds:
+
+    def ten_times() -> int:
         for _ in range(10):
             work()
         synchronise()
-        count += 10
-    return (time.perf_counter() - started) / count
+        return 10
+
+    work()
+    synchronise()
+    return 1 / rate(ten_times, seconds)
 
 
 def step_seconds(network: PolicyValueNetwork, games: int, device: torch.device, seconds: float) -> tuple[float, float]:
@@ -135,9 +134,10 @@ def learning_speed(config: NetworkConfig, batch: int, device: torch.device, seco
     learner = Learner(config, learning, STANDARD, seed=0, device=device)
     schedule = Schedule.of_run(learning, 1_000_000)
     some = random_batch(batch, config)
-    learner.learn_from([some] * 10, schedule, batch)
-    count, started = 0, time.perf_counter()
-    while time.perf_counter() - started < seconds / 4:
+
+    def steps() -> int:
         learner.learn_from([some] * 20, schedule, batch)
-        count += 20 * batch
-    return count / (time.perf_counter() - started)
+        return 20 * batch
+
+    steps()
+    return rate(steps, seconds / 4)

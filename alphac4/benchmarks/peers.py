@@ -5,21 +5,21 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from alphac4.arena.foreign import OpenSpielPlayer
 from alphac4.arena.match import balanced_openings, play_match
 from alphac4.arena.players import UctPlayer
-from alphac4.benchmarks.figures import BenchmarkSettings
-from alphac4.benchmarks.jax_peer import pgx_mctx_rate
+from alphac4.benchmarks.parts import BenchmarkSettings, rate
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Work
@@ -52,11 +52,12 @@ class Comparison:
 def compare_openspiel(simulations: int, seconds: float) -> Comparison:
     """Classic MCTS, simulations/s of one tree from the empty board on one core."""
     search = UctSearch(rng=np.random.default_rng(0))
-    search.search([Position()], Budget(simulations=simulations))
-    done, started = 0, time.perf_counter()
-    while time.perf_counter() - started < seconds:
-        done += int(search.search([Position()], Budget(simulations=simulations)).simulations[0])
-    ours = done / (time.perf_counter() - started)
+
+    def work() -> int:
+        return int(search.search([Position()], Budget(simulations=simulations)).simulations[0])
+
+    work()
+    ours = rate(work, seconds)
     name = f"classic MCTS against OpenSpiel, {simulations:,} simulations a move, one core"
     return Comparison(name=name, unit="simulations/s", ours=ours, theirs=openspiel_rate(simulations, seconds))
 
@@ -127,12 +128,13 @@ def openspiel_rate(simulations: int, seconds: float) -> float:
     # exploration, simulations, memory in MB, solve, seed, verbose: as its own examples have them
     bot = pyspiel.MCTSBot(game, evaluator, 2.0, simulations, 1000, False, 0, False)
     state = game.new_initial_state()
-    bot.step(state)
-    done, started = 0, time.perf_counter()
-    while time.perf_counter() - started < seconds:
+
+    def work() -> int:
         bot.step(state)
-        done += simulations
-    return done / (time.perf_counter() - started)
+        return simulations
+
+    work()
+    return rate(work, seconds)
 
 
 def compare_installed(settings: BenchmarkSettings, openspiel_pairs: int) -> tuple[list[Comparison], str | None]:
@@ -154,3 +156,107 @@ def compare_installed(settings: BenchmarkSettings, openspiel_pairs: int) -> tupl
             for network, name in ((settings.network(), "untrained"), (trained, "trained")):
                 comparisons += compare_pgx(network, name, seconds=10 * settings.seconds)
     return comparisons, match
+
+
+def pgx_mctx_rate(
+    size: NetworkConfig, *, games: int, simulations: int, seconds: float, gumbel: bool = True
+) -> tuple[float, float]:
+    """``(simulations/s, evaluations/s of the network alone)`` of self-play by pgx and mctx in JAX, on all its devices.
+
+    The network has the architecture of ours (a stem, residual blocks of two 3 x 3 convolutions, both heads) with the
+    norms folded away, as for inference; it computes in bf16 on a GPU, as ours does. As in their examples, a finished
+    game starts anew, and one jitted call plays a move in all games.
+    """
+    import jax
+    import jax.numpy as jnp
+    import mctx
+    import pgx
+    from pgx.experimental import auto_reset
+
+    ready: Any = jax.block_until_ready
+    environment = pgx.make("connect_four")
+    advance = jax.vmap(auto_reset(environment.step, environment.init))
+    step = jax.vmap(environment.step)
+    precision = jnp.float32 if jax.default_backend() == "cpu" else jnp.bfloat16
+    parameters = jax.tree.map(lambda x: x.astype(precision), _jax_network(jax, jnp, size))
+
+    def forward(parameters: Any, observation: Any) -> tuple[Any, Any]:
+        def convolve(x: Any, weights: Any) -> Any:
+            kernel, bias = weights
+            layout = ("NHWC", "HWIO", "NHWC")
+            return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=layout) + bias
+
+        x = jax.nn.relu(convolve(observation.astype(precision), parameters["stem"]))
+        for first, second in parameters["tower"]:
+            x = jax.nn.relu(x + convolve(jax.nn.relu(convolve(x, first)), second))
+        x = jax.nn.relu(convolve(x, parameters["heads"]))
+        policy, value = jnp.split(x, 2, axis=-1)
+        logits = policy.reshape(len(x), -1) @ parameters["policy"]
+        hidden = jax.nn.relu(value.reshape(len(x), -1) @ parameters["hidden"])
+        value = jnp.tanh(hidden @ parameters["value"])[:, 0]
+        return logits.astype(jnp.float32), value.astype(jnp.float32)
+
+    def recurrent(parameters: Any, _key: Any, action: Any, state: Any) -> tuple[Any, Any]:
+        mover = state.current_player
+        state = step(state, action)
+        logits, value = forward(parameters, state.observation)
+        logits = jnp.where(state.legal_action_mask, logits - logits.max(axis=-1, keepdims=True), -1e9)
+        reward = state.rewards[jnp.arange(games), mover]
+        output = mctx.RecurrentFnOutput(
+            reward=reward,
+            discount=jnp.where(state.terminated, 0.0, -1.0),
+            prior_logits=logits,
+            value=jnp.where(state.terminated, 0.0, value),
+        )
+        return output, state
+
+    @jax.jit
+    def play(parameters: Any, state: Any, key: Any) -> Any:
+        search_key, step_key = jax.random.split(key)
+        logits, value = forward(parameters, state.observation)
+        root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
+        policy = mctx.gumbel_muzero_policy if gumbel else mctx.muzero_policy
+        result = policy(
+            parameters, search_key, root, recurrent, simulations, invalid_actions=~state.legal_action_mask, max_depth=42
+        )
+        return advance(state, result.action, jax.random.split(step_key, games))
+
+    key = jax.random.PRNGKey(0)
+    state = jax.vmap(environment.init)(jax.random.split(key, games))
+    evaluate = jax.jit(forward)
+    state = ready(play(parameters, state, key))  # compiles
+    ready(evaluate(parameters, state.observation))
+
+    def search() -> int:
+        nonlocal key, state
+        key, subkey = jax.random.split(key)
+        state = ready(play(parameters, state, subkey))
+        return games * simulations
+
+    def alone() -> int:
+        ready(evaluate(parameters, state.observation))
+        return games
+
+    return rate(search, seconds), rate(alone, seconds / 2)
+
+
+def _jax_network(jax: Any, jnp: Any, size: NetworkConfig) -> Any:
+    """Random weights in the shapes of our network."""
+    channels, head_channels, hidden = size.channels, size.head_channels, size.value_hidden
+    keys = iter(jax.random.split(jax.random.PRNGKey(1), 2 * size.blocks + 8))
+
+    def convolution(inputs: int, outputs: int, size: int) -> tuple[Any, Any]:
+        scale = (2.0 / (inputs * size * size)) ** 0.5
+        return scale * jax.random.normal(next(keys), (size, size, inputs, outputs)), jnp.zeros(outputs)
+
+    def dense(inputs: int, outputs: int) -> Any:
+        return jax.random.normal(next(keys), (inputs, outputs)) / inputs**0.5
+
+    return {
+        "stem": convolution(2, channels, 3),
+        "tower": [(convolution(channels, channels, 3), convolution(channels, channels, 3)) for _ in range(size.blocks)],
+        "heads": convolution(channels, 2 * head_channels, 1),
+        "policy": dense(42 * head_channels, 7),
+        "hidden": dense(42 * head_channels, hidden),
+        "value": dense(hidden, 1),
+    }

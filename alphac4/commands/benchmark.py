@@ -12,27 +12,12 @@ import torch
 import tyro
 from tqdm import tqdm
 
-from alphac4.benchmarks.capacity import measure_capacity
-from alphac4.benchmarks.cluster import measure_cluster
-from alphac4.benchmarks.figures import BenchmarkSettings, Figure, format_figures
-from alphac4.benchmarks.inference import measure_inference
-from alphac4.benchmarks.learning import measure_learning
-from alphac4.benchmarks.rules import measure_rules
-from alphac4.benchmarks.searches import measure_parallel, measure_puct, measure_uct
-from alphac4.benchmarks.selfplay import measure_selfplay
+from alphac4.benchmarks.cluster import measure_capacity, measure_cluster
+from alphac4.benchmarks.parts import PARTS, BenchmarkSettings, Figure, format_figures
 from alphac4.commands.arguments import read_arguments
 from alphac4.machine import cores
 from alphac4.storage.records import check_ranges
 
-PARTS: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
-    "rules": measure_rules,
-    "uct": measure_uct,
-    "parallel": measure_parallel,
-    "puct": measure_puct,
-    "inference": measure_inference,
-    "selfplay": measure_selfplay,
-    "learning": measure_learning,
-}
 ON_REQUEST: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
     "cluster": measure_cluster,
     "capacity": measure_capacity,
@@ -48,7 +33,7 @@ class BenchmarkOptions:
     only: tuple[str, ...] = ()
     """Parts to measure: rules, uct, parallel, puct, inference, selfplay, learning; all of these by default. Where Ray
     is installed also: cluster, self-play on three nodes of this machine against the same without a cluster; capacity,
-    how many positions/s the driver of a cluster takes in, stores and learns from."""
+    how many positions/s the driver of a cluster takes in and stores."""
     peers: bool = False
     """Compare with other programs for the same game instead, in one run: OpenSpiel's C++ MCTS, and self-play by pgx
     and mctx in JAX; what is not installed is named (pip install 'alphac4[peers]')."""

@@ -112,7 +112,7 @@ def _check_device(device: str) -> None:
 def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     """The name, figures and line of each measurement."""
     from alphac4.arena.specifications import load_network
-    from alphac4.benchmarks.figures import measure_rate
+    from alphac4.benchmarks.parts import rate_of_streams
     from alphac4.benchmarks.presets import measure_preset
     from alphac4.compute import choose
     from alphac4.nn.backends import boards_for
@@ -123,7 +123,7 @@ def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
         compute = choose(device)
         evaluator = compute.evaluator(checkpoint.network, batch_size=batch)
         boards = boards_for(checkpoint.network.config, batch, np.random.default_rng(0))
-        rate = measure_rate(evaluator.evaluate, boards, 1, MEASURED_SECONDS)
+        rate = rate_of_streams(evaluator.evaluate, boards, 1, MEASURED_SECONDS)
         place = compute.learning_device.type
         figures = {"device": place, "backend": evaluator.backend, "batch": batch, "evaluations_a_second": rate}
         line = f"  {use}: best on {place} by {evaluator.backend}, {rate:,.0f} evaluations/s in batches of {batch}"

@@ -22,7 +22,8 @@ from torch import nn
 from alphac4.game.planes import PLANES, make_planes
 from alphac4.game.rules import Geometry, make_geometry
 from alphac4.nn import winograd
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, Tower, fold_batch_norm
+from alphac4.nn.precision import has_bf16, multiplies_bf16_faster
 
 Array = npt.NDArray[np.float32]
 
@@ -61,30 +62,13 @@ def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool
         return ["cuda-bf16", "cuda-fp32"] if has_bf16(torch.device("cuda")) else ["cuda-fp32"]
     order = [INT8] if int8 else []
     many = batch >= winograd.LEAST_POSITIONS
-    if cpu_bf16_is_faster():
+    if multiplies_bf16_faster():
         order += ["openvino-bf16", "torch-bf16"] if many else ["openvino-bf16"]
     if many and network.channels >= winograd.LEAST_CHANNELS and batch >= 64:
         order += ["winograd-fp32", "openvino-fp32"]
     else:
         order += ["openvino-fp32", "winograd-fp32"] if many else ["openvino-fp32"]
     return [name for name in [*order, "torch-fp32"] if name in backend_names(device)]
-
-
-def cpu_bf16_is_faster() -> bool:
-    """Whether this processor multiplies faster in bf16 than in fp32.
-
-    Those with AMX do, and AMD's with AVX-512. Intel's that have its bf16 instructions without AMX are slower in it.
-    """
-    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return bool(found.get("amx_bf16") or (found.get("avx512_bf16") and "AMD" in found.get("cpu_name", "")))
-
-
-def has_bf16(device: torch.device) -> bool:
-    """Whether bf16 arithmetic is in hardware; emulated, it is slower than fp32."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    available = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
-    return available and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def make_backend(name: str, network: PolicyValueNetwork, batch: int, threads: int) -> Backend:
@@ -150,9 +134,10 @@ class TorchBackend:
         self._threads = threads if device == "cpu" else 0
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._filtered: winograd.FoldedTower | None = None
-        if by_winograd and winograd.fits(network.config):
-            self._filtered = winograd.FoldedTower(self._network.tower, network.config.rows, network.config.columns)
+        config = network.config
+        filtered = by_winograd and winograd.fits(config)
+        tower = winograd.folded_tower(self._network.tower, config.rows, config.columns) if filtered else None
+        self._filtered: Tower | None = tower
         if device == "cpu":
             _keep_freed_memory()
 

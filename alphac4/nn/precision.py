@@ -1,4 +1,4 @@
-"""The precision in which a network learns."""
+"""The precision that the hardware multiplies fastest, which inference and learning take."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import torch
 
 from alphac4.machine import processor_name
-from alphac4.nn.backends import has_bf16
 
 BF16, FP32 = "bf16", "fp32"
 
@@ -18,6 +17,14 @@ def learning_precision(device: torch.device) -> str:
     """
     fast = multiplies_bf16_faster() if device.type == "cpu" else has_bf16(device)
     return BF16 if fast else FP32
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether bf16 arithmetic is in hardware; emulated, it is slower than fp32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    available = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+    return available and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def multiplies_bf16_faster() -> bool:

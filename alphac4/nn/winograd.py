@@ -9,13 +9,13 @@ makes 8 x 9 products. The sums before and after are made once a channel and not 
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from alphac4.nn.network import ConvNorm, NetworkConfig, ResidualBlock
+from alphac4.nn.network import ConvNorm, NetworkConfig, ResidualBlock, Tower
 
 LEAST_CHANNELS = 48  # in learning: with fewer the sums cost what the multiplications save
 LEAST_POSITIONS = 16  # for fewer it does not pay to read the kernels, which have eight times their size at the points
@@ -24,7 +24,7 @@ KERNEL = 3
 FINITE_POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, -0.75)  # small and apart, so that rounding is harmless
 LONGEST_TILE = len(FINITE_POINTS) + 1 + 1 - KERNEL  # cells: with infinity there is a point more
 
-_Layer = TypeVar("_Layer")
+_Layer = Callable[[Tensor], Tensor]  # a convolution with its norm or bias, in the layout of `_run`
 
 
 def pays_in_learning(network: NetworkConfig, positions: int) -> bool:
@@ -110,11 +110,16 @@ def _map(vertical: Tensor, horizontal: Tensor, x: Tensor) -> Tensor:
 
 def run_tower(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
     """What the residual blocks make of x [B, channels, R, C] in learning, in the same shape."""
-    layers = ((block.first, block.second) for block in cast(Iterable[ResidualBlock], blocks))
-    return _run(layers, _conv_norm, x)
+
+    def with_norm(layer: nn.Module) -> _Layer:
+        convolution, norm = cast(ConvNorm, layer)
+        kernel = cast(nn.Conv2d, convolution).weight
+        return lambda x: cast(Tensor, norm(convolve(x.permute(0, 2, 3, 1), kernel).permute(0, 3, 1, 2)))
+
+    return _run(_layers(blocks, with_norm), x)
 
 
-class FoldedTower:
+def folded_tower(blocks: Iterable[nn.Module], rows: int, columns: int) -> Tower:
     """`run_tower` for inference, with the kernels at the points computed once.
 
     Args:
@@ -123,36 +128,25 @@ class FoldedTower:
         columns: the board's.
     """
 
-    def __init__(self, blocks: Iterable[nn.Module], rows: int, columns: int) -> None:
-        def prepared(layer: nn.Module) -> tuple[Tensor, Tensor]:
-            convolution = cast(nn.Conv2d, layer)
-            return _kernel_at_points(convolution.weight, rows, columns), cast(Tensor, convolution.bias)
+    def with_bias(layer: nn.Module) -> _Layer:
+        convolution = cast(nn.Conv2d, layer)
+        kernel, bias = _kernel_at_points(convolution.weight, rows, columns), cast(Tensor, convolution.bias)
+        return lambda x: _convolve(x.permute(0, 2, 3, 1), kernel).add_(bias).permute(0, 3, 1, 2)
 
-        self._layers = [
-            (prepared(block.first), prepared(block.second)) for block in cast(Iterable[ResidualBlock], blocks)
-        ]
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """From x [B, channels, R, C] to the same shape."""
-        return _run(self._layers, _conv_bias, x)
+    layers = _layers(blocks, with_bias)
+    return lambda x: _run(layers, x)
 
 
-def _run(layers: Iterable[tuple[_Layer, _Layer]], apply: Callable[[_Layer, Tensor], Tensor], x: Tensor) -> Tensor:
+def _layers(blocks: Iterable[nn.Module], made: Callable[[nn.Module], _Layer]) -> list[tuple[_Layer, _Layer]]:
+    return [(made(block.first), made(block.second)) for block in cast(Iterable[ResidualBlock], blocks)]
+
+
+def _run(layers: Iterable[tuple[_Layer, _Layer]], x: Tensor) -> Tensor:
     """The residual blocks of two layers each, in the layout [R, channels, C, B] with channels last in memory.
 
     The rows count as the batch, and the positions as the image's width. To norms and sums it is all the same.
     """
     x = x.permute(2, 1, 3, 0).contiguous(memory_format=torch.channels_last)
     for first, second in layers:
-        x = torch.relu_(apply(second, torch.relu_(apply(first, x))).add_(x))
+        x = torch.relu_(second(torch.relu_(first(x))).add_(x))
     return x.permute(3, 1, 0, 2).contiguous(memory_format=torch.channels_last)
-
-
-def _conv_norm(layer: nn.Module, x: Tensor) -> Tensor:
-    convolution, norm = cast(ConvNorm, layer)
-    return cast(Tensor, norm(convolve(x.permute(0, 2, 3, 1), cast(nn.Conv2d, convolution).weight).permute(0, 3, 1, 2)))
-
-
-def _conv_bias(layer: tuple[Tensor, Tensor], x: Tensor) -> Tensor:
-    kernel, bias = layer
-    return _convolve(x.permute(0, 2, 3, 1), kernel).add_(bias).permute(0, 3, 1, 2)

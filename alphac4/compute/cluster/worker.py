@@ -13,9 +13,10 @@ import torch
 from alphac4.compute.cluster.connection import import_ray
 from alphac4.compute.gpu.device import GPU_BACKENDS, largest_that_fits, precision_name, the_device
 from alphac4.game import Geometry
-from alphac4.nn.backends import backend_or_auto, has_bf16
+from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.precision import has_bf16
 from alphac4.selfplay.actor import Actor, GamesUnderWay, SelfPlayer, count_games, fill_up
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block

@@ -9,8 +9,8 @@ import torch
 
 from alphac4.compute.gpu.arrays import kernel_view
 from alphac4.game.rules import Geometry
-from alphac4.nn.backends import has_bf16
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.precision import has_bf16
 
 logger = logging.getLogger(__name__)
 

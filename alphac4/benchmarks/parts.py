@@ -1,0 +1,268 @@
+"""How fast each part is on this machine: rules, searches, inference, self-play and learning."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from alphac4.compiled import compiled
+from alphac4.game import Position
+from alphac4.game.rules import STANDARD, U64_0, Geometry, has_run, play
+from alphac4.machine import cores, worker_threads
+from alphac4.mcts.classic.rollouts import run_rollouts
+from alphac4.mcts.classic.search import UctSearch
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget, TreeSearch
+from alphac4.nn.backends import Array, backend_names, boards_for, make_backend
+from alphac4.nn.evaluator import Evaluator, UniformEvaluator
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.selfplay.actor import Actor, play_together
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.replay import Batch
+from alphac4.selfplay.samples import Block, Work
+from alphac4.storage.records import check_ranges
+from alphac4.training.config import LearningConfig
+from alphac4.training.learner import Learner
+from alphac4.training.schedule import Schedule
+
+PLAYOUTS = 50_000  # between two looks at the clock
+LEARNING_BATCH = 128  # positions, as in the quick and standard presets
+LEARNING_STEPS = 2  # at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkSettings:
+    """What all measurements have in common."""
+
+    seconds: float = 1.0
+    """Rough length of each measurement."""
+    repeats: int = 3
+    """Runs of each; the median counts."""
+    channels: int = 64
+    """Channels of the network."""
+    blocks: int = 4
+    """Residual blocks of the network."""
+    batches: tuple[int, ...] = (1, 32, 128, 256)
+    """Batch sizes for inference."""
+    replay_rate: float = 0.0
+    """Positions/s that each replaying actor of the part "capacity" offers; 0 for as many as the driver takes."""
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            seconds=(1e-6, 3600),
+            repeats=(1, 1000),
+            channels=(1, 4096),
+            blocks=(0, 256),
+            batches=(1, 65_536),
+            replay_rate=(0, 1e9),
+        )
+
+    def network(self) -> PolicyValueNetwork:
+        """An untrained network of that size."""
+        return PolicyValueNetwork(NetworkConfig(channels=self.channels, blocks=self.blocks)).eval()
+
+
+class Figure(NamedTuple):
+    """One figure of a benchmark."""
+
+    name: str
+    value: float
+    unit: str
+
+
+def format_figures(figures: Sequence[Figure]) -> str:
+    """A line for each figure; small ones with three digits."""
+    width = max(len(figure.name) for figure in figures)
+    return "\n".join(
+        f"{name:<{width}}  {format(value, ',.3g' if value < 10 else ',.0f'):>14}  {unit}"
+        for name, value, unit in figures
+    )
+
+
+def rate(work: Callable[[], float], seconds: float) -> float:
+    """Units a second of ``work``, which returns the units that it did."""
+    started, units = time.perf_counter(), 0.0
+    while time.perf_counter() - started < seconds:
+        units += work()
+    return units / (time.perf_counter() - started)
+
+
+def median_rate(work: Callable[[], float], settings: BenchmarkSettings) -> float:
+    """The median `rate` of the repeats; ``work`` runs once more before, to warm up."""
+    work()
+    return float(np.median([rate(work, settings.seconds / settings.repeats) for _ in range(settings.repeats)]))
+
+
+def rate_of_streams(run: Callable[[Array], object], planes: Array, streams: int, seconds: float) -> float:
+    """Evaluations/s when ``streams`` threads call with ``planes`` each; raises what a call raises."""
+    rates = [0.0] * streams
+    barrier = threading.Barrier(streams)
+
+    def evaluate() -> float:
+        run(planes)
+        return len(planes)
+
+    def call_repeatedly(stream: int) -> None:
+        try:
+            evaluate()
+        except BaseException:
+            barrier.abort()  # or else the other threads would wait for ever
+            raise
+        barrier.wait()
+        rates[stream] = rate(evaluate, seconds)
+
+    with worker_threads(streams) as pool:
+        errors = [call.exception() for call in [pool.submit(call_repeatedly, stream) for stream in range(streams)]]
+    for error in errors:
+        if error is not None and not isinstance(error, threading.BrokenBarrierError):
+            raise error
+    return sum(rates)
+
+
+@compiled
+def count_positions(geometry: Geometry, own: np.uint64, occupied: np.uint64, depth: int) -> int:
+    """Nodes of the full game tree down to ``depth`` more plies, with win tests: the usual move generator's test."""
+    if has_run(geometry, own ^ occupied) or depth == 0:
+        return 1
+    nodes = 1
+    for column in range(geometry.columns):
+        next_own, next_occupied = play(geometry, own, occupied, column)
+        if next_occupied != occupied:
+            nodes += count_positions(geometry, next_own, next_occupied, depth - 1)
+    return nodes
+
+
+def measure_rules(settings: BenchmarkSettings) -> Iterator[Figure]:
+    """Move generation and random playouts on one core."""
+    positions = median_rate(lambda: count_positions(STANDARD, U64_0, U64_0, 7), settings)
+    yield Figure("rules", positions, "positions/s, one core")
+    states = np.array([1], np.uint64)
+
+    def playouts() -> float:
+        run_rollouts(STANDARD, U64_0, U64_0, PLAYOUTS, states)
+        return PLAYOUTS
+
+    yield Figure("random playouts, empty board", median_rate(playouts, settings), "playouts/s, one core")
+
+
+def search_rate(search: TreeSearch, trees: int, simulations: int, settings: BenchmarkSettings) -> float:
+    """Simulations/s from the empty board, over all trees."""
+    positions, budget = [Position()] * trees, Budget(simulations=simulations)
+    return median_rate(lambda: float(search.search(positions, budget).simulations.sum()), settings)
+
+
+def measure_uct(settings: BenchmarkSettings) -> Iterator[Figure]:
+    """Classic MCTS on a single tree, one core."""
+    for simulations in (1_000, 10_000, 100_000):
+        found = search_rate(UctSearch(rng=np.random.default_rng(0)), 1, simulations, settings)
+        yield Figure(f"UCT, {simulations:,} a move", found, "simulations/s, one tree, one core")
+
+
+def measure_parallel(settings: BenchmarkSettings) -> Iterator[Figure]:
+    """Root-parallel classic MCTS on all cores against one tree with the same simulations in all."""
+    threads = max(cores(), 2)
+    for simulations in (100, 300, 1_000, 3_000, 10_000, 30_000):
+        one, many = (
+            search_rate(UctSearch(rng=np.random.default_rng(0), threads=roots, roots=roots), 1, simulations, settings)
+            for roots in (1, threads)
+        )
+        name = f"UCT, {threads} roots on {threads} threads, {simulations:,} a move"
+        yield Figure(name, many / one, "times one tree's speed")
+
+
+def measure_puct(settings: BenchmarkSettings) -> Iterator[Figure]:
+    """The network-guided search with a free evaluator: what the tree costs."""
+    search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0))
+    for trees in (1, 256):
+        found = search_rate(search, trees, 128, settings)
+        yield Figure(f"PUCT, free evaluator, {trees} trees", found, "simulations/s, one core")
+
+
+def measure_inference(settings: BenchmarkSettings) -> Iterator[Figure]:
+    """Evaluations/s of every backend of this machine at several batch sizes, with one calling thread a core."""
+    network = settings.network()
+    rng = np.random.default_rng(0)
+    for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
+        for batch in settings.batches:
+            planes = boards_for(network.config, batch, rng)
+            for name in backend_names(device):
+                found = rate_of_streams(make_backend(name, network, batch, 1), planes, cores(), settings.seconds)
+                yield Figure(f"inference, {name}, batch {batch}", found, "evaluations/s")
+
+
+def measure_selfplay(settings: BenchmarkSettings) -> Iterator[Figure]:
+    """Self-play on the cores with the default settings, against the evaluator's rate alone in the same run."""
+    config = SelfPlayConfig()
+    slots = -(-config.games // cores())
+    evaluator = Evaluator(settings.network(), batch_size=slots, streams=cores(), int8=True)
+    actors = [Actor(STANDARD, config, evaluator, slots, np.random.default_rng(i)) for i in range(cores())]
+    planes = boards_for(evaluator.network.config, slots, np.random.default_rng(0))
+    play_together(actors, 500, threading.Event(), lambda _index, _block: None)
+    rows = []  # of each repeat: simulations/s, evaluations/s, those alone, and the network's share of the time
+    for _ in range(settings.repeats):
+        work = Work()
+
+        def on_block(_index: int, block: Block, work: Work = work) -> None:
+            work.add(block.work)
+
+        alone = rate_of_streams(evaluator.evaluate, planes, cores(), settings.seconds)
+        started = time.perf_counter()
+        play_together(actors, max(2_000, int(1_000 * settings.seconds)), threading.Event(), on_block)
+        seconds = time.perf_counter() - started
+        share = work.network_seconds / cores() / seconds
+        rows.append((work.simulations / seconds, work.evaluations / seconds, alone, share))
+    simulations, evaluations, alones, shares = np.array(rows).T
+    by = f"simulations/s ({evaluator.backend}, {config.games} games, all cores)"
+    yield Figure("self-play", float(np.median(simulations)), by)
+    yield Figure("self-play: through the network", float(np.median(evaluations)), "evaluations/s")
+    yield Figure("the same evaluator alone", float(np.median(alones)), "evaluations/s")
+    yield Figure("self-play: network's share of the time", 100 * float(np.median(shares)), "%")
+    against = 100 * float(np.median(evaluations / shares / alones))
+    yield Figure("self-play: network's rate against alone", against, "%")
+
+
+def measure_learning(settings: BenchmarkSettings) -> Iterator[Figure]:
+    """Gradient steps as the presets take them; where those are by Winograd's filtering, by PyTorch alone too."""
+    network = NetworkConfig(channels=settings.channels, blocks=settings.blocks, ownership=True)
+    config = LearningConfig(batch_size=LEARNING_BATCH, optimizer="muon")
+    schedule = Schedule.of_run(config, 1_000_000)
+    batches = [random_batch(LEARNING_BATCH, network)] * LEARNING_STEPS
+
+    def figure(name: str, learner: Learner) -> Figure:
+        def learn() -> float:
+            return LEARNING_BATCH * learner.learn_from(batches, schedule, LEARNING_BATCH).steps
+
+        unit = f"positions/s ({learner.precision}, batch {LEARNING_BATCH}, Muon)"
+        return Figure(name, median_rate(learn, settings), unit)
+
+    learner = Learner(network, config, STANDARD, seed=0)
+    yield figure("learning", learner)
+    if learner.by_winograd:
+        alike = Learner(network, config, STANDARD, seed=0, precision=learner.precision)
+        alike.by_winograd = False
+        yield figure("learning by PyTorch's convolutions", alike)
+
+
+def random_batch(size: int, network: NetworkConfig) -> Batch:
+    """Random boards and targets: they take no less time than a game's."""
+    rng = np.random.default_rng(1)
+    planes = boards_for(network, size, rng)
+    policy = rng.random((size, 7)).astype(np.float32)
+    wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, size)]
+    return Batch(planes, policy / policy.sum(axis=1, keepdims=True), np.ones(size, np.float32), wdl, planes[:, :2])
+
+
+PARTS: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
+    "rules": measure_rules,
+    "uct": measure_uct,
+    "parallel": measure_parallel,
+    "puct": measure_puct,
+    "inference": measure_inference,
+    "selfplay": measure_selfplay,
+    "learning": measure_learning,
+}

@@ -1,6 +1,0 @@
-"""`alphac4 export` as a script."""
-
-from alphac4.cli import script
-
-if __name__ == "__main__":
-    script("export")
