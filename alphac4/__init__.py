@@ -21,9 +21,8 @@ from alphac4.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from alphac4.api.agent import Agent, SearchedPosition, load
-    from alphac4.api.drawing import draw_board, draw_game
+    from alphac4.api.positions import SolvedPosition, analyze, draw_board, draw_game, solve
     from alphac4.api.reading import read_reports
-    from alphac4.api.solving import SolvedPosition, analyze, solve
     from alphac4.api.tasks import evaluate, play_match, train
     from alphac4.arena.match import MatchResult
     from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
@@ -60,9 +59,8 @@ __all__ = [
 
 _HOMES = {
     "alphac4.api.agent": ("Agent", "SearchedPosition", "load"),
-    "alphac4.api.drawing": ("draw_board", "draw_game"),
+    "alphac4.api.positions": ("SolvedPosition", "analyze", "draw_board", "draw_game", "solve"),
     "alphac4.api.reading": ("read_reports",),
-    "alphac4.api.solving": ("SolvedPosition", "analyze", "solve"),
     "alphac4.api.tasks": ("evaluate", "play_match", "train"),
     "alphac4.arena.match": ("MatchResult",),
     "alphac4.arena.players": ("NetworkPlayer", "Player", "PlayerError", "SearchingPlayer"),

@@ -1,9 +1,19 @@
-"""Positions as users write them."""
+"""Positions for Python users: as they write them, what the exact solver says of them, and their pictures."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Geometry, Outcome, Position, column_name
 from alphac4.game.rules import STANDARD
+from alphac4.solver.solver import ExactColumn, exact, shared_solver
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from alphac4.selfplay.statistics import GameRecord
 
 Given = str | Position
 """A move string such as "4455", or a position."""
@@ -15,7 +25,7 @@ def read_position(given: Given, geometry: Geometry = STANDARD) -> Position:
     Raises:
         ValueError: in one line, for an illegal move, another board, or a game that is over.
     """
-    check_kind(given)
+    _check_kind(given)
     position = Position.from_moves(given, geometry) if isinstance(given, str) else given
     if position.geometry != geometry:
         raise ValueError("the position is on another board than the player's")
@@ -24,7 +34,7 @@ def read_position(given: Given, geometry: Geometry = STANDARD) -> Position:
     return position
 
 
-def check_kind(given: object) -> None:
+def _check_kind(given: object) -> None:
     """Raise a ValueError, in one line, for what is neither a move string nor a position."""
     if not isinstance(given, str | Position):
         raise ValueError(f"a position is a move string such as '4455', or a Position, not {given!r}")
@@ -39,3 +49,105 @@ def read_positions(given: Sequence[Given], geometry: Geometry = STANDARD) -> lis
     if isinstance(given, str | Position):
         raise ValueError(f"several positions are a list of them, not {given!r}")
     return [read_position(item, geometry) for item in given]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolvedPosition:
+    """A position with the exact score of every move that can be made."""
+
+    position: Position
+    columns: dict[int, ExactColumn]  # by 0-based column
+
+    @cached_property
+    def score(self) -> int:
+        """The position's exact score for the side to move: that of its best move."""
+        return max(column.score for column in self.columns.values())
+
+    @property
+    def outcome(self) -> Outcome:
+        """Win, draw or loss with best play, for the side to move."""
+        return Outcome((self.score > 0) - (self.score < 0))
+
+    @property
+    def best(self) -> list[int]:
+        """The 0-based columns with the highest score."""
+        return [column for column, verdict in self.columns.items() if verdict.best]
+
+    def __repr__(self) -> str:
+        lines = [f"after {self.position.moves!r}: {self.outcome.name.lower()}, score {self.score}"]
+        for column, verdict in self.columns.items():
+            mark = " *" if verdict.best else ""
+            lines.append(f"  column {column_name(column)}: {verdict.score:+d}, {verdict.outcome}{mark}")
+        return "\n".join(lines)
+
+
+def solve(position: Given, *, geometry: Geometry = STANDARD) -> int:
+    """The exact score of a position for the side to move.
+
+    0 is a draw. A positive score is a win, the higher the faster: the stones that the winner still holds before its
+    last move. A negative score is the same for the opponent. Positions with few stones may take minutes on boards
+    that the package has no opening book for.
+
+    Raises:
+        ValueError: for an illegal move, or a game that is over.
+    """
+    found = read_position(position, position.geometry if isinstance(position, Position) else geometry)
+    return shared_solver(found.geometry).solve(found)
+
+
+def analyze(position: Given, *, geometry: Geometry = STANDARD) -> SolvedPosition:
+    """The exact score of every move; see `solve`."""
+    found = read_position(position, position.geometry if isinstance(position, Position) else geometry)
+    return SolvedPosition(position=found, columns={verdict.column: verdict for verdict in exact(found)})
+
+
+def draw_board(
+    position: Given,
+    policy: Sequence[float] | None = None,
+    *,
+    title: str = "",
+    axes: "Axes | None" = None,
+    geometry: Geometry = STANDARD,
+) -> "Axes":
+    """Draw a position by matplotlib, its last stone marked; a notebook shows it.
+
+    Args:
+        position: a move string such as "4455", or a `Position`, of a finished game too.
+        policy: a share in [0, 1] for each column, drawn as bars above the board.
+        title: above all that.
+        axes: where to draw; by default in a figure of its own.
+        geometry: the board of a move string.
+
+    Raises:
+        ValueError: in one line, for an illegal move, or shares for another number of columns.
+    """
+    from alphac4.runs import figures
+
+    _check_kind(position)
+    found = Position.from_moves(position, geometry) if isinstance(position, str) else position
+    if policy is not None and len(policy) != found.geometry.columns:
+        raise ValueError(f"the policy needs {found.geometry.columns} shares, one for each column, not {len(policy)}")
+    if axes is None:
+        from matplotlib import pyplot
+
+        axes = pyplot.subplots(figsize=(3.2, 3.4), layout="constrained")[1]
+    figures.draw_board(axes, found, policy, title)
+    return axes
+
+
+def draw_game(game: "GameRecord", *, geometry: Geometry = STANDARD, moments: int = 8) -> "Figure":
+    """Draw a game of self-play at evenly spread moments with what the search thought, and its end.
+
+    Args:
+        game: as the ``history`` of what `train` returns has them, in ``selfplay.sample_games``.
+        geometry: the board.
+        moments: how many boards, the last one included.
+
+    Raises:
+        ValueError: in one line, for fewer than two moments.
+    """
+    from alphac4.runs import figures
+
+    if moments < 2:
+        raise ValueError(f"a game is drawn at two moments at least, not {moments}")
+    return figures.game_figure(game, geometry, moments)

@@ -11,6 +11,36 @@ from alphac4.training.reports import MatchReport
 Row = dict[str, Any]
 
 
+def _under(part: str, *names: str) -> dict[str, str]:
+    """Columns that are called as figures are in a part of the report."""
+    return {name: f"{part}.{name}" for name in names}
+
+
+# The columns of the table "iterations", and where a report has them.
+_COLUMNS = {
+    "iteration": "iteration",
+    "minutes": "seconds_total",
+    "games": "games_total",
+    "positions": "samples_total",
+    "evaluations": "evaluations_total",
+    "elo": "elo",
+    "elo_error": "elo_error",
+    "best_iteration": "best_iteration",
+    "gate_score": "gate.score",
+    "promoted": "gate.accepted",
+    **{f"raw_{name}": f"evaluation.raw.{name}" for name in ("error", "low", "high", "value_error")},
+    **{f"search_{name}": f"evaluation.search.{name}" for name in ("error", "low", "high", "value_error")},
+    **_under("learning", "policy_loss", "value_loss", "ownership_loss", "learning_rate", "gradient_norm", "window"),
+    "target_entropy": "selfplay.policy_entropy",
+    "network_entropy": "learning.policy_entropy",
+    "surprise": "selfplay.root_surprise",
+    "plies": "selfplay.mean_plies",
+    **_under("selfplay", "calibration_error", "first_player_wins", "draws", "distinct_openings", "cache_hits"),
+    **_under("selfplay", "evaluations_per_second", "simulations_per_second"),
+    "memory_mb": "memory_mb",
+}
+
+
 def read_reports(run: str | Path, table: str = "iterations") -> list[Row]:
     """What a run reports, as rows for ``pandas.DataFrame``, each with the same few columns.
 
@@ -42,49 +72,18 @@ def read_reports(run: str | Path, table: str = "iterations") -> list[Row]:
 
 def _iteration(report: IterationReport) -> list[Row]:
     """The one row of an iteration."""
-    selfplay, learning, gate = report.selfplay, report.learning, report.gate
+    row = {column: _value(report, path) for column, path in _COLUMNS.items()}
     classic = next(iter(report.matches), None)
-    row: Row = {
-        "iteration": report.iteration,
-        "minutes": report.seconds_total / 60,
-        "games": report.games_total,
-        "positions": report.samples_total,
-        "evaluations": report.evaluations_total,
-        "elo": report.elo,
-        "elo_error": report.elo_error,
-        "best_iteration": report.best_iteration,
-        "gate_score": gate.score,
-        "promoted": gate.accepted,
-        "classic_score": None if classic is None else classic.score,
-    }
-    for name in ("raw", "search"):
-        figures = None if report.evaluation is None else getattr(report.evaluation, name)
-        for column, field in (("error", "error"), ("low", "low"), ("high", "high"), ("value_error", "value_error")):
-            row[f"{name}_{column}"] = None if figures is None else getattr(figures, field)
-    return [
-        row
-        | {
-            "policy_loss": learning.policy_loss,
-            "value_loss": learning.value_loss,
-            "ownership_loss": learning.ownership_loss,
-            "learning_rate": learning.learning_rate,
-            "gradient_norm": learning.gradient_norm,
-            "window": learning.window,
-            "target_entropy": selfplay.policy_entropy,
-            "network_entropy": learning.policy_entropy,
-            "surprise": selfplay.root_surprise,
-            "calibration_error": selfplay.calibration_error,
-            "plies": selfplay.mean_plies,
-            "first_player_wins": selfplay.first_player_wins,
-            "draws": selfplay.draws,
-            "distinct_openings": selfplay.distinct_openings,
-            "evaluations_per_second": selfplay.evaluations_per_second,
-            "simulations_per_second": selfplay.simulations_per_second,
-            "cache_hits": selfplay.cache_hits,
-            "memory_mb": report.memory_mb,
-            "warnings": "; ".join(report.warnings),
-        }
-    ]
+    row["classic_score"] = None if classic is None else classic.score
+    return [row | {"minutes": report.seconds_total / 60, "warnings": "; ".join(report.warnings)}]
+
+
+def _value(report: IterationReport, path: str) -> Any:
+    """A figure by the names that lead to it; None where a part of the report is missing."""
+    found: Any = report
+    for name in path.split("."):
+        found = None if found is None else getattr(found, name)
+    return found
 
 
 def _errors(report: IterationReport) -> list[Row]:

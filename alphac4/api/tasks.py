@@ -17,7 +17,7 @@ from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport, as_text
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.search import MAX_SIMULATIONS, is_number
+from alphac4.mcts.search import Budget, is_number
 from alphac4.runs.session import TrainedRun, find_config
 from alphac4.runs.session import train as train_run
 from alphac4.selfplay.samples import PolicyTarget
@@ -138,16 +138,14 @@ def evaluate(
     """
     if isinstance(positions, str | Path) or isinstance(references, str):
         raise ValueError("positions and references are lists, also of a single one")
-    wanted = [] if isinstance(simulations, str) or not isinstance(simulations, Iterable) else list(simulations)
-    if not wanted or not all(map(is_number, (*wanted, games))) or min(*wanted, games) < 0:
-        raise ValueError("evaluate needs numbers of simulations, and none of its numbers may be negative")
-    if any(number != int(number) or number > MAX_SIMULATIONS for number in wanted):
-        raise ValueError(f"simulations are whole numbers up to {MAX_SIMULATIONS:,}, not {wanted}")
-    if games != int(games):
+    if isinstance(simulations, str) or not isinstance(simulations, Iterable) or not simulations:
+        raise ValueError(f"simulations are a list of numbers, not {simulations!r}")
+    budgets = sorted({Budget(simulations=number).simulations or 0 for number in simulations})
+    if not is_number(games) or games < 0 or games != int(games):
         raise ValueError(f"games are a whole number, not {games}")
     measurement = Measurement(
         sets=choose_sets(common_geometry((str(player),)), [Path(path) for path in positions], count),
-        budgets=sorted(map(int, set(wanted))),
+        budgets=budgets,
         games=int(games),
         seed=seed,
         compute=choose(device, backend),
