@@ -9,9 +9,8 @@ from campaigns.tiny_run import tiny_run
 from alphac4.benchmarks.presets import LATER_WORK, OTHER_WORK, measure_preset
 from alphac4.cli import main
 from alphac4.commands import doctor
+from alphac4.commands.doctor import EXTRAS, Check, check_installation, find_extras
 from alphac4.compute.gpu.device import NO_DEVICE
-from alphac4.play import installation
-from alphac4.play.installation import EXTRAS, Check, check_installation, find_extras
 from alphac4.runs.reports import read_reports
 
 PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
@@ -30,7 +29,7 @@ def test_every_extra_of_the_project_is_known() -> None:
 
 
 def test_a_missing_extra_is_named_with_its_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "EXTRAS", {"web": (("json", "no_such_module"), "the page")})
+    monkeypatch.setattr(doctor, "EXTRAS", {"web": (("json", "no_such_module"), "the page")})
     (extra,) = find_extras()
     assert extra.missing == ("no_such_module",)
     assert "pip install 'alphac4[web]'" in doctor._describe_extra(extra)
@@ -48,9 +47,9 @@ def test_what_does_not_work_is_told_and_ends_with_1(
 
 def test_a_damaged_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.solver.solve", lambda _position: 1)
-    assert not installation._checked("solver", installation._check_solver).sound
+    assert not doctor._checked("solver", doctor._check_solver).sound
     monkeypatch.setattr("alphac4.storage.checkpoints.SHIPPED", {"best": "missing.safetensors"})
-    assert not installation._checked("networks", installation._check_networks).sound
+    assert not doctor._checked("networks", doctor._check_networks).sound
 
 
 def test_the_estimate_brings_a_recorded_run_back() -> None:

@@ -1,10 +1,15 @@
 """`alphac4 doctor`: whether the installation is sound, what it would run on, and how fast."""
 
+import importlib.util
 import json
+import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,11 +17,44 @@ from tqdm import tqdm
 
 from alphac4.commands.arguments import read_arguments
 from alphac4.machine import cores, processor_name
-from alphac4.play.installation import Check, Extra, check_installation, find_extras
 from alphac4.version import __version__
 
 UNSOUND = 1  # exit code
 MEASURED_SECONDS = 0.5
+
+
+EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyproject.toml: modules, and what for
+    "openvino": (("openvino",), "the fastest inference on Intel and AMD processors"),
+    "cuda": (("numba_cuda",), "search trees on an NVIDIA GPU beside the network"),
+    "cluster": (("ray",), "alphac4 train --cluster"),
+    "web": (("starlette", "uvicorn"), "alphac4 play --web"),
+    "onnx": (("onnx", "onnxruntime", "onnxscript"), "alphac4 export --onnx and --web, and networks of ONNX files"),
+    "hub": (("huggingface_hub",), "networks named hf://OWNER/NAME, and checking the card of alphac4 export --hub"),
+    "kaggle": (("flask", "jsonschema", "requests", "termcolor"), "games of Kaggle's ConnectX on this machine"),
+    "pettingzoo": (("pettingzoo", "pygame"), "PettingZoo's connect_four_v3"),
+    "openspiel": (("pyspiel",), "OpenSpiel's player openspiel:1000"),
+    "peers": (("jax", "mctx", "pgx"), "alphac4 benchmark --peers"),
+    "docs": (("furo", "myst_nb", "sphinx"), "building the documentation by ./scripts/docs.sh"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that has to work."""
+
+    name: str
+    sound: bool
+    says: str  # what was found, or what is wrong and how to mend it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extra:
+    """An optional part."""
+
+    name: str  # for pip install 'alphac4[NAME]'
+    purpose: str
+    missing: tuple[str, ...]  # modules; none if it is installed
+    note: str = ""  # what else it lacks here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,3 +179,115 @@ def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
 def _rate(value: float) -> str:
     """A rate for people: with two significant digits where a whole number says little."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def find_extras() -> list[Extra]:
+    """Every optional part, which of its modules are missing, and whether there is a GPU for the one that needs it."""
+    import torch
+
+    notes = {} if torch.cuda.is_available() else {"cuda": "PyTorch finds no GPU here"}
+    return [
+        Extra(
+            name=name,
+            purpose=purpose,
+            missing=tuple(module for module in modules if importlib.util.find_spec(module) is None),
+            note=notes.get(name, ""),
+        )
+        for name, (modules, purpose) in EXTRAS.items()
+    ]
+
+
+def check_installation() -> Iterator[Check]:
+    """Each check's result, one after the other, as they take some seconds."""
+    yield _checked("rules and solver", _check_solver)
+    yield _checked("opening book", _check_book)
+    yield _checked("networks", _check_networks)
+    yield _checked("a search", _check_search)
+    yield _checked("positions to evaluate on", _check_positions)
+    yield _checked("the page", _check_page)
+    yield _checked("compiled code", _check_compiled)
+    yield _checked("remembered measurements", _check_cache)
+
+
+def _checked(name: str, check: Callable[[], str]) -> Check:
+    """The result of a check that says what it found, or raises."""
+    try:
+        return Check(name=name, sound=True, says=check())
+    except Exception as error:  # whatever is wrong is what the check is for
+        return Check(name=name, sound=False, says=" ".join(str(error).split()) or type(error).__name__)
+
+
+def _check_solver() -> str:
+    from alphac4.game import Position
+    from alphac4.solver import solve
+
+    known = {"112233": 18, "446712672373": 10, "2252576253462244111563365343671351441": -1}  # the last as Pons has it
+    for moves, score in known.items():
+        if (found := solve(Position.from_moves(moves))) != score:
+            raise ValueError(f"the solver gives {moves} the score {found}, which is {score}: the compiled code is bad")
+    return f"{len(known)} known scores"
+
+
+def _check_book() -> str:
+    from alphac4.game.rules import STANDARD
+    from alphac4.solver.book import book_name, parse_book
+
+    name = book_name(STANDARD)
+    book = parse_book((resources.files("alphac4.solver") / name).read_bytes(), STANDARD)
+    return f"{len(book.keys):,} positions with up to {book.plies} stones"
+
+
+def _check_networks() -> str:
+    from alphac4.storage.checkpoints import SHIPPED, load_checkpoint
+
+    for name in SHIPPED:
+        load_checkpoint(Path(name))
+    return ", ".join(SHIPPED)
+
+
+def _check_search() -> str:
+    from alphac4.arena.specifications import parse_player
+    from alphac4.game import Position
+
+    player = parse_player("best@50", rng=np.random.default_rng(0), batch_size=1)
+    if player.choose([Position.from_moves("112233")]) != [3]:
+        raise ValueError("best@50 does not see the win in 112233: the network or its backend is bad")
+    return "best@50 sees a win"
+
+
+def _check_positions() -> str:
+    from alphac4.evaluation.positions import packaged_positions
+
+    sets = packaged_positions()
+    return f"{sum(len(item.positions) for item in sets):,} in {len(sets)} sets"
+
+
+def _check_page() -> str:
+    files = [item for item in (resources.files("alphac4.play.web") / "static").iterdir() if item.is_file()]
+    if not any(item.name == "index.html" for item in files):
+        raise FileNotFoundError("its files are missing: install the package anew")
+    return f"{len(files)} files"
+
+
+def _check_compiled() -> str:
+    from alphac4.game import rules
+
+    function: Any = rules.has_run
+    place = Path(function.stats.cache_path)
+    if not os.access(place, os.W_OK):
+        raise PermissionError(f"{place} cannot be written, so that it is compiled at each start: set NUMBA_CACHE_DIR")
+    return str(place.parent)
+
+
+def _check_cache() -> str:
+    from alphac4.storage.folders import CACHE, cache_folder
+
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return str(folder)
+    except OSError as error:
+        raise OSError(
+            f"{folder}: {error.strerror}, so that backends are measured at each start: set {CACHE}"
+        ) from error

@@ -8,26 +8,22 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-import torch
 import tyro
 from tqdm import tqdm
 
 from alphac4.commands.arguments import read_arguments
-from alphac4.compute import Backends, Compute, choose, choose_for_run
-from alphac4.game.rules import STANDARD
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.replay import Replay
-from alphac4.selfplay.samples import Block
-from alphac4.selfplay.statistics import SelfPlayStatistics, move_string
-from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import append_line
 from alphac4.storage.locks import own_folder
 from alphac4.storage.records import MOST, MOST_SEED, check_ranges
-from alphac4.training.reports import selfplay_report
+
+if TYPE_CHECKING:
+    from alphac4.game import Geometry
+    from alphac4.nn import PolicyValueNetwork
+    from alphac4.selfplay.samples import Block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,15 +65,16 @@ def run(options: SelfPlayOptions) -> int:
 
 
 def _play(options: SelfPlayOptions) -> int:
-    if options.checkpoint is not None:
-        checkpoint = load_checkpoint(options.checkpoint)
-        network, geometry = checkpoint.network, checkpoint.geometry
-    else:
-        torch.manual_seed(options.seed)
-        network, geometry = PolicyValueNetwork(NetworkConfig()).eval(), STANDARD
+    from alphac4.compute import Backends, choose_for_run
+    from alphac4.selfplay.replay import Replay
+    from alphac4.selfplay.statistics import SelfPlayStatistics, move_string
+    from alphac4.training.reports import selfplay_report
+
+    network, geometry = _network(options)
     replay = Replay(options.output / "replay")
     first = max((found.next_number for found in replay.begin(0).values()), default=0)
-    actors = _compute(options).actors(
+    compute = choose_for_run(options.device, options.backend, Backends(), options.cluster)
+    actors = compute.actors(
         network, geometry, options.config, lambda index: np.random.default_rng([options.seed, first, index])
     )
     statistics = SelfPlayStatistics(geometry)
@@ -87,7 +84,7 @@ def _play(options: SelfPlayOptions) -> int:
         tqdm(total=options.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
     ):
 
-        def on_block(index: int, block: Block) -> None:
+        def on_block(index: int, block: "Block") -> None:
             replay.add(block.samples, 0, index, numbers[index])
             numbers[index] += 1
             statistics.add(block)
@@ -108,8 +105,16 @@ def _play(options: SelfPlayOptions) -> int:
     return 0
 
 
-def _compute(options: SelfPlayOptions) -> Compute:
-    """Where the games are played."""
-    if options.cluster is None:
-        return choose(options.device, options.backend)
-    return choose_for_run(options.device, options.backend, Backends(), options.cluster)
+def _network(options: SelfPlayOptions) -> "tuple[PolicyValueNetwork, Geometry]":
+    """Who plays, and on which board."""
+    import torch
+
+    from alphac4.game.rules import STANDARD
+    from alphac4.nn import NetworkConfig, PolicyValueNetwork
+    from alphac4.storage.checkpoints import load_checkpoint
+
+    if options.checkpoint is not None:
+        checkpoint = load_checkpoint(options.checkpoint)
+        return checkpoint.network, checkpoint.geometry
+    torch.manual_seed(options.seed)
+    return PolicyValueNetwork(NetworkConfig()).eval(), STANDARD
