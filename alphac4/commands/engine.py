@@ -9,7 +9,7 @@ import numpy as np
 from alphac4.arena.specifications import find_network, network_budget, parse_searching_player
 from alphac4.commands.arguments import Board, BoardOptions, read_arguments
 from alphac4.mcts.search import MAX_SIMULATIONS
-from alphac4.play.engine import COMMANDS, DEFAULT_NODES, Engine, EngineOptions
+from alphac4.play.engine import COMMANDS, DEFAULT_NODES, DEFAULT_PLAYER, Engine
 from alphac4.storage.records import check_ranges
 
 
@@ -17,7 +17,7 @@ from alphac4.storage.records import check_ranges
 class EngineCommandOptions:
     """Where the engine begins."""
 
-    player: str = "best"
+    player: str = DEFAULT_PLAYER
     """Who searches: best, fast, a checkpoint's file, or uct with its options."""
     nodes: int = DEFAULT_NODES
     """Simulations where "go" names no limit."""
@@ -51,8 +51,7 @@ def run(options: EngineCommandOptions) -> int:
         network.load()
     else:
         parse_searching_player(options.player, rng=np.random.default_rng(0), geometry=geometry)
-    settings = EngineOptions(player=options.player, nodes=options.nodes)
-    engine = Engine(lambda line: print(line, flush=True), settings, geometry)
+    engine = Engine(lambda line: print(line, flush=True), options.player, options.nodes, geometry)
     try:
         for line in sys.stdin.buffer if sys.stdin is not None else ():
             if not engine.handle(line.decode(errors="replace")) or engine.abandoned:

@@ -31,7 +31,7 @@ class PuzzlesOptions:
     found."""
     count: int = 500
     """How many puzzles to make."""
-    most_of_a_difficulty: int = 0
+    max_of_a_difficulty: int = 0
     """How many puzzles may have the same difficulty; 0 for as many as are found."""
     seed: int = 0
     """Fixes the puzzles on one machine."""
@@ -39,7 +39,7 @@ class PuzzlesOptions:
     """Which positions make a puzzle."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, count=(1, 1_000_000), most_of_a_difficulty=(0, 1_000_000), seed=(0, MOST_SEED))
+        check_ranges(self, count=(1, 1_000_000), max_of_a_difficulty=(0, 1_000_000), seed=(0, MOST_SEED))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,15 +65,15 @@ def run(options: PuzzlesOptions) -> int:
 
 def _make(options: PuzzlesOptions) -> list[Puzzle]:
     puzzles: list[Puzzle] = []
-    most = options.most_of_a_difficulty or options.count
+    maximum = options.max_of_a_difficulty or options.count
     with tqdm(total=options.count, desc="puzzles", unit="puzzle", disable=None, leave=False) as bar:
         for found in generate_puzzles(options.seed, options.conditions):
             for puzzle in found:
                 same = sum(other.difficulty == puzzle.difficulty for other in puzzles)
-                if same < most and len(puzzles) < options.count:
+                if same < maximum and len(puzzles) < options.count:
                     puzzles.append(puzzle)
             bar.update(len(puzzles) - bar.n)
             write_atomically(options.output, format_puzzles(puzzles).encode())
-            if len(puzzles) >= options.count or (options.most_of_a_difficulty and len(puzzles) >= 5 * most):
+            if len(puzzles) >= options.count or (options.max_of_a_difficulty and len(puzzles) >= 5 * maximum):
                 break
     return puzzles

@@ -98,7 +98,7 @@ def review_with_progress(
 
         def on_move(done: int, count: int) -> None:
             move = f"judging move {count - done} of {count}" if done < count else "looking for better moves"
-            progress.label = f"{which}{move}"
+            progress.label(f"{which}{move}")
 
         return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_move=on_move)
 

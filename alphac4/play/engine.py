@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 from alphac4.game import Geometry, Position
 from alphac4.game.position import column_name
@@ -13,9 +12,9 @@ from alphac4.play.analysis import Analysis, Analyst
 from alphac4.solver.solver import exact
 from alphac4.version import __version__
 
-DEFAULT_NODES = 600
+DEFAULT_PLAYER, DEFAULT_NODES = "best", 600
 ENDLESS = 10_000_000  # simulations of "go infinite", and the most that may be asked for: memory holds no more
-MOST_MILLISECONDS = 24 * 3600 * 1000
+MAX_MILLISECONDS = 24 * 3600 * 1000
 
 COMMANDS = (
     "c4i                        who this is and its options, ended by c4iok",
@@ -32,31 +31,25 @@ COMMANDS = (
 )
 
 
-class EngineError(ValueError):
-    """A line that the engine does not understand, and why, in one line."""
-
-
-@dataclass
-class EngineOptions:
-    """What ``setoption`` sets."""
-
-    player: str = "best"  # a checkpoint, best, fast, or uct with its options
-    nodes: int = DEFAULT_NODES  # simulations where "go" names no limit
-
-
 class Engine:
     """Reads commands, writes answers; a search runs in a thread of its own, so that ``stop`` is heard.
 
     Args:
         write: takes one line of output; called from the search's thread too, one line at a time.
-        options: to begin with.
+        player: a checkpoint, best, fast, or uct with its options.
+        nodes: simulations where "go" names no limit.
         geometry: the board.
     """
 
     def __init__(
-        self, write: Callable[[str], None], options: EngineOptions | None = None, geometry: Geometry = STANDARD
+        self,
+        write: Callable[[str], None],
+        player: str = DEFAULT_PLAYER,
+        nodes: int = DEFAULT_NODES,
+        geometry: Geometry = STANDARD,
     ) -> None:
-        self.options = options or EngineOptions()
+        self.player = player
+        self.nodes = nodes
         self.geometry = geometry
         self.position = Position.from_moves("", geometry)
         self._write_line = write
@@ -67,6 +60,7 @@ class Engine:
         self._search: Future[None] | None = None  # the latest
         self._stop = threading.Event()
         self._answering = threading.Event()  # the search is over; its last line is on the way out, or was written
+        self._endless = False  # the latest search has no limit
         self.abandoned = False  # nobody reads the answers any more
 
     def handle(self, line: str) -> bool:
@@ -81,7 +75,7 @@ class Engine:
         action = getattr(self, f"_on_{command}", None)
         try:
             if action is None:
-                raise EngineError(f"unknown command {words[0][:30]!r}; help lists the commands")
+                raise ValueError(f"unknown command {words[0][:30]!r}; help lists the commands")
             action(arguments)
         except (ValueError, RuntimeError, OSError) as error:
             self._write(f"error {' '.join(str(error).split())}")
@@ -103,8 +97,6 @@ class Engine:
             self._stop.set()
         self.wait()
 
-    _endless = False
-
     def _write(self, line: str) -> None:
         with self._write_lock:
             if not self.abandoned:
@@ -121,17 +113,17 @@ class Engine:
     def _idle(self) -> None:
         """Whoever has read a search's last line finds the engine idle, though its thread may end only after that."""
         if self._searching:
-            raise EngineError("a search is under way; stop it first")
+            raise ValueError("a search is under way; stop it first")
         self.wait()
 
     def _loaded(self) -> Analyst:
         if self._analyst is None:
-            self._analyst = Analyst.named(self.options.player, geometry=self.geometry)
+            self._analyst = Analyst.named(self.player, geometry=self.geometry)
         return self._analyst
 
     def _on_c4i(self, _arguments: list[str]) -> None:
         self._write(f"id name alphac4 {__version__}")
-        self._write(f"option name player type string default {EngineOptions.player}")
+        self._write(f"option name player type string default {DEFAULT_PLAYER}")
         self._write(f"option name nodes type spin default {DEFAULT_NODES} min 1")
         self._write("c4iok")
 
@@ -149,30 +141,30 @@ class Engine:
     def _on_setoption(self, arguments: list[str]) -> None:
         self._idle()
         if len(arguments) < 4 or arguments[0] != "name" or arguments[2] != "value":
-            raise EngineError("write: setoption name N value V")
+            raise ValueError("write: setoption name N value V")
         name, value = arguments[1].lower(), " ".join(arguments[3:])
         if name == "player":
             self._analyst = Analyst.named(value, geometry=self.geometry)  # so that a bad one is reported now
-            self.options.player = value
+            self.player = value
         elif name == "nodes":
-            self.options.nodes = _positive(value, "nodes", ENDLESS)
+            self.nodes = _positive(value, "nodes", ENDLESS)
         else:
-            raise EngineError(f"no option {arguments[1]!r}; there are player and nodes")
+            raise ValueError(f"no option {arguments[1]!r}; there are player and nodes")
 
     def _on_position(self, arguments: list[str]) -> None:
         self._idle()
         if not arguments:
-            raise EngineError("write: position startpos moves 4 4 5, or: position 445")
+            raise ValueError("write: position startpos moves 4 4 5, or: position 445")
         if arguments[0] == "startpos":
             if len(arguments) > 1 and arguments[1] != "moves":
-                raise EngineError(f"expected moves after startpos, not {arguments[1]!r}")
+                raise ValueError(f"expected moves after startpos, not {arguments[1]!r}")
             arguments = arguments[2:]
         self.position = Position.from_moves("".join(arguments), self.geometry)
 
     def _on_go(self, arguments: list[str]) -> None:
         self._idle()
         if self.position.outcome() is not None:
-            raise EngineError("the game is over in this position")
+            raise ValueError("the game is over in this position")
         nodes: int | None = None
         seconds: float | None = None
         endless = False
@@ -181,13 +173,13 @@ class Engine:
             if word == "nodes":
                 nodes = _positive(next(words, ""), "nodes", ENDLESS)
             elif word == "movetime":
-                seconds = _positive(next(words, ""), "movetime", MOST_MILLISECONDS) / 1000
+                seconds = _positive(next(words, ""), "movetime", MAX_MILLISECONDS) / 1000
             elif word == "infinite":
                 endless = True
             else:
-                raise EngineError(f"go knows nodes, movetime and infinite, not {word!r}")
+                raise ValueError(f"go knows nodes, movetime and infinite, not {word!r}")
         if nodes is None:
-            nodes = self.options.nodes if seconds is None and not endless else ENDLESS
+            nodes = self.nodes if seconds is None and not endless else ENDLESS
         self._endless = endless
         analyst, position = self._loaded(), self.position
 
@@ -232,7 +224,7 @@ class Engine:
     def _on_exact(self, _arguments: list[str]) -> None:
         self._idle()
         if self.position.outcome() is not None:
-            raise EngineError("the game is over in this position")
+            raise ValueError("the game is over in this position")
         self._endless = False
         position = self.position
 
@@ -244,7 +236,7 @@ class Engine:
 
     def _check(self) -> None:
         if self._stop.is_set():
-            raise EngineError("the solver was stopped")
+            raise ValueError("the solver was stopped")
 
     def _on_d(self, _arguments: list[str]) -> None:
         for line in str(self.position).splitlines():
@@ -255,9 +247,9 @@ class Engine:
             self._write(line)
 
 
-def _positive(text: str, name: str, most: int) -> int:
+def _positive(text: str, name: str, maximum: int) -> int:
     # The length is looked at first: Python refuses numbers of thousands of digits in words of its own.
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(maximum)) and 1 <= int(text) <= maximum):
         shown = text if len(text) <= 30 else f"{text[:27]}..."
-        raise EngineError(f"{name} needs a number from 1 to {most}, not {shown!r}")
+        raise ValueError(f"{name} needs a number from 1 to {maximum}, not {shown!r}")
     return int(text)

@@ -4,9 +4,10 @@ import contextlib
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Self, TextIO
+
+from tqdm import tqdm
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, signed
@@ -16,7 +17,6 @@ from alphac4.solver.solver import Solver, exact, shared_solver
 RESET, BOLD, DIM, UNDERLINE = "\033[0m", "\033[1m", "\033[2m", "\033[4m"
 COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
 PATIENCE = 1.0  # seconds for which nothing needs to be said
-SOLVER_NEXT_SECONDS = 0.5  # between two reports of the solver
 BAR = 20  # characters of a full bar
 
 
@@ -103,7 +103,7 @@ class Screen:
 
 
 class SolvingProgress:
-    """A line that tells how long the solver has been at work, on a terminal; elsewhere nothing.
+    """Tells on a terminal how long the solver has been at work, and on how many positions; elsewhere nothing.
 
     Use it as a context manager, whose end removes the line, and call it at each of the solver's pauses.
 
@@ -114,35 +114,33 @@ class SolvingProgress:
     """
 
     def __init__(self, solver: Solver, label: str = "solving", stream: TextIO | None = None) -> None:
-        self.label = label
         self._solver = solver
-        self._stream = sys.stderr if stream is None else stream
-        self._visible = self._stream is not None and self._stream.isatty()
-        self._started = time.monotonic()
         self._nodes = solver.nodes
-        self._next = self._started + PATIENCE
-        self._width = 0
+        stream = stream or sys.stderr
+        self._bar = tqdm(
+            desc=label,
+            unit=" positions",
+            unit_scale=True,
+            delay=PATIENCE,
+            leave=False,
+            disable=None if stream else True,  # None: where it is no terminal; it may be closed
+            file=stream,
+            bar_format="{desc}: {elapsed}, {n_fmt} positions (Ctrl-C stops)",
+        )
+
+    def label(self, text: str) -> None:
+        """Say what the solver does now."""
+        self._bar.set_description_str(text, refresh=False)
 
     def __call__(self) -> None:
-        """Write the line anew, twice a second."""
-        now = time.monotonic()
-        if not self._visible or now < self._next:
-            return
-        self._next = now + SOLVER_NEXT_SECONDS
-        millions = (self._solver.nodes - self._nodes) / 1e6
-        text = f"{self.label}: {now - self._started:.0f} s, {millions:,.0f} million positions (Ctrl-C stops)"
-        self._stream.write(f"\r{text:<{self._width}}")
-        self._stream.flush()
-        self._width = len(text)
+        """Tell of the positions looked at since."""
+        self._bar.update(self._solver.nodes - self._nodes - self._bar.n)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._width:
-            self._stream.write(f"\r{'':<{self._width}}\r")
-            self._stream.flush()
-            self._width = 0
+        self._bar.close()
 
 
 def _marked_cells(position: Position) -> set[tuple[int, int]]:

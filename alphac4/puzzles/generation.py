@@ -20,24 +20,24 @@ TEMPTED = ("fast@0", "best@0")  # at least one of them misses the move of every 
 DOUBTER = "best@16"  # the solver is asked only about positions in which it and those tempted do not agree
 GRADERS = ("fast@8", "fast@32", "fast@128", "fast@400")
 """The difficulty is 1 where all of them find the move, and 5 where the last one misses it."""
-MOST_PAUSES = 8  # of the solver on one position, each a quarter of a million nodes
+MAX_PAUSES = 8  # of the solver on one position, each a quarter of a million nodes
 
 
 @dataclass(frozen=True, kw_only=True)
 class PuzzleConditions:
     """Which positions make a puzzle."""
 
-    least_plies: int = 18
+    min_plies: int = 18
     """Stones on the board at least: with fewer, people cannot see the end."""
-    most_plies: int = 32
+    max_plies: int = 32
     """Stones on the board at most."""
-    most_distance: int = 9
+    max_distance: int = 9
     """Moves that the winner still makes, at most; at least it makes two."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, least_plies=(0, 40), most_plies=(1, 40), most_distance=(2, 21))
-        if self.least_plies > self.most_plies:
-            raise ValueError(f"no position has at least {self.least_plies} and at most {self.most_plies} stones")
+        check_ranges(self, min_plies=(0, 40), max_plies=(1, 40), max_distance=(2, 21))
+        if self.min_plies > self.max_plies:
+            raise ValueError(f"no position has at least {self.min_plies} and at most {self.max_plies} stones")
 
 
 def generate_puzzles(
@@ -84,7 +84,7 @@ def _rounds(source: Player, rng: np.random.Generator, conditions: PuzzleConditio
     """The positions of games that are played together, by game, whenever they have a right number of stones."""
     games = {number: Position() for number in range(GAMES_AT_ONCE)}
     plies = 0
-    while games and plies < conditions.most_plies:
+    while games and plies < conditions.max_plies:
         if plies < RANDOM_PLIES:
             columns = [int(rng.choice(position.legal_columns())) for position in games.values()]
         else:
@@ -92,7 +92,7 @@ def _rounds(source: Player, rng: np.random.Generator, conditions: PuzzleConditio
         played = {number: games[number].play(column) for number, column in zip(games, columns, strict=True)}
         games = {number: position for number, position in played.items() if position.outcome() is None}
         plies += 1
-        if games and plies >= conditions.least_plies:
+        if games and plies >= conditions.min_plies:
             yield games
 
 
@@ -108,7 +108,7 @@ def _only_win(position: Position, solver: Solver) -> int | None:
     def lose_patience() -> None:
         nonlocal pauses
         pauses += 1
-        if pauses > MOST_PAUSES:
+        if pauses > MAX_PAUSES:
             raise _TooHard
 
     try:
@@ -137,7 +137,7 @@ def _graded(
     tempting, graded = ([player.choose(positions) for player in players] for players in (tempted, graders))
     for index, (position, solution) in enumerate(candidates):
         distance = moves_to_end(STANDARD, position.plies, solver.solve(position))
-        if all(columns[index] == solution for columns in tempting) or distance > conditions.most_distance:
+        if all(columns[index] == solution for columns in tempting) or distance > conditions.max_distance:
             continue
         missed = [grade for grade, columns in enumerate(graded, start=1) if columns[index] != solution]
         difficulty = 1 + max(missed, default=0)

@@ -22,7 +22,7 @@ LINE_SHARE = 0.5  # of the time for the positions that may be spent on better mo
 
 OUTCOME_CREDIT = (1.0, 0.3, 0.0)  # of a move by how much of the outcome it gives away: nothing, half a point, a whole
 CREDIT_A_MOVE = 0.05  # taken off for each move by which a win comes later, or a loss sooner
-LEAST_KEEPING_CREDIT = 0.7  # of a move that keeps the outcome
+MIN_KEEPING_CREDIT = 0.7  # of a move that keeps the outcome
 
 OnPause = Callable[[], None]
 
@@ -120,7 +120,7 @@ class ReviewedMove:
         given_away = self.best.outcome - self.played.outcome
         if given_away:
             return OUTCOME_CREDIT[given_away]
-        return max(LEAST_KEEPING_CREDIT, 1.0 - CREDIT_A_MOVE * self.delay)
+        return max(MIN_KEEPING_CREDIT, 1.0 - CREDIT_A_MOVE * self.delay)
 
     @property
     def comment(self) -> str:

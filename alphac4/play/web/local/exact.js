@@ -2,7 +2,7 @@
 
 const PAGE_BYTES = 65536, SLICE_NODES = 1_000_000n;
 const TABLE_BITS = 22; // 32 MiB of proven bounds
-const NODES = 0, LIMIT = 1, PAUSED_AT = 2, COUNTERS = 5; // in the stack's integers: alphac4/solver/stack.py
+const NODES = 0, LIMIT = 1, PAUSED_AT = 2, COUNTERS = 5; // in the integers of a stack: alphac4/solver/memory.py
 const UNPAUSED = -1n, PAUSED = -1000n;
 
 export class ExactSolver {

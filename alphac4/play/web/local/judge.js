@@ -3,7 +3,7 @@
 import { Rules } from "./rules.js";
 import { describe, movesToEnd } from "./exact.js";
 
-const MOST_WORKERS = 4; // each has a table of its own
+const MAX_WORKERS = 4; // each has a table of its own
 
 export class Judge {
   constructor(setup, book) {
@@ -27,7 +27,7 @@ export class Judge {
         this.waiting.shift().reject(new DOMException("stopped", "AbortError"));
         continue;
       }
-      if (!this.idle.length && this.workers < Math.min(MOST_WORKERS, navigator.hardwareConcurrency || 2)) {
+      if (!this.idle.length && this.workers < Math.min(MAX_WORKERS, navigator.hardwareConcurrency || 2)) {
         const worker = new Worker(new URL("./exact_worker.js", import.meta.url), { type: "module" });
         worker.postMessage({ setup: this.setup, book: this.book });
         this.idle.push(worker);

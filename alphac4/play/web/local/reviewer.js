@@ -3,7 +3,7 @@
 import { Rules } from "./rules.js";
 import { describe, movesToEnd } from "./exact.js";
 
-const OUTCOME_CREDIT = [1, 0.3, 0], CREDIT_A_MOVE = 0.05, LEAST_KEEPING_CREDIT = 0.7; // see alphac4/review/record.py
+const OUTCOME_CREDIT = [1, 0.3, 0], CREDIT_A_MOVE = 0.05, MIN_KEEPING_CREDIT = 0.7; // see alphac4/review/__init__.py
 const LINE_PLIES = 10;
 const MARKS = { "throws-win": "??", "slips-win": "?", "slips-draw": "?", keeps: "~" };
 const SLIPS = ["slips-win", "slips-draw", "throws-win"];
@@ -73,7 +73,7 @@ export async function* reviewGame(moves, setup, { score, opinion }) {
       comment: COMMENTS[graded] ?? (best.score > 0 ? `still wins, ${later} later` : `loses ${later} sooner`),
       best, played, better: better.map((c) => names[c]), line: line.map((c) => names[c]),
       opinion: thought && { value: thought.value, move: names[thought.column] },
-      credit: given ? OUTCOME_CREDIT[given] : Math.max(LEAST_KEEPING_CREDIT, 1 - CREDIT_A_MOVE * delay),
+      credit: given ? OUTCOME_CREDIT[given] : Math.max(MIN_KEEPING_CREDIT, 1 - CREDIT_A_MOVE * delay),
     });
   }
   const sides = [0, 1].map((side) => {

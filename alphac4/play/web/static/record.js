@@ -4,7 +4,7 @@
 import { $, COLOURS, counted, element, enable, makeButton, onPress, percent, svg } from "./dom.js";
 
 const LEFT = 50, WIDTH = 560, TOP = 10, TALL = 130, BARS = TOP + TALL + 18;
-const LEAST_PLIES = 10; // for which the curve has room
+const MIN_PLIES = 10; // for which the curve has room
 const MARKS = { best: "✓", keeps: "~", unknown: "?" };
 const ARROWS = { ArrowLeft: "back", ArrowRight: "forward", ArrowUp: "previous", ArrowDown: "next", Home: "to-start", End: "to-end" };
 
@@ -35,7 +35,7 @@ export class Record {
 
   get reviewed() { return this.review?.reviewed ?? []; }
   get current() { return this.reviewed[this.ply - 1]; }
-  get step() { return (WIDTH - LEFT - 10) / (Math.max(this.moves.length, LEAST_PLIES) + 1); }
+  get step() { return (WIDTH - LEFT - 10) / (Math.max(this.moves.length, MIN_PLIES) + 1); }
 
   // The number of moves after which the next mistake in this direction has been made; undefined if there is none.
   mistake(direction) {

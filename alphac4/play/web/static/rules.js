@@ -115,7 +115,7 @@ export class Rules {
     return mirrored;
   }
 
-  // The mirror image of a position if that is the canonical one of the two, else null: see alphac4/game/symmetry.py.
+  // The mirror image of a position if that is the canonical one of the two, else null: see alphac4/game/rules.py.
   mirrored({ own, occupied }) {
     const image = { own: this.mirror(own), occupied: this.mirror(occupied) };
     return image.own + image.occupied < own + occupied ? image : null;
