@@ -35,6 +35,7 @@ from alphac4.certificate.walk import (
     rule_moves,
     unpack_key,
 )
+from alphac4.cli import main
 from alphac4.evaluation.certification import build, moves_in_order
 from alphac4.evaluation.known_moves import KnownMoves, proof_moves
 from alphac4.game import Geometry, Outcome, Position, make_geometry
@@ -43,8 +44,9 @@ from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.tree import UNPROVEN
 from alphac4.nn.evaluator import UniformEvaluator
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.solver import Solver
-from alphac4.storage.checkpoints import shipped_checkpoint, shipped_file
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint, shipped_checkpoint, shipped_file
 from alphac4.storage.journal import JournalError
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
@@ -518,3 +520,22 @@ def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Pa
     assert not other.asked
     parsed = parse_player(f"certificate:{paths[0]},{paths[1]}", rng=np.random.default_rng(0), geometry=SMALL)
     assert parsed.choose([claim.start]) == player.choose([claim.start])
+
+
+def test_the_command_shows_what_it_then_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By an untrained network's search, for the second player; another claim has another folder."""
+    network = PolicyValueNetwork(NetworkConfig(rows=4, columns=4, channels=8, blocks=1)).eval()
+    save_checkpoint(tmp_path / "small.safetensors", Checkpoint(network=network, geometry=SMALL))
+    record = tmp_path / "record"
+    command = ["certificate", "build", "--player", f"{tmp_path / 'small.safetensors'}@300", "--record", str(record)]
+    command += ["--side", "second", "--after", AFTER, "--backend", "torch-fp32"]
+    assert main(command) == 0
+    assert f"after {AFTER} the second player always wins" in capsys.readouterr().out
+    made = (record / "best.certificate").read_bytes()
+    assert main(["certificate", "verify", str(record / "best.certificate")]) == 0
+    assert f"after {AFTER} the second player always wins" in capsys.readouterr().out
+    (record / "best.certificate").unlink()
+    assert main(command) == 0  # from the journal
+    assert (record / "best.certificate").read_bytes() == made
+    assert main([*command, "--result", "draw"]) == 2
+    assert "holds claim" in capsys.readouterr().err
