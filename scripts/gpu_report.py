@@ -49,7 +49,7 @@ class Step:
 
 
 def plan(folder: Path, positions: Sequence[Path], *, tiny: bool) -> list[Step]:
-    """What is to be measured, in order of worth."""
+    """Steps of the measurement, in order of worth."""
     run, here = shlex.quote(str(folder / "run")), shlex.quote(str(folder))
     judged = f"--positions {shlex.join(map(str, positions))}" if positions else ""
     if tiny:
@@ -171,7 +171,7 @@ def run_step(step: Step, folder: Path, seconds: float) -> dict[str, Any]:
 
 
 def read_result(folder: Path, step: Step) -> dict[str, Any]:
-    """What an earlier call has found; nothing if the step was another command then."""
+    """Result of an earlier call; empty if the step was another command then."""
     try:
         found = json.loads((folder / "steps" / f"{step.name}.json").read_bytes())
     except (OSError, ValueError):

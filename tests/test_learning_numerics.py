@@ -85,7 +85,7 @@ def test_a_tower_gives_the_same_features_statistics_and_gradients() -> None:
         torch.testing.assert_close(ours, theirs, atol=1e-7, rtol=1e-8)
 
 
-def learner_of(channels: int = winograd.LEAST_CHANNELS, batch: int = 2 * PART) -> Learner:
+def learner_of(channels: int = winograd.MIN_CHANNELS, batch: int = 2 * PART) -> Learner:
     """A learner whose norms let the tower do something: in a new network the last of each block is zero."""
     config = LearningConfig(batch_size=batch, optimizer="muon")
     network = NetworkConfig(channels=channels, blocks=2, ownership=True)
@@ -126,13 +126,13 @@ def test_a_batch_smaller_than_the_usual_ones_is_learned_from() -> None:
     assert not torch.equal(made.network.policy.weight, before)
 
 
-@pytest.mark.parametrize("most", [winograd.MOST_WEIGHTS, 10], ids=["filtered", "too little memory"])
+@pytest.mark.parametrize("most", [winograd.MAX_WEIGHTS, 10], ids=["filtered", "too little memory"])
 def test_the_backend_says_what_the_network_says(
     most: int, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winograd, "MOST_WEIGHTS", most)
+    monkeypatch.setattr(winograd, "MAX_WEIGHTS", most)
     backend = make_backend("winograd-fp32", network, 48, 1)
-    for size in (1, winograd.LEAST_POSITIONS, 3 * winograd.LEAST_POSITIONS):
+    for size in (1, winograd.MIN_POSITIONS, 3 * winograd.MIN_POSITIONS):
         planes = random_batch(size, NetworkConfig()).planes
         with torch.inference_mode():
             expected = network(torch.from_numpy(planes))[0].numpy()

@@ -1,1 +1,1 @@
-"""How fast each part is: one module for each thing that is measured."""
+"""Speed of this program's parts on a machine, a GPU or a cluster, and of other programs for the same game."""

@@ -95,7 +95,7 @@ def play_turn(actors: Actors, seconds: float) -> tuple[float, float]:
 
 
 def processor_seconds() -> float:
-    """Of this process and of all that it has started, and they, as far as they run now (Linux)."""
+    """Processor time of this process and of its descendants that run now (Linux)."""
     used, parents = {}, {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
@@ -112,7 +112,7 @@ def processor_seconds() -> float:
 
 
 def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
-    """How many positions/s the driver of a cluster takes in and stores, with recorded blocks of the quick preset's.
+    """Positions/s that the driver of a cluster takes in and stores, with recorded blocks of the quick preset.
 
     A measurement takes ten times as long. Processor time is this process's own: by it one sees what a core could do if
     no other program had a part of it.

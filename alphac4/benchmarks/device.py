@@ -94,7 +94,7 @@ def timed(work: Callable[[], object], seconds: float) -> float:
 
 
 def step_seconds(network: PolicyValueNetwork, games: int, device: torch.device, seconds: float) -> tuple[float, float]:
-    """Of evaluating all leaves, and of a whole step of self-play with it."""
+    """Seconds of evaluating all leaves, and of a whole step of self-play with it."""
     alone = DeviceNetwork(network, STANDARD, games, device)
     evaluate = timed(captured(alone.evaluate, device), seconds / 4)
     actor = DeviceActor(STANDARD, SelfPlayConfig(), network, games, np.random.default_rng(0))

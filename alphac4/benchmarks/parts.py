@@ -1,4 +1,4 @@
-"""How fast each part is on this machine: rules, searches, inference, self-play and learning."""
+"""Speed of each part on this machine: rules, searches, inference, self-play and learning."""
 
 import threading
 import time
@@ -36,7 +36,7 @@ LEARNING_STEPS = 2  # at a time
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkSettings:
-    """What all measurements have in common."""
+    """Settings that all measurements have in common."""
 
     seconds: float = 1.0
     """Rough length of each measurement."""

@@ -1,4 +1,4 @@
-"""How fast other programs for the same game are on this machine, where they are installed."""
+"""Speed of other programs for the same game on this machine, where they are installed."""
 
 import importlib.util
 import sys
@@ -29,7 +29,7 @@ PEERS = {"openspiel": ("pyspiel",), "pgx + mctx": ("jax", "pgx", "mctx")}  # the
 
 
 def missing_packages(peer: str) -> list[str]:
-    """Which of a peer's packages are not installed."""
+    """The packages of a peer that are not installed."""
     return [package for package in PEERS[peer] if importlib.util.find_spec(package) is None]
 
 
@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """How many times the peer's figure ours is."""
+        """Our figure as a multiple of the peer's."""
         return self.ours / self.theirs
 
 

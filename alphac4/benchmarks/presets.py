@@ -1,4 +1,4 @@
-"""How long each preset would take to train on this machine, from some seconds of self-play and learning."""
+"""Time that each preset would take to train on this machine, from some seconds of self-play and learning."""
 
 import tempfile
 import threading
@@ -33,7 +33,7 @@ FEWEST_STEPS = 2  # that are timed
 
 @dataclass(frozen=True, kw_only=True)
 class PresetDuration:
-    """What a preset would take here."""
+    """Time and speed of a preset here."""
 
     minutes: float  # of a whole run
     samples_a_second: float  # of self-play by an untrained network, from its evaluations/s

@@ -52,7 +52,7 @@ class KnownError:
 
 @dataclass(frozen=True, kw_only=True)
 class CardFigures:
-    """How often the network errs, and where."""
+    """Error rates of the network, and positions in which it errs."""
 
     rates: Mapping[tuple[str, int], Estimate] = field(default_factory=dict)  # by set and simulations; 0 is the raw one
     source: str = ""  # how the rates were found, for a reader
@@ -138,7 +138,7 @@ def read_rates(path: Path, digest: str | None) -> dict[tuple[str, int], Estimate
 # --- The folder -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class HubExport:
-    """Everything that the folder is made from."""
+    """The network, and all that the folder tells of it."""
 
     name: str  # what the card calls the network: "best"
     checkpoint: Checkpoint

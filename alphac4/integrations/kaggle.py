@@ -33,7 +33,7 @@ from alphac4.storage.checkpoints import CheckpointError, shipped_checkpoint
 Agent = Callable[[Any, Any], int]  # Kaggle's observation and configuration to a 0-based column
 
 AS_LONG_AS_ALLOWED = 1e6  # seconds
-LEAST_SECONDS = 0.01
+MIN_SECONDS = 0.01
 MAX_SIMULATIONS = 1_000_000  # of about 130 bytes each
 
 
@@ -103,7 +103,7 @@ class _KaggleAgent:
         shape = config.rows, config.columns, config.inarow
         if shape not in self._players:
             self._players[shape] = self._make(*shape)
-        seconds = max(SHARE_OF_TIME * getattr(config, "actTimeout", 2.0), LEAST_SECONDS)
+        seconds = max(SHARE_OF_TIME * getattr(config, "actTimeout", 2.0), MIN_SECONDS)
         return self._players[shape].choose(obs.board, obs.mark, seconds)
 
     def _make(self, rows: int, columns: int, run_length: int) -> "_TimedPlayer | _AnyBoardPlayer":
@@ -130,7 +130,7 @@ class _TimedPlayer:
         position = Position(geometry=self._geometry).play(0)
         if self._searching is None:  # the solver may need minutes so early in the game: ask late in one
             position = _late_position(self._geometry)
-        self._choose(dataclasses.replace(position, moves=None), LEAST_SECONDS)
+        self._choose(dataclasses.replace(position, moves=None), MIN_SECONDS)
 
     def choose(self, board: list[int], mark: int, seconds: float) -> int:
         """The column to play on Kaggle's board."""

@@ -34,7 +34,7 @@ class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc] # its package has no type
         self._player_id = player_id
 
     def player_id(self) -> int:
-        """Which player of the game the bot is."""
+        """The bot's number as a player of the game."""
         return self._player_id
 
     def step(self, state: Any) -> int:

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 INT8 = "openvino-int8"  # the one backend whose answers are rounded noticeably
 CALIBRATION_BOARDS = 512
+MIN_FILTERED = 64  # positions in a batch from which on Winograd's filtering is faster than OpenVINO in fp32
 LEVELS = 256  # of an unsigned 8-bit activation
 WEIGHT_LEVELS = 255  # of a signed, symmetric 8-bit weight
 
@@ -61,10 +62,10 @@ def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool
     if device == "cuda":
         return ["cuda-bf16", "cuda-fp32"] if has_bf16(torch.device("cuda")) else ["cuda-fp32"]
     order = [INT8] if int8 else []
-    many = batch >= winograd.LEAST_POSITIONS
+    many = batch >= winograd.MIN_POSITIONS
     if multiplies_bf16_faster():
         order += ["openvino-bf16", "torch-bf16"] if many else ["openvino-bf16"]
-    if many and network.channels >= winograd.LEAST_CHANNELS and batch >= 64:
+    if many and network.channels >= winograd.MIN_CHANNELS and batch >= MIN_FILTERED:
         order += ["winograd-fp32", "openvino-fp32"]
     else:
         order += ["openvino-fp32", "winograd-fp32"] if many else ["openvino-fp32"]
@@ -134,10 +135,9 @@ class TorchBackend:
         self._threads = threads if device == "cpu" else 0
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        config = network.config
-        filtered = by_winograd and winograd.fits(config)
-        tower = winograd.folded_tower(self._network.tower, config.rows, config.columns) if filtered else None
-        self._filtered: Tower | None = tower
+        self._filtered: Tower | None = None
+        if by_winograd and winograd.fits(network.config):
+            self._filtered = winograd.folded_tower(self._network.tower, network.config.rows, network.config.columns)
         if device == "cpu":
             _keep_freed_memory()
 
@@ -146,7 +146,7 @@ class TorchBackend:
         threads = min(self._threads, 1) if len(planes) == 1 else self._threads  # 0 on a GPU
         if threads and torch.get_num_threads() != threads:
             torch.set_num_threads(threads)  # holds for the calling thread
-        tower = self._filtered if len(planes) >= winograd.LEAST_POSITIONS else None
+        tower = self._filtered if len(planes) >= winograd.MIN_POSITIONS else None
         with torch.inference_mode():
             x = torch.from_numpy(planes).to(self._device, self._dtype).contiguous(memory_format=torch.channels_last)
             policy, value, _ = self._network.forward_all(x, tower)

@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float32]
 
 PROBED_BOARDS = 32
 TOLERANCE = 1e-3  # of sums of probabilities, and of values beyond 1
-LEAST_PROBABILITY = 1e-9
+MIN_PROBABILITY = 1e-9
 TYPES = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
@@ -128,7 +128,7 @@ class OnnxEvaluator:
         answers = self._run(planes)
         policy, value = answers[self._policy], answers[self._value]
         if not self._policy_is_logits:
-            policy = np.log(np.maximum(policy, LEAST_PROBABILITY))
+            policy = np.log(np.maximum(policy, MIN_PROBABILITY))
         if value.shape[-1:] != (3,):
             value = values_to_wdl(value.reshape(-1))
         elif self._value_is_logits:
@@ -205,7 +205,7 @@ def _geometry(path: Path, session: Any, shape: list[Any]) -> Geometry:
 
 
 def _policy_and_value(path: Path, answers: Mapping[str, Array], columns: int) -> tuple[str, str]:
-    """Which outputs are which, by their names in our export, else by their shapes."""
+    """The names of the policy and the value output: those of our export, else found by their shapes."""
     shapes = {name: answer.shape[1:] for name, answer in answers.items()}
     if shapes.get("policy") == (columns,) and shapes.get("wdl") == (3,):
         return "policy", "wdl"

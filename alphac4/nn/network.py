@@ -18,7 +18,7 @@ Tower = Callable[[Tensor], Tensor]  # features [B, channels, R, C] to the same s
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSize:
-    """What the network sees and its size, whatever the board."""
+    """A network's input and size, whatever the board."""
 
     planes: PlanesName = "lines"
     """What it sees of a position: "stones" alone (AlphaZero), or "lines" besides: which cells complete a run, where
@@ -56,12 +56,12 @@ class NetworkConfig:
         for name, least, most in _BOUNDS:
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must be within {least} and {most:,}, not {getattr(self, name):,}")
-        if self.convolution_weights > MOST_WEIGHTS:
-            raise ValueError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MOST_WEIGHTS:,}")
+        if self.convolution_weights > MAX_WEIGHTS:
+            raise ValueError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MAX_WEIGHTS:,}")
 
     @property
     def input_planes(self) -> int:
-        """How many planes it takes."""
+        """Number of planes it takes."""
         return PLANES[self.planes]
 
     @property
@@ -81,7 +81,7 @@ class NetworkConfig:
             raise ValueError(f"a network of {self.blocks} blocks cannot take over one of {other.blocks}")
 
 
-MOST_WEIGHTS = 1 << 30  # fifty times AlphaZero's; sizes beyond are typing errors or damaged files
+MAX_WEIGHTS = 1 << 30  # fifty times AlphaZero's; sizes beyond are typing errors or damaged files
 _BOUNDS = (
     ("rows", 1, 64),
     ("columns", 1, 64),
@@ -226,7 +226,7 @@ class LinePlanes(nn.Module):
         return torch.cat([stones, completing, empty * below, parity, open_], dim=1)
 
     def _along(self, cells: Tensor) -> Tensor:
-        """How many of the cells [B, 1, R, C] each line has [B, directions, R, C]."""
+        """Count the cells [B, 1, R, C] of each line [B, directions, R, C]."""
         return F.conv2d(F.pad(cells, (0, self.length - 1, 0, self.length - 1)), self.lines)
 
     def _cells(self, ours: Tensor, theirs: Tensor, missing: int) -> Tensor:

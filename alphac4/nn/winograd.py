@@ -17,24 +17,24 @@ from torch import Tensor, nn
 
 from alphac4.nn.network import ConvNorm, NetworkConfig, ResidualBlock, Tower
 
-LEAST_CHANNELS = 48  # in learning: with fewer the sums cost what the multiplications save
-LEAST_POSITIONS = 16  # for fewer it does not pay to read the kernels, which have eight times their size at the points
-MOST_WEIGHTS = 1 << 24  # of a tower: at the points, half a gigabyte
+MIN_CHANNELS = 48  # in learning: with fewer the sums cost what the multiplications save
+MIN_POSITIONS = 16  # for fewer it does not pay to read the kernels, which have eight times their size at the points
+MAX_WEIGHTS = 1 << 24  # of a tower: at the points, half a gigabyte
 KERNEL = 3
 FINITE_POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, -0.75)  # small and apart, so that rounding is harmless
-LONGEST_TILE = len(FINITE_POINTS) + 1 + 1 - KERNEL  # cells: with infinity there is a point more
+MAX_TILE = len(FINITE_POINTS) + 1 + 1 - KERNEL  # cells: with infinity there is a point more
 
 _Layer = Callable[[Tensor], Tensor]  # a convolution with its norm or bias, in the layout of `_run`
 
 
 def pays_in_learning(network: NetworkConfig, positions: int) -> bool:
     """Whether a CPU learns faster so, in fp32, from batches of as many positions a core."""
-    return network.channels >= LEAST_CHANNELS and positions >= LEAST_POSITIONS and fits(network)
+    return network.channels >= MIN_CHANNELS and positions >= MIN_POSITIONS and fits(network)
 
 
 def fits(network: NetworkConfig) -> bool:
     """Whether the tower's kernels do not take too much memory at the points."""
-    return network.convolution_weights <= MOST_WEIGHTS
+    return network.convolution_weights <= MAX_WEIGHTS
 
 
 class LineMaps(NamedTuple):
@@ -47,8 +47,8 @@ class LineMaps(NamedTuple):
 
 @cache
 def line_maps(n: int, dtype: torch.dtype) -> LineMaps:
-    """The maps for lines of ``n`` cells; those of more than `LONGEST_TILE` are cut into equal tiles."""
-    tiles = -(-n // LONGEST_TILE)
+    """The maps for lines of ``n`` cells; those of more than `MAX_TILE` are cut into equal tiles."""
+    tiles = -(-n // MAX_TILE)
     sizes = [len(part) for part in np.array_split(range(n), tiles)]
     points = sum(size + KERNEL - 1 for size in sizes)
     inputs, kernel, outputs = np.zeros((points, n + 2)), np.zeros((points, KERNEL)), np.zeros((n, points))
@@ -109,7 +109,7 @@ def _map(vertical: Tensor, horizontal: Tensor, x: Tensor) -> Tensor:
 
 
 def run_tower(blocks: Iterable[nn.Module], x: Tensor) -> Tensor:
-    """What the residual blocks make of x [B, channels, R, C] in learning, in the same shape."""
+    """Run the residual blocks in learning, from x [B, channels, R, C] to the same shape."""
 
     def with_norm(layer: nn.Module) -> _Layer:
         convolution, norm = cast(ConvNorm, layer)
