@@ -61,12 +61,12 @@ def test_puct_is_the_published_formula() -> None:
 
 def test_an_unvisited_move_is_worth_the_mean_so_far_less_its_reduction() -> None:
     trees = root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.25, proofs=[UNPROVEN] * 3 + [PROVEN_DRAW])
-    scores = np.empty(4)
+    scores = np.empty((1, 4))
     action_scores(trees, 0, ROOT, PuctConfig(root_fpu_reduction=0.3).parameters(), scores)
     weight = (1.25 + math.log(19657 / 19652)) * math.sqrt(5)  # N = 4
     unvisited = (0.25 + 1.5 - 0.5) / 5 - 0.3 * math.sqrt(0.7)  # the visited moves have 0.7 of the prior
     exploration = weight * np.array([0.4 / 4, 0.3 / 2, 0.2, 0.1])
-    np.testing.assert_allclose(scores, np.add([0.5, -0.5, unvisited, 0.0], exploration), rtol=1e-6)
+    np.testing.assert_allclose(scores[0], np.add([0.5, -0.5, unvisited, 0.0], exploration), rtol=1e-6)
 
 
 def evaluated_root(logits: list[float], moves: str = "") -> tuple[Trees, PuctParameters]:

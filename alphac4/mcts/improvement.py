@@ -145,7 +145,18 @@ def gumbel_action(
     """The root action of the next simulation (algorithm 2), or with ``simulation == simulations`` the move to play.
 
     Among the actions visited as often as halving prescribes (at the end: most), the one with the highest
-    ``g + log prior + sigma(Q)``. ``simulation`` counts those of this search from 0; the tree must have started fresh.
+    ``g + log prior + sigma(Q)``. The search must have begun with a fresh tree.
+
+    Args:
+        trees: those of the batch.
+        t: which of them.
+        prior: [A] the network's, without noise.
+        gumbels: [A] one draw for each action, the same for the whole search.
+        actions: how many of them halving considers at first.
+        simulations: of the whole search.
+        simulation: counts those from 0.
+        c_visit: see `value_bonus`.
+        c_scale: see `value_bonus`.
     """
     legal = 0
     most = 0

@@ -1,7 +1,7 @@
 """Tree search guided by a network, which evaluates the leaves of all trees in one call.
 
-An iteration is `step`, which expands the leaves that were evaluated, backs them up and selects the next leaf in every
-tree, and then one call of the network; `NetworkSearch` repeats them.
+An iteration is one call of the network, then `step`: every leaf that was evaluated is expanded and its value backed
+up, and in every tree the next leaf is selected. `NetworkSearch` repeats both.
 """
 
 import time
@@ -141,6 +141,18 @@ def recall(cache: EvaluationCache, key: np.uint64) -> int:
 
 
 @inlined
+def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temperature: float) -> bool:
+    """Expand the leaf that waits, if any, by an evaluation that the cache holds; False if it holds none."""
+    if trees.leaf[t] == NO_NODE:
+        return False
+    row = recall(cache, leaf_key(trees, t))
+    if row == NO_ROW:
+        return False
+    expand(trees, t, cache.logits[row], cache.wdl[row], prior_temperature)
+    return True
+
+
+@inlined
 def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations: int) -> int:
     """Simulate until a leaf waits for its evaluation, or the search is over; returns how many ``simulations`` are left.
 
@@ -172,11 +184,22 @@ def step(
     planes: Planes,
     cache: EvaluationCache,
 ) -> tuple[int, int]:
-    """Give the last step's leaves their evaluations, then walk each tree to its next leaf that the cache lacks.
+    """Expand the leaves that the network has evaluated, then select the next leaf of every tree that the cache lacks.
 
-    ``targets`` [T] are the root visits to reach. ``rows`` [T] holds the tree of each row of the batch: of the
-    ``evaluated`` rows coming in, of the rows going out in ``planes``. Returns how many go out, and how many trees go
-    on, with a leaf or without.
+    Args:
+        trees: [T].
+        count: only the first so many are searched.
+        targets: [T] the root visits to reach.
+        parameters: of the rule by which actions are selected.
+        logits: [B, A] what the network says of the leaves that went out in the last step.
+        wdl: [B, 3] the same, win/draw/loss to the side to move.
+        rows: [T] the tree of each row of the batch: of those coming in, and then of those going out.
+        evaluated: how many rows come in.
+        planes: [T, P, R, C] written for those that go out.
+        cache: of evaluations.
+
+    Returns:
+        How many rows go out, and how many trees go on, with a leaf or without.
     """
     temperature = parameters.prior_temperature
     for row in range(evaluated):
@@ -188,12 +211,8 @@ def step(
         left = SIMULATIONS_A_STEP
         while True:
             left = walk_to_leaf(trees, t, targets[t], parameters, left)
-            if trees.leaf[t] == NO_NODE:
+            if not expand_from_cache(trees, t, cache, temperature):
                 break
-            known = recall(cache, leaf_key(trees, t))
-            if known == NO_ROW:
-                break
-            expand(trees, t, cache.logits[known], cache.wdl[known], temperature)
         going_on += goes_on(trees, t, left)
         if trees.leaf[t] != NO_NODE:
             rows[waiting] = t

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from alphac4.game import Position, column_name
 from alphac4.game.position import describe_end
-from alphac4.mcts.tree import ILLEGAL, NO_NODE, PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, Trees, node_proof
+from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, PROVEN_WIN, UNPROVEN, Trees, write_variations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,23 +94,11 @@ def root_wdl(value: npt.NDArray[np.floating], draw: npt.NDArray[np.floating]) ->
     return np.clip(np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1), 0.0, 1.0)
 
 
-def principal_variation(trees: Trees, t: int, first: int, length: int = 20) -> list[int]:
-    """The move ``first``, and what both sides would play then: the proven best, else the most visited.
-
-    The line goes as far as the tree does.
-    """
-    line = [first]
-    node = int(trees.child[t, ROOT, first])
-    while node != NO_NODE and len(line) < length:
-        proof = node_proof(trees, t, node)
-        edges, visits = trees.proof[t, node], trees.visits[t, node]
-        candidates = edges == proof if proof != UNPROVEN else (edges >= PROVEN_DRAW) & (visits > 0)
-        if not candidates.any():
-            break
-        action = int(np.argmax(np.where(candidates, visits, -1)))
-        line.append(action)
-        node = int(trees.child[t, node, action])
-    return line
+def principal_variations(trees: Trees, moves: npt.NDArray[np.int64], length: int = 20) -> list[list[int]]:
+    """The line of best play from each of ``moves`` [B] on, as far as the trees know it; see `write_variations`."""
+    lines, lengths = np.empty((len(moves), length), np.int64), np.empty(len(moves), np.int64)
+    write_variations(trees, moves, lines, lengths)
+    return [line[:known].tolist() for line, known in zip(lines, lengths, strict=True)]
 
 
 def describe_proof(proof: int) -> str:

@@ -20,7 +20,7 @@ from alphac4.compiled import recompiled
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Words
-from alphac4.mcts.results import NodeView, SearchResult, principal_variation, root_wdl
+from alphac4.mcts.results import NodeView, SearchResult, principal_variations, root_wdl
 from alphac4.mcts.simulation import action_scores
 from alphac4.mcts.tree import (
     ARRAYS,
@@ -30,13 +30,11 @@ from alphac4.mcts.tree import (
     UNPROVEN,
     Trees,
     advance_root,
-    best_action,
     make_trees,
     node_proof,
     proof_value,
     reset_tree,
-    root_value,
-    root_visits,
+    summarize_roots,
     winning_moves,
 )
 
@@ -151,7 +149,7 @@ class TreeSearch(ABC):
         started = time.perf_counter()
         trees = self._kept.prepare(positions, capacity, self.reuse)
         count = len(positions)
-        before = np.array([root_visits(trees, t) for t in range(count)], dtype=np.int64)
+        before = trees.visits[:count, ROOT].sum(axis=1, dtype=np.int64)
         targets = np.minimum(before + (budget.simulations or MAX_VISITS), MAX_VISITS)
         if budget.seconds is None:
             self._run(trees, count, targets, None)
@@ -205,7 +203,7 @@ class TreeSearch(ABC):
                 line = " ".join(column_name(c) for c in path[: depth + 1])
                 raise ValueError(f"the search has not looked beyond {line}")
             node, position = child, position.play(column)
-        statistics = {name: array[0] for name, array in self._statistics(trees, range(t, t + 1), node).items()}
+        statistics = {name: array[0] for name, array in self._statistics(trees, t, 1, node).items()}
         total = int(statistics["visits"].sum())
         value = (float(trees.value[t, node]) + float(trees.value_sum[t, node].sum())) / (1 + total)
         proof = node_proof(trees, t, node) if trees.proofs else UNPROVEN
@@ -220,16 +218,14 @@ class TreeSearch(ABC):
             raise ValueError(f"there is no tree {index}")
         return trees, t
 
-    def _statistics(self, trees: Trees, chosen: range, node: int) -> dict[str, npt.NDArray[Any]]:
-        """What the trees ``chosen`` say of a node's actions, as results name it: [len(chosen), A] each."""
-        rows = slice(chosen.start, chosen.stop)
+    def _statistics(self, trees: Trees, first: int, count: int, node: int) -> dict[str, npt.NDArray[Any]]:
+        """What ``count`` trees say of a node's actions, as results name it: [count, A] each."""
+        rows = slice(first, first + count)
         visits = trees.visits[rows, node].astype(np.int64)
         with np.errstate(invalid="ignore", divide="ignore"):
             values = trees.value_sum[rows, node] / visits.astype(np.float64)
         scores = np.empty(visits.shape)
-        write_scores = compiled_for(self.parameters, action_scores)
-        for row, t in enumerate(chosen):
-            write_scores(trees, t, node, self.parameters, scores[row])
+        compiled_for(self.parameters, action_scores)(trees, first, node, self.parameters, scores)
         return {
             "visits": visits,
             "values": np.where(visits > 0, values, np.nan),
@@ -239,19 +235,18 @@ class TreeSearch(ABC):
         }
 
     def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
-        statistics = self._statistics(trees, range(count), ROOT)
-        value = np.array([root_value(trees, t) for t in range(count)])
-        proven = np.array([node_proof(trees, t, ROOT) for t in range(count)])
+        statistics = self._statistics(trees, 0, count, ROOT)
+        value, proven, moves = np.empty(count), np.empty(count, np.int64), np.empty(count, np.int64)
+        summarize_roots(trees, value, proven, moves)
         draw = trees.draw_sum[:count] / np.maximum(trees.draw_count[:count], 1)
         draw = np.where(proven == UNPROVEN, draw, proven == PROVEN_DRAW)
-        moves = np.array([best_action(trees, t) for t in range(count)], dtype=np.int64)
         return SearchResult(
             moves=moves,
             value=value,
             wdl=root_wdl(value, draw),
             simulations=statistics["visits"].sum(axis=1) - before,
             seconds=seconds,
-            variations=[principal_variation(trees, t, int(moves[t])) for t in range(count)],
+            variations=principal_variations(trees, moves),
             **statistics,
         )
 

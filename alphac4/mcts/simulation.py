@@ -134,9 +134,10 @@ def _compile_write_scores(trees: Any, t: Any, node: Any, parameters: Any, scores
 
 
 @compiled
-def action_scores(trees: Trees, t: int, node: int, parameters: Any, scores: Scores) -> None:
-    """`write_scores`, compiled."""
-    write_scores(trees, t, node, parameters, scores)
+def action_scores(trees: Trees, first: int, node: int, parameters: Any, scores: Scores) -> None:
+    """`write_scores` of the same node in B trees, from the ``first`` on, into ``scores`` [B, A]."""
+    for row in range(len(scores)):
+        write_scores(trees, first + row, node, parameters, scores[row])
 
 
 class NodeTotals(NamedTuple):

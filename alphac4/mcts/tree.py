@@ -249,6 +249,44 @@ def best_action(trees: Trees, t: int) -> int:
 
 
 @compiled
+def summarize_roots(
+    trees: Trees, values: npt.NDArray[np.float64], proofs: npt.NDArray[np.int64], moves: npt.NDArray[np.int64]
+) -> None:
+    """Write `root_value`, `node_proof` and `best_action` of the first B trees' roots into arrays [B]."""
+    for t in range(len(moves)):
+        values[t] = root_value(trees, t)
+        proofs[t] = node_proof(trees, t, ROOT)
+        moves[t] = best_action(trees, t)
+
+
+@compiled
+def write_variations(
+    trees: Trees, moves: npt.NDArray[np.int64], lines: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> None:
+    """Write what both sides would play from ``moves`` [B] on into ``lines`` [B, L], and how far into ``lengths`` [B].
+
+    That is the proven best, else the most visited move. A line goes as far as its tree does.
+    """
+    for t in range(len(moves)):
+        lines[t, 0], length = moves[t], 1
+        node = trees.child[t, ROOT, moves[t]]
+        while node != NO_NODE and length < lines.shape[1]:
+            proof = node_proof(trees, t, node)
+            best, most = NO_ACTION, -1
+            for a in range(trees.visits.shape[2]):
+                edge, visits = trees.proof[t, node, a], trees.visits[t, node, a]
+                candidate = edge == proof if proof != UNPROVEN else edge >= PROVEN_DRAW and visits > 0
+                if candidate and visits > most:
+                    best, most = a, visits
+            if best == NO_ACTION:
+                break
+            lines[t, length] = best
+            length += 1
+            node = trees.child[t, node, best]
+        lengths[t] = length
+
+
+@compiled
 def advance_root(trees: Trees, t: int, action: int) -> None:
     """Make the child after ``action`` the root and keep what the search knows below it.
 

@@ -6,8 +6,9 @@ cost no node; fail-soft bounds of both kinds in the table; enhanced transpositio
 Plaat 1996); Allis's claimeven as a static bound; mirror images are one position where both can be reached.
 A history heuristic, as in Tromp's Fhourstones, searched more nodes here.
 
-The tree is walked by a loop over an explicit stack, because recursive calls are slow in Numba. Every value below
-is for the side to move at its own node.
+The tree is searched by a loop over an explicit stack, because recursive calls are slow in Numba. Every value below
+is for the side to move at its own node. Functions share the ``geometry``, its ``layout``, the transposition ``table``
+and the ``stack``; ``either_side`` says whether a position and its mirror image are one.
 """
 
 from typing import NamedTuple

@@ -12,9 +12,9 @@ from alphac4.game import STANDARD, Geometry, Position
 from alphac4.machine import check_block
 from alphac4.mcts.classic.rollouts import NO_HEURISTIC
 from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct
-from alphac4.mcts.results import SearchResult, principal_variation
+from alphac4.mcts.results import SearchResult, principal_variations
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
-from alphac4.mcts.tree import UNPROVEN, Trees, proof_value, root_visits
+from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
 
 NODES_A_SECOND = 3_000_000  # more than classic search makes on one core
 MAX_NODES = 4_000_000
@@ -70,17 +70,18 @@ class UctSearch(TreeSearch):
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         chunk = 256 if deadline is not None else 2**16  # Ctrl-C is heard between two of them
-        left = [t for t in range(count) if root_visits(trees, t) < targets[t]]
+        visits = trees.visits[:count, ROOT]  # [count, A], which grow
+        left = [t for t in range(count) if visits[t].sum() < targets[t]]
         while left:  # a chunk each in turn, so that all get their share, and at least one
             check_block()
-            goals = [min(root_visits(trees, t) + chunk, int(targets[t])) for t in left]
+            goals = [min(int(visits[t].sum()) + chunk, int(targets[t])) for t in left]
             before = time.perf_counter()
             list(self._pool.map(lambda t, goal: run_uct(trees, t, goal, self.parameters), left, goals))
             spent = time.perf_counter() - before  # a look at the clock every millisecond or so
             if deadline is not None:
                 chunk = chunk * 2 if spent < 0.0005 else max(1, chunk // 2) if spent > 0.002 else chunk
             left = [  # the others are proven, out of memory, or done
-                t for t, goal in zip(left, goals, strict=True) if goal <= root_visits(trees, t) < targets[t]
+                t for t, goal in zip(left, goals, strict=True) if goal <= visits[t].sum() < targets[t]
             ]
             if deadline is not None and time.perf_counter() > deadline:
                 return
@@ -90,8 +91,7 @@ class UctSearch(TreeSearch):
         if self.roots > 1 or (self.config.final == "visits" and self.config.proofs):
             return result
         moves = self._final_moves(result)
-        variations = [principal_variation(trees, t, int(move)) for t, move in enumerate(moves)]
-        return dataclasses.replace(result, moves=moves, variations=variations)
+        return dataclasses.replace(result, moves=moves, variations=principal_variations(trees, moves))
 
     def _final_moves(self, result: SearchResult) -> npt.NDArray[np.int64]:
         rows = zip(result.visits, result.values, result.scores, result.proofs, strict=True)
