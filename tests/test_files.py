@@ -238,13 +238,13 @@ def make_folder(path: Path, **files: str) -> Path:
 def test_a_sealed_folder_knows_its_own_files(tmp_path: Path) -> None:
     page = make_folder(tmp_path / "page", index="1", static__code="2")
     seal(page)
-    assert foreign_file(page, page) == ""
+    assert foreign_file(page) == ""
     (page / "index").write_text("changed by hand")
-    assert foreign_file(page, page) == "index"
+    assert foreign_file(page) == "index"
     (page / "index").write_text("1")
     (page / "static" / "photo").write_text("")
-    assert foreign_file(page, page) == "static/photo"
-    assert foreign_file(make_folder(tmp_path / "mine", index="1", diary="x"), page) == "diary"
+    assert foreign_file(page) == "static/photo"
+    assert foreign_file(make_folder(tmp_path / "mine", index="1", diary="x")) == "diary"
 
 
 def test_the_old_folder_comes_back_if_the_new_one_cannot_be_put_in_place(

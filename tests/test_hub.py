@@ -26,7 +26,7 @@ from alphac4.evaluation import positions
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.export import hub as export
 from alphac4.game import Geometry, make_geometry
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import load_start
 from alphac4.storage import hub
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
@@ -43,7 +43,8 @@ def save_small(path: Path, geometry: Geometry = BOARD, channels: int = 4) -> Non
     """A network that has learned nothing."""
     with torch.random.fork_rng():
         torch.manual_seed(2)
-        config = NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=channels, blocks=1)
+        board = {name: getattr(geometry, name) for name in ("rows", "columns", "run_length")}
+        config = from_dict({"board": board, "network": {"channels": channels, "blocks": 1}}).network_config()
         network = PolicyValueNetwork(config).eval()
     save_checkpoint(path, Checkpoint(network=network, geometry=geometry, provenance=PROVENANCE))
 

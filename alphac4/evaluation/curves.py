@@ -9,8 +9,8 @@ from alphac4.compute import Compute
 from alphac4.evaluation.answers import errors_by_set, judge_moves, make_asker
 from alphac4.evaluation.positions import PositionSet
 from alphac4.storage.checkpoints import Checkpoint
-from alphac4.storage.journal import Journal, read_entries
-from alphac4.storage.records import read_record, read_signed_line, read_value
+from alphac4.storage.journal import Journal, read_entries, read_entry
+from alphac4.storage.records import read_record, read_value
 
 FORMAT = "alphac4-curve"
 
@@ -199,7 +199,7 @@ def _read_spent(folder: Path) -> dict[int, Spent]:
     """
 
     def parse(line: str) -> tuple[int, Spent]:
-        report, _ = read_signed_line(line)
+        report = read_entry(line)
         kinds = {"iteration": int, "seconds_total": float, "evaluations_total": int}
         iteration, seconds, evaluations = (read_value(kind, report.get(name), name) for name, kind in kinds.items())
         return iteration, Spent(seconds=seconds, evaluations=evaluations)

@@ -160,7 +160,7 @@ def check_export(folder: Path) -> None:
         if importlib.util.find_spec(package) is None:
             raise ValueError(f"--hub needs {package}: pip install 'alphac4[{extra}]'")
     check_replaceable(folder)
-    if folder.exists() and (foreign := foreign_file(folder.resolve(), None)):
+    if folder.exists() and (foreign := foreign_file(folder.resolve())):
         raise ValueError(f"{folder} holds {foreign}, which this program did not write as it is: choose a new folder")
 
 

@@ -13,8 +13,8 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.state import RunState
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import write_atomically
-from alphac4.storage.journal import read_entry
-from alphac4.storage.records import read_record, sign_line
+from alphac4.storage.journal import read_entry, sign_line
+from alphac4.storage.records import read_record
 from alphac4.training.config import TrainConfig, to_dict
 
 logger = logging.getLogger(__name__)

@@ -49,8 +49,8 @@ from alphac4.selfplay.samples import Block
 from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.storage.checkpoints import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from alphac4.storage.files import append_line, link_atomically, remove_leftovers, write_atomically
+from alphac4.storage.journal import sign_line
 from alphac4.storage.locks import FileLock, LockedError
-from alphac4.storage.records import sign_line
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.arena.ratings import NATS_PER_ELO, Z95, Rating, elo_of_score
-from alphac4.storage.journal import read_entries, read_entry
-from alphac4.storage.records import read_record, sign_line
+from alphac4.storage.journal import read_entries, read_entry, sign_line
+from alphac4.storage.records import read_record
 from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Iteration
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from alphac4.storage.files import flush_folder, is_abandoned, own_mark, write_atomically
-from alphac4.storage.records import read_signed_line, read_value, sign_line
+from alphac4.storage.journal import read_entry, sign_line
+from alphac4.storage.records import read_value
 
 MARKER = ".alphac4-export.json"
 FORMAT = "alphac4 export 1"
@@ -75,23 +76,19 @@ def seal(folder: Path) -> None:
     write_atomically(folder / MARKER, (sign_line(facts) + "\n").encode())
 
 
-def foreign_file(folder: Path, earlier: Path | None) -> str:
-    """A file in a folder that this program did not write there, or that was changed since; empty if there is none.
-
-    Folders of versions that did not seal them count as ours if they hold no other names than ``earlier``, if given.
-    """
+def foreign_file(folder: Path) -> str:
+    """A file in a folder that this program did not write there, or that was changed since; empty if there is none."""
     if not folder.is_dir():
         return folder.name
     names = _files(folder)
     if not (folder / MARKER).is_file():
-        known = set(_files(earlier)) if earlier else set()
-        return next((name for name in names if name not in known), "")
+        return next(iter(names), "")
     try:
-        facts, signed = read_signed_line((folder / MARKER).read_text(encoding="utf-8"))
+        facts = read_entry((folder / MARKER).read_text(encoding="utf-8"))
         digests = read_value(dict[str, str], facts.get("files"), "files")
     except (OSError, ValueError):
         return MARKER
-    if not signed or facts.get("format") != FORMAT:
+    if facts.get("format") != FORMAT:
         return MARKER
     return next((name for name in names if digests.get(name) != _digest(folder / name)), "")
 

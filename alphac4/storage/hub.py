@@ -72,19 +72,15 @@ def _download(name: str) -> Path:
         # Asked first, since without a connection the download itself would try again for half a minute.
         get_hf_file_metadata(hf_hub_url(repository, file, endpoint=endpoint), endpoint=endpoint)
         return Path(hf_hub_download(repository, file, endpoint=endpoint, cache_dir=cache))
-    except HFValidationError as error:
-        raise HubError(f"{shown}: no name that the hub has: {_first_line(error)}") from error
-    except GatedRepoError as error:
-        raise HubError(f"{shown}: its owner has to let you in first, and HF_TOKEN to say who you are") from error
-    except RepositoryNotFoundError as error:
-        raise HubError(
-            f"{shown}: no such repository on the hub, or a private one that HF_TOKEN does not open"
-        ) from error
-    except EntryNotFoundError as error:
-        raise HubError(
-            f"{shown} has no file {file!r}; name one that it has, such as {shown}/best.safetensors"
-        ) from error
-    except HfHubHTTPError as error:
+    except (HFValidationError, HfHubHTTPError) as error:
+        for kind, words in (
+            (HFValidationError, f"no name that the hub has: {_first_line(error)}"),
+            (GatedRepoError, "its owner has to let you in first, and HF_TOKEN to say who you are"),
+            (RepositoryNotFoundError, "no such repository on the hub, or a private one that HF_TOKEN does not open"),
+            (EntryNotFoundError, f"it has no file {file!r}; name one that it has: {shown}/best.safetensors, or so"),
+        ):
+            if isinstance(error, kind):
+                raise HubError(f"{shown}: {words}") from error
         raise HubError(f"{shown}: the hub refused: {_first_line(error)}") from error
     except Exception as error:  # the library's way of saying that there is no connection differs by its version
         kept = try_to_load_from_cache(repository, file, cache_dir=cache)

@@ -1,11 +1,9 @@
-"""Checked records: JSON with types, lines with a checksum, numbers within their ranges."""
+"""Checked records: JSON with types, and numbers within their ranges."""
 
 import dataclasses
 import difflib
-import hashlib
 import json
 import math
-import re
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -13,7 +11,6 @@ from typing import Any, Literal, TypeVar
 
 MOST_SEED = 2**63 - 1
 MOST = 1_000_000_000_000  # where a larger number can only be a slip of the finger
-_SIGNED = re.compile(r'(?P<body>\{.*),"checksum":"(?P<checksum>[0-9a-f]{16})"\}', re.DOTALL)
 
 _T = TypeVar("_T")
 
@@ -33,35 +30,6 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("not JSON: it is no text") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
-
-
-def sign_line(data: Mapping[str, Any]) -> str:
-    """An object as one line of JSON whose last entry is a checksum of all before it."""
-    text = json.dumps(data, separators=(",", ":"))
-    return f'{text[:-1]},"checksum":"{checksum(text)}"}}'
-
-
-def read_signed_line(line: str) -> tuple[dict[str, Any], bool]:
-    """The object of a line, and whether it had a checksum; lines of earlier versions have none.
-
-    Raises:
-        ValueError: if it is no JSON object, or its checksum does not match.
-    """
-    found = _SIGNED.fullmatch(line.strip())
-    text = line if found is None else found["body"] + "}"
-    if found is not None and checksum(text) != found["checksum"]:
-        raise ValueError("the checksum does not match")
-    data = parse_json(text)
-    if not isinstance(data, dict):
-        raise ValueError("not a JSON object")
-    if "checksum" in data:
-        raise ValueError("the checksum is damaged")
-    return data, found is not None
-
-
-def checksum(text: str) -> str:
-    """The first 64 bits of a text's SHA-256, as hexadecimal digits."""
-    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
 
 
 def read_record(record: type[_T], data: Any, name: str = "") -> _T:

@@ -135,7 +135,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
             write_atomically(building / f"{stem}.json", json.dumps(content).encode())
         write_offline_worker(building)
         seal(building)
-        _check_ours(shown, folder, building)
+        _check_ours(shown, folder)
         put_in_place(building, folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)
@@ -189,16 +189,12 @@ def write_offline_worker(folder: Path) -> None:
     write_atomically(worker, facts.encode() + worker.read_bytes())
 
 
-def _check_ours(shown: Path, folder: Path, building: Path | None = None) -> None:
-    """Raise a ValueError if a folder holds what this program did not write, as far as that can be known so early.
-
-    The same for the current folder.
-    """
+def _check_ours(shown: Path, folder: Path) -> None:
+    """Raise a ValueError if a folder holds what this program did not write, or is the current one."""
     check_replaceable(shown)
     if not folder.exists():
         return
-    foreign = foreign_file(folder, building) if building or not (folder / "setup.json").is_file() else ""
-    if foreign:
+    if foreign := foreign_file(folder):
         raise ValueError(f"{shown} holds {foreign}, which this program did not write: choose a new folder")
 
 
