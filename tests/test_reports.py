@@ -11,12 +11,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from alphac4 import cli
 from alphac4.arena.ratings import Rating, fit_ratings
-from alphac4.runs.alarms import find_warnings
 from alphac4.runs.reports import (
     EvaluationReport,
     ExactPlayFigures,
     IterationReport,
     elo_over_run,
+    find_warnings,
     read_closing,
     read_reports,
 )

@@ -17,11 +17,17 @@ from tqdm import tqdm
 from alphac4.compute import Backends, choose_for_run
 from alphac4.machine import resident_memory_mb
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.runs.alarms import find_warnings
 from alphac4.runs.costs import Costs, describe_network, load_start
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import Judge
-from alphac4.runs.reports import ClosingReport, IterationReport, elo_over_run, read_closing, time_shares
+from alphac4.runs.reports import (
+    ClosingReport,
+    IterationReport,
+    elo_over_run,
+    find_warnings,
+    read_closing,
+    time_shares,
+)
 from alphac4.runs.resume import resume_games, shards_before_sharing
 from alphac4.runs.state import RunState, has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
