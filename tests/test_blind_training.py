@@ -45,7 +45,7 @@ def test_every_import_of_the_judge_breaks_the_contract(copy: Path) -> None:
     assert "BROKEN" not in contracts(copy)
     modules = (
         "training.learner",
-        "training.promotion",
+        "training.matches",
         "training.loop",
         "runs.session",
         "compute.gpu.actor",
@@ -61,9 +61,9 @@ def test_every_import_of_the_judge_breaks_the_contract(copy: Path) -> None:
 
 
 def test_another_module_is_no_way_around(copy: Path) -> None:
-    """A helper that asks the solver, imported by promotion, breaks it too; so does the judge, asked by promotion."""
+    """A helper that asks the solver, imported by the gate, breaks it too; so does the judge, asked by it."""
     (copy / "arena" / "hints.py").write_text(f'"""Hints."""\n\n{SOLVER}\n')
-    path = copy / "training" / "promotion.py"
+    path = copy / "training" / "matches.py"
     before = path.read_text()
     path.write_text(f"{before}\nfrom alphac4.arena import hints\n")
     assert "alphac4.arena.hints" in contracts(copy)

@@ -36,9 +36,8 @@ from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
-from alphac4.training.config import EvaluationConfig, GateConfig, TrainConfig, from_dict
+from alphac4.training.config import EvaluationConfig, GateConfig, RunRandom, TrainConfig, from_dict
 from alphac4.training.matches import Contender, Matches, Side
-from alphac4.training.randomness import RunRandom
 
 pytestmark = pytest.mark.slow
 

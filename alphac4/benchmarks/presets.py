@@ -14,7 +14,6 @@ from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block
 from alphac4.training.config import TrainConfig
 from alphac4.training.learner import Learner, LearningPlan, make_learner
-from alphac4.training.learning import steps_of_iteration
 from alphac4.training.schedule import Schedule
 
 OTHER_WORK = 0.25  # of a run's time: the gate, matches and reports; 0.26 in the recorded quick run
@@ -61,7 +60,7 @@ def measure_preset(config: TrainConfig, seconds: float = 3.0, device: str = "aut
         )
         samples_a_second = _measure_self_play(actors, replay, seconds) / (EVALUATIONS_A_VISIT * visits)
         steps_a_second = _measure_learning(learner, replay, config, seconds)
-    iteration = LATER_WORK * config.samples / samples_a_second + steps_of_iteration(config) / steps_a_second
+    iteration = LATER_WORK * config.samples / samples_a_second + config.learning_steps / steps_a_second
     return PresetDuration(
         minutes=config.iterations * iteration / (1 - OTHER_WORK) / 60,
         samples_a_second=samples_a_second,

@@ -10,7 +10,7 @@ from alphac4.runs.folder import RunFolder
 from alphac4.runs.state import RunState
 from alphac4.selfplay.actor import GamesUnderWay, count_games, join_actors, share_out, split_actors
 from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
-from alphac4.training.randomness import RunRandom
+from alphac4.training.config import RunRandom
 
 logger = logging.getLogger(__name__)
 

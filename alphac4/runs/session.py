@@ -34,12 +34,10 @@ from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.samples import Block, PolicyTarget
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.records import similar
-from alphac4.training.config import PRESETS, TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.config import PRESETS, RunRandom, TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.learner import make_learner
-from alphac4.training.learning import steps_of_iteration
 from alphac4.training.loop import Iteration, TrainingLoop
 from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender, Matches, Side
-from alphac4.training.randomness import RunRandom
 from alphac4.training.reports import MatchReport
 from alphac4.training.schedule import Schedule
 
@@ -218,7 +216,7 @@ class TrainingSession:
                 opened.callback(pool.close)
             self.judge = Judge(compute, sides[1], geometry, config.evaluation, pool)
             state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
-            end = steps_of_iteration(config) * config.iterations
+            end = config.learning_steps * config.iterations
             schedule = state.schedule or Schedule.of_run(config.learning, end)
             state.schedule = schedule.until(learner.steps, end)
             self.loop = TrainingLoop(

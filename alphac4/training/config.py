@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from alphac4.arena.ratings import GateRule
 from alphac4.game.rules import BoardConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
@@ -151,6 +153,11 @@ class TrainConfig:
         self.board.geometry()
         self.network_config()
 
+    @property
+    def learning_steps(self) -> int:
+        """Gradient steps an iteration."""
+        return max(1, round(self.samples * self.learning.passes / self.learning.batch_size))
+
     def network_config(self) -> NetworkConfig:
         """The network for the board; its heads grow with its width (AlphaZero: 2 and 1 of 256 channels, 256 units)."""
         return NetworkConfig(
@@ -163,6 +170,17 @@ class TrainConfig:
             columns=self.board.columns,
             ownership=self.learning.ownership_weight > 0,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRandom:
+    """Makes a run's random numbers: independent for each purpose, the same whenever an iteration is run again."""
+
+    seed: int
+
+    def generator(self, iteration: int, purpose: str, index: int = 0) -> np.random.Generator:
+        """The numbers of an iteration for a purpose; ``index`` tells several of one purpose apart."""
+        return np.random.default_rng([self.seed, iteration, index, *purpose.encode()])
 
 
 PRESETS: dict[str, TrainConfig] = {
@@ -259,6 +277,7 @@ __all__ = [
     "GateConfig",
     "LearningConfig",
     "MachineConfig",
+    "RunRandom",
     "TrainConfig",
     "from_dict",
     "load_config",

@@ -9,14 +9,12 @@ from typing import Protocol
 
 from alphac4.compute import Actors
 from alphac4.game.rules import Geometry
-from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.replay import Replay, window_size
 from alphac4.selfplay.samples import Block, PolicyTarget, retarget
 from alphac4.selfplay.statistics import SelfPlayStatistics
-from alphac4.training.config import TrainConfig
-from alphac4.training.learner import Learner
-from alphac4.training.learning import learn_iteration, steps_of_iteration
+from alphac4.training.config import RunRandom, TrainConfig
+from alphac4.training.learner import Learner, LearningPlan
 from alphac4.training.matches import Contender, Matches
-from alphac4.training.randomness import RunRandom
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
 from alphac4.training.schedule import Schedule
 
@@ -100,7 +98,20 @@ class TrainingLoop:
         return selfplay_report(statistics, len(self.actors), self.actors.backend, self.actors.cluster_report())
 
     def _learn(self, number: int) -> LearningReport:
-        """Learn from the latest samples."""
+        """Learn from the latest samples, and let go of what the window has left behind for good.
+
+        If the weights are not finite afterwards, the learner goes back to those before.
+        """
+        learner, steps = self.learner, self.config.learning_steps
+        before, steps_before = learner.state(), learner.steps
+        window = window_size(self.replay.total, self.config.learning.min_window)
         rng = self.random.generator(number, "learning")
-        with self.recorder.learning(steps_of_iteration(self.config)) as on_step:
-            return learn_iteration(self.learner, self.replay, self.config, self.schedule, rng, on_step)
+        with self.recorder.learning(steps) as on_step:
+            plan = LearningPlan(steps=steps, schedule=self.schedule, window=window, rng=rng, on_step=on_step)
+            report = learner.learn(self.replay, plan)
+        self.replay.drop_old(2 * window)
+        if not learner.is_finite():
+            learner.restore(before)
+            learner.steps = steps_before + steps
+            report = dataclasses.replace(report, went_back=True)
+        return report

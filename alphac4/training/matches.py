@@ -1,4 +1,4 @@
-"""The matches of a run: a candidate against the best network, and the best network against classic MCTS."""
+"""The matches of a run: the gate, in which a candidate meets the best network, and those against classic MCTS."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from alphac4.arena.match import balanced_openings, play_shared
+from alphac4.arena.match import MatchResult, balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
 from alphac4.arena.pool_players import Outline, like_in_each_process, searching_in_each_process
 from alphac4.compute import Compute, Pool, Shared, choose
@@ -16,9 +16,7 @@ from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.training.config import GateConfig
-from alphac4.training.promotion import hold_gate
-from alphac4.training.randomness import RunRandom
+from alphac4.training.config import GateConfig, RunRandom
 from alphac4.training.reports import MatchReport, match_report
 
 CACHE = 2**16  # evaluations that each search keeps
@@ -69,17 +67,29 @@ class Matches:
         self._pool = pool
 
     def gate(self, candidate: Contender, best: Contender) -> MatchReport:
-        """The match that decides whether the candidate becomes the best network."""
-        config, iteration = self._config, candidate.iteration
-        return hold_gate(
-            config,
-            self._players(0, candidate, config.simulations),
-            self._players(1, best, config.simulations),
-            self._geometry,
-            self._random.generator(iteration, "openings"),
-            check=self._check,
-            evaluator=self._sides[0].backend,
+        """Let the candidate play the best network; the report says whether it is promoted.
+
+        Games between the two decide, and nothing else: by the score of all of them, or by a sequential test, which
+        looks after each fifth of them.
+        """
+        config, started = self._config, time.perf_counter()
+        openings = balanced_openings(
+            config.pairs, self._random.generator(candidate.iteration, "openings"), self._geometry
         )
+        theirs = self._players(0, candidate, config.simulations)
+        ours = self._players(1, best, config.simulations)
+        result = MatchResult()
+        accepted, rule = None, ""
+        chunk = len(openings) if config.rule.kind == "threshold" else max(10, len(openings) // 5)
+        for first in range(0, len(openings), chunk):
+            result += play_shared(theirs, ours, openings[first : first + chunk], check=self._check)
+            accepted, rule = config.rule.decide(result.pair_scores)
+            if config.rule.kind == "sprt" and accepted is not None:
+                break
+        if accepted is None:
+            accepted, rule = False, f"{rule}: undecided after all games, so the old one stays"
+        names = theirs[0].name, ours[0].name
+        return match_report(*names, result, started, accepted=accepted, rule=rule, evaluator=self._sides[0].backend)
 
     def regular(self, best: Contender, iteration: int) -> list[MatchReport]:
         """The matches against classic MCTS that are due after an iteration."""
