@@ -30,15 +30,19 @@ GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4, "classic_every": 2, "cl
 GATE |= {"classic_pairs": 2}
 
 
-def judged_run(**evaluation: int) -> TrainConfig:
+def judged_run(every: int = 1) -> TrainConfig:
     """Two iterations with matches against classic MCTS."""
-    return tiny_run(iterations=2, gate=GATE, evaluation=evaluation)
+    return tiny_run(iterations=2, gate=GATE, evaluation={"every": every})
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _by_no_clock() -> Iterator[None]:
-    """Cut blocks of games at the same places in every run."""
+    """Cut blocks of games at the same places in every run, and measure strength in seconds."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("alphac4.runs.judge.POSITIONS", 6)
+        patch.setattr("alphac4.runs.judge.SIMULATIONS", 4)
+        patch.setattr("alphac4.training.matches.CLASSIC_SIMULATIONS", 4)
+        patch.setattr("alphac4.training.matches.CLOSING_PAIRS", 2)
         patch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
         yield
 
@@ -47,7 +51,7 @@ def _by_no_clock() -> Iterator[None]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run judged at every iteration on six positions, and closed."""
     path = tmp_path_factory.mktemp("judged")
-    with TrainingSession(path, judged_run(positions=6, simulations=4)) as session:
+    with TrainingSession(path, judged_run()) as session:
         session.train()
         session.play_closing_matches()
     return path
@@ -94,12 +98,14 @@ def test_an_iteration_is_told_in_plain_words(folder: Path) -> None:
 
 
 def test_a_run_is_closed_by_the_matches_that_its_settings_ask_for(folder: Path) -> None:
-    closing, config = read_closing(folder), judged_run(positions=6, simulations=4)
+    closing, config = read_closing(folder), judged_run()
     assert closing is not None
     assert [match.opponent for match in closing.matches] == ["uct:20"]
     assert closing.closes(config)
     assert not closing.closes(dataclasses.replace(config, iterations=3))
-    assert not closing.closes(dataclasses.replace(config, gate=dataclasses.replace(config.gate, closing_pairs=3)))
+    assert not closing.closes(
+        dataclasses.replace(config, gate=dataclasses.replace(config.gate, classic_rollouts=(20, 50)))
+    )
     path = folder / "closing.json"
     path.write_text(path.read_text().replace('"wins":', '"wins":1'))
     assert read_closing(folder) is None

@@ -1,13 +1,11 @@
 """What a run reports: records of its iterations and closing matches, in words, and signs that it goes wrong."""
 
 import dataclasses
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from alphac4.arena.ratings import NATS_PER_ELO, Z95, Rating, elo_of_score
 from alphac4.storage.journal import read_entries, read_entry, sign_line
@@ -104,22 +102,12 @@ class ClosingReport:
     """The matches that close a run."""
 
     iteration: int  # after which they were played
-    settings: dict[str, Any]  # of gate and matches
+    rollouts: list[int]  # of classic MCTS, a match for each
     matches: list[MatchReport]
-
-    @classmethod
-    def of_run(cls, iteration: int, config: TrainConfig, matches: Sequence[MatchReport]) -> "ClosingReport":
-        """The report of matches that have just been played."""
-        return cls(iteration=iteration, settings=_match_settings(config), matches=list(matches))
 
     def closes(self, config: TrainConfig) -> bool:
         """Whether these are the matches that a run with such settings would play at its end."""
-        return self.iteration == config.iterations and self.settings == _match_settings(config)
-
-
-def _match_settings(config: TrainConfig) -> dict[str, Any]:
-    settings: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config.gate)))  # tuples as lists
-    return settings
+        return self.iteration == config.iterations and self.rollouts == list(config.gate.classic_rollouts)
 
 
 def read_closing(folder: Path) -> ClosingReport | None:

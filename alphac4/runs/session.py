@@ -273,7 +273,9 @@ class TrainingSession:
         with self._monitor() as monitor:
             monitor.record_closing(matches, self.state.iteration)
         self.folder.add_strength(self.state, strength)
-        self.folder.add_closing(ClosingReport.of_run(self.state.iteration, self.config, matches))
+        rollouts = list(self.config.gate.classic_rollouts)
+        closing = ClosingReport(iteration=self.state.iteration, rollouts=rollouts, matches=matches)
+        self.folder.add_closing(closing)
         return matches
 
     @contextlib.contextmanager
