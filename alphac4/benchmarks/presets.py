@@ -43,9 +43,9 @@ class PresetDuration:
 def measure_preset(config: TrainConfig, seconds: float = 3.0, device: str = "auto") -> PresetDuration:
     """Let an untrained network play and learn with a preset's settings, for about so many seconds each.
 
-    A large network takes longer: until the first games are over, and for the first steps. Before that, the backends of
-    self-play are measured. A trained network's self-play is quicker, by `LATER_WORK`, and how much of the time other
-    work takes depends on the preset, so that this is an estimate, good to perhaps a third.
+    A large network takes longer: until the first games are over, and for the first steps. A trained network's self-play
+    is quicker, by `LATER_WORK`, and how much of the time other work takes depends on the preset, so that this is an
+    estimate, good to perhaps a third.
     """
     compute, selfplay = choose_for_run(device, "auto", Backends()), config.selfplay
     learner = make_learner(config, compute.learning_device)

@@ -5,7 +5,6 @@ import json
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -206,7 +205,6 @@ def check_installation() -> Iterator[Check]:
     yield _checked("positions to evaluate on", _check_positions)
     yield _checked("the page", _check_page)
     yield _checked("compiled code", _check_compiled)
-    yield _checked("remembered measurements", _check_cache)
 
 
 def _checked(name: str, check: Callable[[], str]) -> Check:
@@ -277,17 +275,3 @@ def _check_compiled() -> str:
     if not os.access(place, os.W_OK):
         raise PermissionError(f"{place} cannot be written, so that it is compiled at each start: set NUMBA_CACHE_DIR")
     return str(place.parent)
-
-
-def _check_cache() -> str:
-    from alphac4.storage.folders import CACHE, cache_folder
-
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return str(folder)
-    except OSError as error:
-        raise OSError(
-            f"{folder}: {error.strerror}, so that backends are measured at each start: set {CACHE}"
-        ) from error
