@@ -30,7 +30,7 @@ from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.play.terminal import Session
 from alphac4.runs.costs import CostJournal, Costs
 from alphac4.runs.folder import UNDER_WAY_FORMAT
-from alphac4.runs.reports import IterationReport, read_reports
+from alphac4.runs.reports import IterationReport, read_closing, read_reports
 from alphac4.runs.state import load_state
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.replay import load_shard
@@ -185,6 +185,12 @@ def read_costs(path: Path) -> Any:
     return frozenset() if costs == Costs() else frozenset({costs})
 
 
+def read_closing_matches(path: Path) -> Any:
+    """The matches that have closed a run, unless they are to be played again."""
+    closing = read_closing(path.parent)
+    return frozenset() if closing is None else frozenset({repr(closing)})
+
+
 def read_game(path: Path) -> Any:
     """The moves of a game; the caller of `load_file` names the file."""
     session = Session(geometry=STANDARD)
@@ -202,6 +208,7 @@ FORMATS = (
     Format("under-way.safetensors", lambda path: plain(load_arrays(path, UNDER_WAY_FORMAT)), "under_way/*.safetensors"),
     Format("reports.jsonl", lambda path: frozenset(map(IterationReport.to_json, read_reports(path))), "reports.jsonl"),
     Format("costs.json", read_costs, "costs.json"),
+    Format("closing.json", read_closing_matches, "closing.json"),
     Format("config.json", load_config, "config.json", signed=False),
     Format("tournament.jsonl", read_tournament),
     Format("walk.jsonl", read_walk),
