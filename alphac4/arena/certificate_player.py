@@ -21,7 +21,7 @@ from alphac4.mcts.tree import PROVEN_WIN, proof_value
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedMove:
-    """What a certificate says in a position."""
+    """A certificate's move in a position."""
 
     column: int  # 0-based
     plies: int | None  # in which the player has won at the latest; None where it is only known to draw at least
@@ -57,7 +57,7 @@ class CheckedCertificate:
 
     @functools.cached_property
     def _plies(self) -> dict[int, Columns]:
-        """In each position of each level, the most plies to the win."""
+        """The longest game in plies from each position, by level."""
         longest = longest_games(self.claim.geometry, list(self._levels.values()), self._on_pause)
         return dict(zip(self._levels, longest, strict=True))
 
@@ -132,7 +132,7 @@ class CertificatePlayer:
         return dataclasses.replace(result, moves=moves, proofs=proofs, value=value, wdl=wdl, variations=variations)
 
     def plies_to_win(self, position: Position) -> int | None:
-        """In how many plies the first player has won at the latest, going on from an unfinished position.
+        """The plies until the first player has won at the latest, going on from an unfinished position.
 
         The opponent may be to move: then all its replies are looked up. None where the certificates do not say.
         """

@@ -34,7 +34,7 @@ class MatchResult:
 
     @property
     def played(self) -> int:
-        """How many games there were."""
+        """The number of games."""
         return self.wins + self.draws + self.losses
 
     @property

@@ -43,14 +43,14 @@ class SearchingPlayer(Player, Protocol):
 
     @property
     def budget(self) -> Budget:
-        """What it spends on a position unless `search` is given another budget."""
+        """Spent on a position unless `search` is given another one."""
 
     @property
     def reuse(self) -> Reuse:
-        """What it keeps of one search for the positions that follow; see `Reuse`."""
+        """The part of one search that is kept for the positions that follow; see `Reuse`."""
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """What it thinks of each position, and in ``moves`` what it plays, by default for its own budget."""
+        """Search each position, by default for the player's own budget; ``moves`` are those that it plays."""
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """A node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
@@ -88,7 +88,7 @@ class RandomPlayer:
 
 
 class TreePlayer:
-    """What players that search a tree share: a search and its usual budget."""
+    """Base of the players that search a tree: a search and its usual budget."""
 
     def __init__(self, name: str, search: TreeSearch, budget: Budget) -> None:
         self.name = name
@@ -258,7 +258,7 @@ class NetworkPlayer(TreePlayer):
 
 
 def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geometry) -> SearchResult:
-    """What a network says of unfinished positions without any look ahead, as a search of no simulations.
+    """A network's opinion of unfinished positions without any look ahead, as a search of no simulations.
 
     The move is the legal one with the largest policy logit; the logits stand as scores. As in a search, the network is
     asked about the canonical orientation of each position.
@@ -294,11 +294,11 @@ def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geo
 
 @dataclass(frozen=True, kw_only=True)
 class TimeManagement:
-    """When a search is enough, and how a longer one is spent: the same rule for every position.
+    """Rule for when a search is enough and how a longer one is spent, the same for every position.
 
     A search that has proven its move, or whose value is beyond ``sure``, is enough. Otherwise every legal move is
     searched in its own right, for the policy may know nothing of the right one: sequential halving (Karnin et al.
-    2013) over ``rounds``, each the most moves that remain and the simulations that each of them gets.
+    2013) over ``rounds``, each how many moves may remain and the simulations that each of them gets.
     """
 
     simulations: int = 400
@@ -381,10 +381,10 @@ class AutoPlayer:
             result.visits[row], result.values[row] = 0, np.nan
         seen: dict[tuple[int, int], tuple[npt.NDArray[np.float64], list[int]]] = {}  # wdl and line after a move
         self._deeper.drop_trees()
-        for most, simulations in self.management.rounds:
+        for kept, simulations in self.management.rounds:
             for row, columns in remaining.items():
                 columns.sort(key=lambda column: self._rank(result, row, column), reverse=True)
-                remaining[row] = columns[:most]
+                remaining[row] = columns[:kept]
             asked = [(row, column) for row, columns in remaining.items() for column in columns]
             asked = [(row, column) for row, column in asked if result.proofs[row, column] == UNPROVEN]
             if not asked:

@@ -1,4 +1,4 @@
-"""What match results say: scores with intervals, Elo, sequential tests, maximum-likelihood ratings."""
+"""Figures of match results: scores with intervals, Elo, sequential tests, maximum-likelihood ratings."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from alphac4.storage.records import check_finite
 
 SPRT_ELO = 30.0  # advantage that the gate's sequential test asks about: more than chance, less than a good iteration
-MOST_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
+MAX_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
 Z95 = NormalDist().inv_cdf(0.975)
 NATS_PER_ELO = math.log(10) / 400
 
@@ -61,13 +61,13 @@ def elo_interval(score: Interval) -> Interval:
 
 
 def pair_counts(pair_scores: Sequence[float]) -> tuple[int, int, int, int, int]:
-    """How many colour-swapped pairs brought 0, 1/2, 1, 3/2 and 2 points."""
+    """The numbers of colour-swapped pairs that brought 0, 1/2, 1, 3/2 and 2 points."""
     doubled = [round(2 * score) for score in pair_scores]
     return doubled.count(0), doubled.count(1), doubled.count(2), doubled.count(3), doubled.count(4)
 
 
 def log_likelihood_ratio(counts: Sequence[float], elo0: float, elo1: float) -> float:
-    """How much more likely an advantage of ``elo1`` makes these results than ``elo0`` does, in nats.
+    """Log-likelihood ratio of these results under an advantage of ``elo1`` against ``elo0``, in nats.
 
     ``counts`` [K] tells how often each of K scores, spread evenly over [0, 1], occurred: (losses, draws, wins) of
     games, or better `pair_counts`. Each hypothesis only fixes the mean score and takes the most likely distribution
@@ -102,7 +102,7 @@ def _tilted(observed: Floats, deviations: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class SprtState:
-    """Where a sequential test stands; its bounds are Wald's (1945), ``log(beta / (1 - alpha))`` and so on."""
+    """State of a sequential test; its bounds are Wald's (1945), ``log(beta / (1 - alpha))`` and so on."""
 
     ratio: float  # log-likelihood ratio in nats
     lower: float  # at or below it elo0 is accepted
@@ -127,7 +127,7 @@ def sprt(counts: Sequence[float], elo0: float, elo1: float, *, alpha: float = 0.
 
 @dataclass(frozen=True, kw_only=True)
 class GateRule:
-    """When a candidate replaces the best network."""
+    """Rule by which a candidate replaces the best network."""
 
     kind: Literal["threshold", "sprt"] = "threshold"
     """threshold: its score reaches `threshold`; sprt: a sequential test accepts an advantage of `SPRT_ELO`."""

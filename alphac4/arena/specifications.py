@@ -86,7 +86,7 @@ NETWORK_FORM = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class UctOptions:
-    """How a classic player searches, beyond its budget."""
+    """Options of a classic player, besides its budget."""
 
     config: UctConfig = field(default_factory=UctConfig)
     tree: Literal["new", "keep"] = "new"  # a fresh tree each move, or the part that both sides' moves lead to
@@ -104,7 +104,7 @@ class UctOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
-    """How a player with a network searches, beyond its budget."""
+    """Options of a player with a network, besides its budget."""
 
     config: PuctConfig = field(default_factory=PuctConfig)
     temperature: float = 0.0  # of the choice among moves: 0 plays the best, above 0 others in proportion
@@ -147,7 +147,7 @@ def parse_options(text: str, kind: type[Options]) -> Options:
 
 
 def describe_options(options: UctOptions | NetworkOptions) -> str:
-    """What differs from the defaults, as `parse_options` reads it, each after a comma."""
+    """The options that differ from the defaults, each after a comma, as `parse_options` reads them."""
     usual = _values(type(options)())
     changed = {name: value for name, value in _values(options).items() if value != usual[name]}
     return "".join(f",{name.replace('_', '-')}={_shown(value)}" for name, value in changed.items())
@@ -198,7 +198,7 @@ def _parse_value(name: str, text: str, hint: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class NamedNetwork:
-    """What a specification such as "runs/mine/best.safetensors@600,c-init=2" says of a network."""
+    """The network that a specification such as "runs/mine/best.safetensors@600,c-init=2" names."""
 
     written: str  # "runs/mine/best.safetensors"
     name: str  # to show: "best", or the file's name without its ending; "mine/best" for runs/mine/checkpoints/best
@@ -442,7 +442,7 @@ def parse_searching_player(specification: str, **settings: Any) -> SearchingPlay
 
 
 def network_budget(network: NamedNetwork, specification: str) -> Budget:
-    """What a network may spend on a move.
+    """The budget of a network for a move.
 
     Raises:
         PlayerError: for a limit that is no budget.
@@ -455,7 +455,7 @@ def network_budget(network: NamedNetwork, specification: str) -> Budget:
 
 
 def check_network(network: NamedNetwork, specification: str, geometry: Geometry) -> Budget:
-    """What a network may spend on a move, if it plays on this board; quick, as nothing is loaded.
+    """The budget of a network for a move, if it plays on this board; quick, as nothing is loaded.
 
     Raises:
         PlayerError: for a network of another board, one that cannot be read, or a limit that is no budget.
@@ -481,7 +481,7 @@ def describe(geometry: Geometry) -> str:
 
 
 def _similar(specification: str) -> str:
-    """What an unknown player was perhaps meant to be."""
+    """A guess at the player that was meant, for the message about an unknown one."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
     known = {*SHIPPED, *(re.split("[@:,]", form)[0] for form in FORMS.split(", ") if form[0].islower())}
     found = difflib.get_close_matches(kind, known, n=1)

@@ -40,7 +40,7 @@ Results = dict[Pairing, MatchResult]
 
 @dataclass(frozen=True, kw_only=True)
 class Tournament:
-    """What is to be played; together with the code it fixes every game whose players do not depend on time."""
+    """The matches to be played; with the code it fixes every game whose players do not depend on time."""
 
     players: tuple[str, ...]  # see `alphac4.arena.specifications`
     pairs: int  # colour-swapped pairs of games in each pairing, at most
@@ -70,7 +70,7 @@ class Tournament:
         return match_openings(self.pairs, self.seed, self.geometry)
 
     def test(self, result: MatchResult) -> SprtState | None:
-        """Where the sequential test of a pairing stands, if there is one."""
+        """The state of a pairing's sequential test, if there is one."""
         return None if self.sprt is None else sprt(pair_counts(result.pair_scores), *self.sprt)
 
     def counted(self, parts: Mapping[int, MatchResult]) -> tuple[MatchResult, bool]:
@@ -174,7 +174,7 @@ def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchRe
 
 
 def _count_waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> int:
-    """How many parts may still have to be played."""
+    """The number of parts that may still have to be played."""
     return sum(tournament.parts - len(parts) for parts in done.values() if not tournament.counted(parts)[1])
 
 

@@ -44,7 +44,7 @@ class Certificate:
 
 @dataclass(kw_only=True)
 class Walked:
-    """What the walk of a claim has seen."""
+    """Counts of a claim's walk, and its positions."""
 
     positions: int = 0  # in which the player is to move; mirror images are one
     named: int = 0  # of them, those whose move the certificate names

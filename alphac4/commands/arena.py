@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
-from alphac4.arena.ratings import MOST_ELO, elo_interval
+from alphac4.arena.ratings import MAX_ELO, elo_interval
 from alphac4.arena.specifications import (
     common_geometry,
     describe,
@@ -39,8 +39,8 @@ from alphac4.storage.journal import read_about
 from alphac4.storage.locks import own_file
 from alphac4.storage.records import MOST_SEED, check_ranges
 
-MOST_GAMES = 1_000_000  # in a pairing
-MOST_PROCESSES = 1024
+MAX_GAMES = 1_000_000  # in a pairing
+MAX_PROCESSES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class ArenaOptions:
 
     def __post_init__(self) -> None:
         check_ranges(
-            self, games=(2, MOST_GAMES), seed=(0, MOST_SEED), processes=(1, MOST_PROCESSES), sprt=(-MOST_ELO, MOST_ELO)
+            self, games=(2, MAX_GAMES), seed=(0, MOST_SEED), processes=(1, MAX_PROCESSES), sprt=(-MAX_ELO, MAX_ELO)
         )
 
 
@@ -143,7 +143,7 @@ def _check(options: ArenaOptions) -> None:
 
 
 def _compute(options: ArenaOptions) -> tuple[Compute, str, int]:
-    """Where all networks run, by which backend, and in how many processes.
+    """The place where all networks run, their backend, and the number of processes.
 
     The backend is the one asked for, else the one recorded, else the fastest for the first network. It is chosen
     once, as results of two backends differ in their last digits, and so games may.

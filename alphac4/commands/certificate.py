@@ -195,7 +195,7 @@ def build_certificate(options: CertificateOptions) -> int:
 
 
 def positions_left(stones: int, asked: int) -> int:
-    """How many will be asked about with more stones, if the walk goes on as that of the shipped certificate did."""
+    """Estimate the questions with more stones, as if the walk went on as that of the shipped certificate did."""
     return round(asked * sum(WALK_OF_BEST[later] for later in WALK_OF_BEST if later > stones) / WALK_OF_BEST[stones])
 
 
@@ -209,5 +209,5 @@ def _describe(level: LevelReport, *, judged: bool) -> str:
 
 
 def describe(options: CertificateOptions) -> dict[str, object]:
-    """Whose moves they are; a network is known by its content."""
+    """The author of the moves; a network is known by its content."""
     return {"player": options.player, "network": network_digest(options.player), "code": __version__}

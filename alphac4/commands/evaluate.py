@@ -20,7 +20,7 @@ from alphac4.mcts.search import MAX_SIMULATIONS
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.records import MOST, MOST_SEED, check_ranges
 
-MOST_GAMES = 1_000_000
+MAX_GAMES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class EvaluateOptions:
 
     def __post_init__(self) -> None:
         check_ranges(
-            self, count=(1, MOST), games=(0, MOST_GAMES), games_simulations=(0, MAX_SIMULATIONS), seed=(0, MOST_SEED)
+            self, count=(1, MOST), games=(0, MAX_GAMES), games_simulations=(0, MAX_SIMULATIONS), seed=(0, MOST_SEED)
         )
 
 

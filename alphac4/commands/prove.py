@@ -165,7 +165,7 @@ def _walk_with(
 
 
 def _about(options: ProveOptions, backend: str) -> dict[str, object]:
-    """Whose moves a record holds; a network is known by its content, and ``backend`` is the one that runs it."""
+    """The settings of a record; a network is known by its content, and ``backend`` is the one that runs it."""
     return {
         "player": options.player,
         "network": network_digest(options.player),

@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What was played in every position of some sets, an array [S] for each set."""
+    """The moves played in every position of some sets, an array [S] for each set."""
 
     columns: list[npt.NDArray[np.int64]]  # 0-based
     values: list[npt.NDArray[np.float64]] | None = None  # in [-1, 1], for the side to move; None if it tells none

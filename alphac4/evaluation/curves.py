@@ -1,4 +1,4 @@
-"""How the networks of runs got better: which runs and networks there are, and each network's errors."""
+"""The errors of the networks that runs have kept, from finding them to judging each."""
 
 import os
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What a run had spent at the end of an iteration."""
+    """Time and evaluations of a run until the end of an iteration."""
 
     seconds: float = 0.0
     evaluations: int = 0
@@ -48,7 +48,7 @@ class RunGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundRun:
-    """What is there of a run: networks to judge, or figures of those that were."""
+    """A run's networks to judge, or figures of those that were judged."""
 
     group: str
     folder: Path
@@ -62,7 +62,7 @@ class FoundRun:
         return {int(path.stem) for path in self.networks} | {point.iteration for point in self.figures}
 
     def known(self, figures: Sequence[CurvePoint], iteration: int, budgets: Sequence[int]) -> list[CurvePoint]:
-        """Those figures that are of a network of this run, by folder, iteration and evaluations until then."""
+        """The figures of one network of this run, known by folder, iteration and evaluations until then."""
         wanted = (str(self.folder), iteration, self.spent.get(iteration, Spent()).evaluations)
         own = {p.simulations: p for p in figures if (p.folder, p.iteration, p.evaluations) == wanted}
         return [replace(own[budget], run=self.group) for budget in budgets if budget in own]
@@ -192,7 +192,7 @@ def find_checkpoints(folder: Path, every: int = 1) -> list[Path]:
 
 
 def _read_spent(folder: Path) -> dict[int, Spent]:
-    """What a run had spent at the end of each iteration, from its reports.
+    """Time and evaluations of a run until the end of each iteration, from its reports.
 
     Raises:
         ValueError: if there are none.

@@ -21,7 +21,7 @@ CHUNK = 500_000  # moves in memory before they are written
 
 
 class Kind(IntEnum):
-    """What a move on a walk is."""
+    """Kinds of moves on a walk."""
 
     ANSWER = 0  # the player's answer; the game goes on
     PROOF = 1  # the player's search has proven that it wins, here or from an earlier position

@@ -44,7 +44,7 @@ from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What is measured, the same for every subject of a report."""
+    """Sets, budgets and games to measure, the same for every subject of a report."""
 
     sets: Sequence[PositionSet]
     budgets: Sequence[int]  # simulations a position of networks; 0 is the raw network
@@ -78,7 +78,7 @@ def measure_strength(
 
 
 def prepare(specification: str, measurement: Measurement) -> Callable[[], SubjectReport]:
-    """What measures a checkpoint with every budget, or any other player as it is.
+    """A function that measures a checkpoint with every budget, or any other player as it is.
 
     Whatever is wrong with the player is reported here, before anything has taken time.
 
@@ -105,7 +105,7 @@ def prepare(specification: str, measurement: Measurement) -> Callable[[], Subjec
 def prepare_network(
     name: str, checkpoint: Checkpoint, measurement: Measurement, puct: PuctConfig | None = None
 ) -> Callable[[], SubjectReport]:
-    """What measures a network with every budget.
+    """A function that measures a network with every budget.
 
     Raises:
         PlayerError: if it plays on another board.
@@ -194,7 +194,7 @@ def _ask_network_in_pool(
     simulations: int,
     on_batch: Callable[[int], object],
 ) -> Answers:
-    """What `ask_network` answers, from the processes of a pool."""
+    """The answers of `ask_network`, from the processes of a pool."""
     network = NetworkFile(written="network", suffix=".safetensors", content=pack_checkpoint(checkpoint))
     geometry = sets[0].geometry
     model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), None, geometry, puct, reuse="nothing")

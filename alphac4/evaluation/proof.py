@@ -33,7 +33,7 @@ class PlyReport:
 
     @property
     def positions(self) -> int:
-        """How many different positions there are."""
+        """The number of different positions."""
         return sum(self.counts.values())
 
 

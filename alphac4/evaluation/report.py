@@ -18,7 +18,7 @@ CHANGES = {(1, 0): "a win became a draw", (1, -1): "a win became a loss", (0, -1
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What one subject did with one budget on one set, or on all."""
+    """One subject's figures with one budget on one set, or on all."""
 
     moves: Accuracy
     decisive: Accuracy  # the same where at least one move errs
@@ -27,7 +27,7 @@ class Figures:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetReport:
-    """What one subject did with one budget."""
+    """One subject's figures with one budget."""
 
     simulations: int | None  # a position; 0 is the raw network, None whatever the player itself does
     sets: dict[str, Figures]  # by name, and `ALL`
@@ -67,7 +67,7 @@ class PerfectMatchReport:
 
 @dataclass(frozen=True, kw_only=True)
 class SubjectReport:
-    """What a network or another player did."""
+    """The figures of a network or another player."""
 
     name: str
     description: str
