@@ -129,6 +129,8 @@ def test_analysis_and_tree_are_shown(browser: Browser, address: str) -> None:
 def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Browser, address: str) -> None:
     """The solver's verdict, which shows on the board too; else the certificate's; the best line can be played."""
     page = browser.open(address + "#44")
+    page.click("#exact")
+    page.wait_for_selector(".word")  # by now the server has read its book, and its verdict is soon known
     page.check("#analyse")
     expect(page, "#verdict", r"Red wins in \d+ moves \(exact: best 4\)")
     expect(page, "#outlook", "The network's opinion: Red wins")
