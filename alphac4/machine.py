@@ -4,11 +4,11 @@ import contextlib
 import os
 import platform
 import re
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+
+MAX_CORES = 4096
 
 _thread = threading.local()
 
@@ -18,7 +18,16 @@ class BlockEndedError(Exception):
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Cores to use: as many as ``ALPHAC4_CORES`` says, also more than there are; otherwise all that are allowed.
+
+    Raises:
+        ValueError: in one line, if the variable is no whole number above 0.
+    """
+    asked = os.environ.get("ALPHAC4_CORES", "")
+    if asked:
+        if not (asked.isascii() and asked.isdigit() and 0 < int(asked) <= MAX_CORES):
+            raise ValueError(f"ALPHAC4_CORES must be a number of cores, 1 to {MAX_CORES}, not {asked!r}")
+        return int(asked)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -31,37 +40,20 @@ def processor_name() -> str:
 
 
 def resident_memory_mb() -> float:
-    """Resident memory of this process in MB; its peak where the system does not tell the present one."""
-    try:
-        with open("/proc/self/status") as status:  # noqa: PTH123 - a kernel file
-            found = re.search(r"VmRSS:\s+(\d+) kB", status.read())
-        return int(found.group(1)) / 1024 if found else 0.0
-    except OSError:
-        if sys.platform == "win32":
-            return 0.0
-        import resource
+    """Resident memory of this process in MB."""
+    import psutil  # only where it is needed, as this module is loaded at every start
 
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
+    return float(psutil.Process().memory_info().rss / 2**20)
 
 
 def process_runs(pid: int) -> bool:
     """Whether a process of this machine is running; one of another user is."""
-    if sys.platform == "win32":
-        import ctypes
+    import psutil
 
-        kernel: Any = ctypes.WinDLL("kernel32")
-        handle = kernel.OpenProcess(0x1000, False, pid)  # the right to ask, and no other
-        if handle:
-            kernel.CloseHandle(handle)
-        return bool(handle)
     try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
+        return bool(psutil.pid_exists(pid))
+    except OverflowError:  # no process has such a number
         return False
-    except PermissionError:
-        return True
-    return True
 
 
 def bound_openmp_spinning() -> None:

@@ -55,10 +55,11 @@ def plan(folder: Path, positions: Sequence[Path], *, tiny: bool) -> list[Step]:
     if tiny:
         judged += " --count 2"
     network = f"{run}/checkpoints/best.safetensors" if tiny else "best"
+    cuda = f"--device cuda --backend {'cuda-trees' if tiny else 'auto'}"  # the simulator has nothing but trees
     benchmarks = [
         Step(
             name=f"benchmark-{channels}x{blocks}",
-            title=f"Self-play and learning, {channels} x {blocks} network",
+            title=f"Self-play with trees on the GPU, and learning, {channels} x {blocks} network",
             command=f"alphac4 benchmark --device cuda --json --channels {channels} --blocks {blocks} --seconds 0.5"
             " --device-games 1024 4096 16384 65536",
             minutes=4,
@@ -79,7 +80,7 @@ def plan(folder: Path, positions: Sequence[Path], *, tiny: bool) -> list[Step]:
         Step(
             name="train",
             title="A standard run from nothing",
-            command=f"alphac4 train --preset standard --machine.device cuda --run {run}"
+            command=f"alphac4 train --preset standard {cuda.replace('--', '--machine.')} --run {run}"
             " --machine.keep-checkpoints 1000" + (f" {TINY_RUN}" if tiny else ""),
         ),
         Step(
@@ -90,15 +91,14 @@ def plan(folder: Path, positions: Sequence[Path], *, tiny: bool) -> list[Step]:
         ),
         Step(
             name="evaluate",
-            title="Errors of a network that is searched on the GPU",
-            command=f"alphac4 evaluate {network} --no-twin --device cuda --simulations {2 if tiny else '0,100,600'}"
-            f" {judged}",
+            title="Errors of a network that is evaluated on the GPU",
+            command=f"alphac4 evaluate {network} --no-twin {cuda} --simulations {2 if tiny else '0,100,600'} {judged}",
             minutes=0 if tiny else 4,
         ),
         Step(
             name="prove",
             title="The walk over every reply",
-            command=f"alphac4 prove {network}@{2 if tiny else 600} --device cuda --record {here}/walk.txt"
+            command=f"alphac4 prove {network}@{2 if tiny else 600} {cuda} --record {here}/walk.txt"
             + (" --start 44444422222266666 --side second --plies 21" if tiny else " --plies 14"),
             codes=(0, 1),
         ),

@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,13 @@ from campaigns.cluster_kills import SETTINGS as RUN
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before Ray is imported
 pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
 from ray.cluster_utils import Cluster
-from test_cluster_crew import wait_for
+from test_cluster_actors import wait_for
 
 from alphac4.cli import main
 from alphac4.compute import Backends
-from alphac4.compute.cluster.place import ClusterPool, local_cluster, make_pool
+from alphac4.compute.cluster.actors import ClusterActors
+from alphac4.compute.cluster.connection import local_cluster
+from alphac4.compute.cluster.pool import ClusterPool, make_pool
 from alphac4.compute.cores import Cores
 from alphac4.game.rules import STANDARD
 from alphac4.mcts import PuctConfig
@@ -56,7 +59,7 @@ def started() -> Iterator[Cluster]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ray.cluster_utils.Cluster", RecordedCluster)
-        patch.setattr("alphac4.compute.cluster.local.SETTINGS", QUICK_TO_NOTICE)
+        patch.setattr("alphac4.compute.cluster.connection.LOCAL_SETTINGS", QUICK_TO_NOTICE)
         with local_cluster([0, 1, 1]) as address:
             assert made[0].address == address
             yield made[0]
@@ -91,9 +94,9 @@ def tiny(**changes: object) -> TrainConfig:
 def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("alphac4.compute.cluster.place.WORTH_A_POOL", 0)  # the cluster is large enough for its matches
+    monkeypatch.setattr("alphac4.compute.cluster.actors.WORTH_A_POOL", 0)  # the cluster is large enough for its matches
     calls, call = set(), ClusterPool.call
-    monkeypatch.setattr(ClusterPool, "call", lambda *arguments: calls.add(arguments[2].__name__) or call(*arguments))
+    monkeypatch.setattr(ClusterPool, "call", lambda *arguments: calls.add(arguments[4]) or call(*arguments))
     config, run = tmp_path / "tiny.json", tmp_path / "run"
     monkeypatch.setattr(judging, "POSITIONS", 5)
     evaluation = {"every": 2}
@@ -101,7 +104,7 @@ def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
     command = ["train", "--run", str(run), "--settings", str(config)]
     assert main([*command, "--cluster", cluster.address]) == 0
     assert "Trained 2 iterations" in capfd.readouterr().out
-    assert calls == {"_choose", "_search"}  # of matches, and for the judge
+    assert calls == {"choose", "search"}  # of matches, and for the judge
     check_folder(run, 2)
     for number, report in enumerate(read_reports(run / "reports.jsonl"), start=1):
         assert 700 * number <= report.samples_total < 700 * number + LARGEST_BLOCK
@@ -119,17 +122,18 @@ def test_killed_actors_nodes_and_drivers_lose_nothing(
     """Others go on with the games of the last block received: none is recorded twice."""
     run, snapshot = tmp_path / "run", tmp_path / "snapshot"
     with TrainingSession(run, tiny(), cluster=cluster.address) as session:
-        crew = session.loop.actors._crew  # type: ignore[attr-defined]
+        actors = session.loop.actors
+        assert isinstance(actors, ClusterActors)
 
         def kill_actor() -> None:
-            wait_for(lambda: len(crew.places()) == 2)
+            wait_for(lambda: len(actors._places()) == 2)
             shutil.copytree(run, snapshot)  # what a driver that is killed now leaves behind
-            os.kill(crew.places()[0].process, signal.SIGKILL)
+            os.kill(actors._places()[0].process, signal.SIGKILL)
 
         def kill_node() -> None:
-            wait_for(lambda: crew.lost == 1 and len(crew.places()) == 2)
+            wait_for(lambda: actors._lost == 1 and len(actors._places()) == 2)
             cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
-            wait_for(lambda: crew.lost == 2)
+            wait_for(lambda: actors._lost == 2)
 
         after_block = {4: kill_actor, 8: kill_node}
         record, recorded = session.folder.record, itertools.count(1)
@@ -162,7 +166,7 @@ def test_what_a_cluster_has_not_is_refused_in_one_line(
         assert line.count("\n") == 1
         return line
 
-    assert "no backend 'device-float16' on a cluster's cores; available: " in refusal("--backend", "device-float16")
+    assert "no backend 'cuda-bf16' on a cluster's cores; available: " in refusal("--backend", "cuda-bf16")
     assert "no node of the cluster has a GPU and a core beside it" in refusal("--device", "cuda")
     monkeypatch.setattr("alphac4.compute.cluster.connection.__version__", "99.0")
     assert "install the same on every node" in refusal()
@@ -173,11 +177,12 @@ def test_a_run_plays_on_the_gpus_of_a_cluster(
 ) -> None:
     """One actor on each, with the games of a GPU; the driver, which has none, learns on its cores."""
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")  # for the node's processes: this one has read it already
-    monkeypatch.setattr("alphac4.compute.cluster.place.device_games", lambda _games: 2)
+    monkeypatch.setattr("alphac4.compute.cluster.actors.device_games", lambda _games: 2)
     node = cluster.add_node(**NODE, num_cpus=1, num_gpus=1)
     board = {"rows": 4, "columns": 5, "run_length": 3}
     selfplay = {"games": 8, "full_simulations": 3, "fast_simulations": 2}
-    config = tiny(iterations=1, samples=20, machine={}, board=board, selfplay=selfplay)
+    machine = {"backend": "cuda-trees"}
+    config = tiny(iterations=1, samples=20, machine=machine, board=board, selfplay=selfplay)
     try:
         cluster.wait_for_nodes()
         with TrainingSession(tmp_path / "run", config, cluster=cluster.address) as session:
@@ -185,7 +190,7 @@ def test_a_run_plays_on_the_gpus_of_a_cluster(
             assert (len(session.loop.actors), session.loop.actors.slots) == (1, 2)
     finally:
         cluster.remove_node(node)
-    assert report.selfplay.evaluator == "device-float32"
+    assert report.selfplay.evaluator == "cuda-trees-fp32"
     assert report.samples_total >= 20
 
 
@@ -250,12 +255,14 @@ def test_a_runs_matches_are_the_same_on_a_cluster(pool: ClusterPool, network: Po
 
 
 def test_work_is_done_though_processes_and_nodes_die(
-    cluster: Cluster,
-    pool: ClusterPool,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_DEATHS", 3)
+    with closing(make_pool(cluster.address)) as pool:
+        check_that_work_is_done(cluster, pool, tmp_path)
+
+
+def check_that_work_is_done(cluster: Cluster, pool: ClusterPool, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="invalid literal"):  # what a function raises, as it is
         pool.call(0, int, "no number")
 
@@ -265,26 +272,25 @@ def test_work_is_done_though_processes_and_nodes_die(
             os.kill(os.getpid(), signal.SIGKILL)
         return number**2
 
+    def node_of_this_process() -> str:
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
     before = [pool.call(index, os.getpid) for index in range(2)]
     assert len(set(before)) == 2
-    with caplog.at_level(logging.WARNING):
-        answers: list[Future[int]] = [pool.submit(killed_once, number) for number in range(6)]
-        assert [answer.result(timeout=300) for answer in answers] == [number**2 for number in range(6)]
-    assert caplog.text.count("its work is done again") == 1
+    answers: list[Future[int]] = [pool.submit(killed_once, number) for number in range(6)]
+    assert [answer.result(timeout=300) for answer in answers] == [number**2 for number in range(6)]
     after = {pool.call(index, os.getpid) for index in range(2)}
     assert len(after) == 2
     assert len(after - set(before)) == 1
 
-    caplog.clear()
-    goes = pool._places[0].node
-    here = sum(place.node == goes for place in pool._places)
-    with caplog.at_level(logging.WARNING):  # although no other core is free: the pool has them all
-        cluster.remove_node(next(node for node in cluster.worker_nodes if node.node_id == goes))
-        assert [pool.call(index, int, "7") for index in range(2)] == [7, 7]
-    assert caplog.text.count("its work is done again") == here
+    goes = pool.call(0, node_of_this_process)
+    cluster.remove_node(next(node for node in cluster.worker_nodes if node.node_id == goes))
+    assert [pool.call(index, int, "7") for index in range(2)] == [7, 7]
+    assert goes not in [pool.call(index, node_of_this_process) for index in range(2)]
 
-    monkeypatch.setattr("alphac4.compute.cluster.pool.MOST_DEATHS", 2)
-    lost = "2 processes of the cluster were lost at the same work, the last by "
+    lost = "a process of the cluster was lost again and again: "
     with pytest.raises(RuntimeError, match=lost) as caught:
         pool.call(0, os._exit, 1)
     assert "\n" not in str(caught.value)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,12 +13,12 @@ import pytest
 import torch
 
 from alphac4.compute import Backends, choose, choose_for_run
-from alphac4.compute import choice as compute_choice
-from alphac4.compute.gpu.device import simulated
+from alphac4.compute.gpu.device import ANY_TREES, TREES, simulated
+from alphac4.compute.gpu.self_test import distrust, evaluate_and_learn
 from alphac4.game import Position, make_geometry
-from alphac4.machine import BlockEndedError, bound_openmp_spinning, worker_threads
+from alphac4.machine import BlockEndedError, bound_openmp_spinning, cores, process_runs, worker_threads
 from alphac4.mcts import Budget, NetworkSearch
-from alphac4.nn import PolicyValueNetwork
+from alphac4.nn import NetworkConfig, PolicyValueNetwork
 from alphac4.nn.backends import INT8
 from alphac4.selfplay.config import SelfPlayConfig
 
@@ -27,7 +28,7 @@ POSITIONS = [Position.from_moves(moves) for moves in ("", "44")]
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_searches_follow_their_evaluator(network: PolicyValueNetwork, device: str) -> None:
-    compute = choose(device, "auto" if device == "cuda" else "torch-fp32")
+    compute = choose(device, "cuda-trees" if device == "cuda" else "torch-fp32")
     evaluator = compute.evaluator(network)
     searches = [compute.search(evaluator, rng=np.random.default_rng(0)) for _ in range(2)]
     before = [search.search(POSITIONS, Budget(simulations=4)).priors for search in searches]
@@ -76,19 +77,69 @@ def test_a_run_takes_up_what_it_remembers_where_it_exists() -> None:
     assert choose_for_run("cpu", "auto", remembered).backends == remembered
     asked = choose_for_run("cpu", "torch-fp32", remembered)
     assert asked.backends == Backends(evaluators="torch-fp32", actors="torch-fp32")
-    foreign = Backends(evaluators="cuda-fp32", actors="device-bfloat16")
+    foreign = Backends(evaluators="cuda-fp32", actors="cuda-trees-bf16")
     assert choose_for_run("cpu", "auto", foreign).backends == Backends()
     assert choose_for_run("cpu", "auto", replace(remembered, evaluators=INT8)).backends.evaluators == "auto"
 
 
-@pytest.mark.gpu
-def test_a_gpu_keeps_the_trees_and_a_single_one_stays_on_a_core(network: PolicyValueNetwork) -> None:
-    from alphac4.compute.gpu.search import DeviceSearch
+def lying(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+    answers = evaluate_and_learn(network, planes, "cpu")
+    return answers if device == "cpu" else [*answers[:-1], answers[-1] * 1.05 + 0.01]
 
-    for backend in ("auto", "device-float32"):
+
+def broken(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+    if device == "cuda":
+        raise RuntimeError("CUDA error: an illegal memory access was encountered\nand twenty more lines")
+    return evaluate_and_learn(network, planes, "cpu")
+
+
+def hanging(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+    if device == "cuda":
+        threading.Event().wait(5)
+    return evaluate_and_learn(network, planes, "cpu")
+
+
+def sound(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+    noise = 1 + 1e-3 * (device == "cuda")  # of ten bits
+    return [noise * tensor for tensor in evaluate_and_learn(network, planes, "cpu")]
+
+
+@pytest.mark.parametrize(
+    ("stand_in", "told"),
+    [
+        (sound, ""),
+        (lying, "the GPU is not used: its self-test differs by "),
+        (broken, "the GPU is not used: its self-test failed: CUDA error: an illegal memory access was encountered"),
+        (hanging, "the GPU is not used: its self-test has not ended in 1 seconds"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["auto", "cuda-bf16"])
+def test_a_gpu_that_lies_fails_or_hangs_is_not_used(
+    backend: str,
+    stand_in: Callable[..., list[torch.Tensor]],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Networks run and learn on the cores then, and one line says why."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", stand_in)
+    monkeypatch.setattr("alphac4.compute.gpu.self_test.MAX_SECONDS", 1.0 if stand_in is hanging else 300.0)
+    monkeypatch.setattr("alphac4.compute.choice.distrust", distrust.__wrapped__)
+    for compute in (choose("cuda", backend), choose_for_run("auto", backend, Backends())):
+        assert compute.learning_device.type == ("cpu" if told else "cuda")
+        assert compute.backends.evaluators == ("auto" if told else backend)
+    assert [message[: len(told)] for message in caplog.messages] == ([told, told] if told else [])
+
+
+@pytest.mark.gpu
+def test_a_gpu_keeps_the_trees_if_one_asks_and_a_single_one_stays_on_a_core(network: PolicyValueNetwork) -> None:
+    from alphac4.compute.gpu.trees import DeviceSearch
+
+    for backend in ("cuda-trees", "cuda-trees-fp32"):
         compute = choose("cuda", backend)
         assert compute.learning_device.type == ("cpu" if simulated() else "cuda")
-        assert compute.inference.startswith("device-float32" if simulated() or backend != "auto" else "device-")
+        assert compute.inference.startswith("cuda-trees-fp32" if simulated() else backend)
         rng = np.random.default_rng(0)
         assert isinstance(compute.search(compute.evaluator(network), rng=rng), DeviceSearch)
         assert not isinstance(compute.search(compute.evaluator(network, batch_size=1), rng=rng), DeviceSearch)
@@ -101,7 +152,7 @@ import alphac4.runs.session
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.compute import choose
 choose("cpu", "torch-fp32").evaluator(load_checkpoint(Path("fast")).network)
-unwanted = ("torch._dynamo", "numba.cuda.", "alphac4.compute.gpu.kernels", "ray.", "alphac4.compute.cluster")
+unwanted = ("torch._dynamo", "numba.cuda.", "alphac4.compute.gpu.trees", "ray.", "alphac4.compute.cluster")
 print([name for name in sys.modules if name.startswith(unwanted)])
 """
 
@@ -125,9 +176,33 @@ def test_what_the_user_says_of_waiting_threads_holds(monkeypatch: pytest.MonkeyP
         assert users == {variable: "77"}
 
 
+@pytest.mark.parametrize("asked", ["1", "64"])
+def test_a_user_says_how_many_cores_are_used(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also more than there are: for tests of what they change, or where a container hides some."""
+    monkeypatch.setenv("ALPHAC4_CORES", asked)
+    assert cores() == choose("cpu").streams == int(asked)
+    config = SelfPlayConfig(games=64, full_simulations=2, fast_simulations=2)
+    network = PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
+    actors = choose("cpu", "torch-fp32").actors(network, make_geometry(), config, np.random.default_rng)
+    assert (len(actors), actors.slots) == (int(asked), 64 // int(asked))
+
+
+@pytest.mark.parametrize("asked", ["0", "-2", "two", "1.5", "9" * 9])
+def test_no_number_of_cores_is_refused(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALPHAC4_CORES", asked)
+    with pytest.raises(ValueError, match="ALPHAC4_CORES must be a number of cores"):
+        cores()
+
+
+def test_a_process_runs_until_it_has_ended() -> None:
+    assert process_runs(os.getpid())
+    assert not process_runs(2**31 - 1)
+    assert not process_runs(2**70)
+
+
 def test_a_missing_gpu_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    for backend in ("auto", *compute_choice.GPU_BACKENDS):
+    for backend in ("auto", "cuda-bf16", ANY_TREES, *TREES):
         with pytest.raises(RuntimeError, match="no CUDA device"):
             choose("cuda", backend)
 

@@ -13,11 +13,9 @@ import pytest
 import torch
 from campaigns.tiny_run import tiny_run
 
-from alphac4.compute.gpu import kernels
-from alphac4.compute.gpu.actor import DeviceActor
-from alphac4.compute.gpu.arrays import share_trees
-from alphac4.compute.gpu.device import largest_that_fits, simulated
-from alphac4.compute.gpu.search import DeviceSearch
+from alphac4.compute.gpu import trees as kernels
+from alphac4.compute.gpu.device import Exchange, largest_that_fits, share_trees, simulated
+from alphac4.compute.gpu.trees import DeviceActor, DeviceSearch
 from alphac4.game import STANDARD, Geometry, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.tree import make_trees
@@ -126,7 +124,7 @@ def test_the_device_plays_the_same_games(changes: dict[str, Any]) -> None:
 @pytest.mark.gpu
 def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking so seldom that all rows fill up and slots have to wait."""
-    monkeypatch.setattr("alphac4.compute.gpu.actor.STEPS_BETWEEN_LOOKS", 120)
+    monkeypatch.setattr("alphac4.compute.gpu.trees.SELF_PLAY_STEPS", 120)
     config = replace(CONFIG, full_simulations=4, fast_simulations=2)
     ours = finished(cpu_actor(config, 2), 50)
     blocks = list(device_actor(config, 2).play(90, lambda: False))
@@ -200,7 +198,7 @@ def test_too_many_games_for_the_memory_become_fewer(caplog: pytest.LogCaptureFix
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return f"{games} games"
 
-    assert largest_that_fits(make, 1000, 100) == ("250 games", 250)
+    assert largest_that_fits(make, 1000, 100) == "250 games"
     assert "room for 250 games at once, not for 1000" in caplog.text
     with pytest.raises(RuntimeError, match="no room for 500 games"):
         largest_that_fits(make, 1000, 400)
@@ -213,7 +211,6 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     from numba import cuda, typeof
     from numba.cuda import dispatcher
 
-    from alphac4.compute.gpu.network import Exchange
     from alphac4.selfplay.games import make_finished, make_games, make_parameters
 
     hopper = types.SimpleNamespace(compute_capability=(9, 0))
@@ -244,7 +241,7 @@ def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog
     config = tiny_run(
         iterations=1,
         samples=40,
-        machine={"device": "cuda"},
+        machine={"device": "cuda", "backend": "cuda-trees"},
         board={"rows": 4, "columns": 5, "run_length": 3},
         selfplay={"games": 6, "full_simulations": 6, "fast_simulations": 3},
     )
@@ -253,7 +250,7 @@ def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog
         history = TrainingSession(tmp_path / "run", later).train()
         assert [report.iteration for report in history] == list(range(1, count + 1))
         if later.machine.device == "cuda":
-            assert history[-1].selfplay.evaluator == ("device-float32" if simulated() else "device-bfloat16")
+            assert history[-1].selfplay.evaluator == ("cuda-trees-fp32" if simulated() else "cuda-trees-bf16")
         assert history[-1].selfplay.samples >= 40
         assert history[-1].learning.policy_loss > 0
     assert "new ones begin" not in caplog.text

@@ -1,44 +1,37 @@
 """Players that think in the processes of a pool, such as those on the cores of a cluster."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
-from alphac4.arena.players import Player, SearchingPlayer, as_searching
+from alphac4.arena.players import Player, as_searching
 from alphac4.compute import Pool
 from alphac4.game import Position
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget, Reuse
 
-PLAYERS = 4  # that a process keeps
+MADE = 4  # things that a process keeps
 
 
 class Recipe(Hashable, Protocol):
-    """What a process needs to make a player; equal recipes make the same one."""
+    """What a process needs to make something, such as a player; equal recipes make the same one."""
 
-    def make(self) -> Player:
-        """Make it, to think on one core."""
+    def make(self) -> Any:
+        """Make it, to work on one core."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outline:
-    """What a player that searches tells of itself; see `SearchingPlayer`."""
+def ask(recipe: Recipe, method: str, *arguments: Any) -> Any:
+    """Call a method of what a recipe makes, which the process keeps for later calls."""
+    return getattr(_make(recipe), method)(*arguments)
 
-    name: str
-    budget: Budget
-    reuse: Reuse
+
+@lru_cache(maxsize=MADE)
+def _make(recipe: Recipe) -> Any:
+    return recipe.make()
 
 
 class PoolPlayer:
-    """A player in the ``index``-th process, which keeps what it remembers there.
-
-    Args:
-        pool: the processes.
-        index: which of them.
-        recipe: what makes the player there.
-        name: how it is called.
-    """
+    """A player in the ``index``-th process of a pool, which keeps there what it remembers."""
 
     def __init__(self, pool: Pool, index: int, recipe: Recipe, name: str) -> None:
         self.name = name
@@ -46,23 +39,26 @@ class PoolPlayer:
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        return self._pool.call(self._index, _choose, self._recipe, positions)
+        return self._ask("choose", positions)  # type: ignore[no-any-return]
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        return self._pool.call(self._index, ask, self._recipe, method, *arguments)
 
 
 class SearchingPoolPlayer(PoolPlayer):
-    """The same for one that searches, as its ``outline`` says."""
+    """The same for a `SearchingPlayer`, whose ``budget`` and ``reuse`` are told here."""
 
-    def __init__(self, pool: Pool, index: int, recipe: Recipe, outline: Outline) -> None:
-        super().__init__(pool, index, recipe, outline.name)
-        self.budget, self.reuse = outline.budget, outline.reuse
+    def __init__(self, pool: Pool, index: int, recipe: Recipe, name: str, budget: Budget, reuse: Reuse) -> None:
+        super().__init__(pool, index, recipe, name)
+        self.budget, self.reuse = budget, reuse
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """See `SearchingPlayer`."""
-        return self._pool.call(self._index, _search, self._recipe, positions, budget)
+        return self._ask("search", positions, budget)  # type: ignore[no-any-return]
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `SearchingPlayer`."""
-        return self._pool.call(self._index, _node, self._recipe, index, path)
+        return self._ask("node", index, path)  # type: ignore[no-any-return]
 
 
 def like_in_each_process(pool: Pool, recipes: Sequence[Recipe], model: Player) -> list[Player]:
@@ -70,33 +66,5 @@ def like_in_each_process(pool: Pool, recipes: Sequence[Recipe], model: Player) -
     searching = as_searching(model)
     if searching is None:
         return [PoolPlayer(pool, index, recipe, model.name) for index, recipe in enumerate(recipes)]
-    outline = Outline(name=model.name, budget=searching.budget, reuse=searching.reuse)
-    return searching_in_each_process(pool, recipes, outline)
-
-
-def searching_in_each_process(pool: Pool, recipes: Sequence[Recipe], outline: Outline) -> list[Player]:
-    """A player that searches in each process, by its own recipe."""
-    return [SearchingPoolPlayer(pool, index, recipe, outline) for index, recipe in enumerate(recipes)]
-
-
-@lru_cache(maxsize=PLAYERS)
-def _made(recipe: Recipe) -> Player:
-    return recipe.make()
-
-
-def _searching(recipe: Recipe) -> SearchingPlayer:
-    player = as_searching(_made(recipe))
-    assert player is not None
-    return player
-
-
-def _choose(recipe: Recipe, positions: Sequence[Position]) -> list[int]:
-    return _made(recipe).choose(positions)
-
-
-def _search(recipe: Recipe, positions: Sequence[Position], budget: Budget | None) -> SearchResult:
-    return _searching(recipe).search(positions, budget)
-
-
-def _node(recipe: Recipe, index: int, path: Sequence[int]) -> NodeView:
-    return _searching(recipe).node(index, path)
+    budget, reuse = searching.budget, searching.reuse
+    return [SearchingPoolPlayer(pool, index, recipe, model.name, budget, reuse) for index, recipe in enumerate(recipes)]

@@ -1,6 +1,6 @@
 """A cluster: self-play on its nodes against the same cores without one, and how much its driver can take in."""
 
-import os
+import contextlib
 import tempfile
 import threading
 import time
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from alphac4.benchmarks.parts import BenchmarkSettings, Figure
 from alphac4.compute import Actors, Backends, choose_for_run
@@ -34,7 +35,8 @@ def measure_cluster(settings: BenchmarkSettings) -> Iterator[Figure]:
     A turn takes ten times the usual seconds. Processor time is that of all processes, Ray's own included: where other
     programs take turns on the machine it says more than wall time.
     """
-    from alphac4.compute.cluster.place import ClusterActors, local_cluster
+    from alphac4.compute.cluster.actors import ClusterActors
+    from alphac4.compute.cluster.connection import local_cluster
 
     config, network, seconds = SelfPlayConfig(), settings.network(), 10 * settings.seconds
     first = cores() // 2
@@ -95,20 +97,13 @@ def play_turn(actors: Actors, seconds: float) -> tuple[float, float]:
 
 
 def processor_seconds() -> float:
-    """Processor time of this process and of its descendants that run now (Linux)."""
-    used, parents = {}, {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                words = (path / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it has ended
-                continue
-            used[int(path.name)] = int(words[11]) + int(words[12])
-            parents[int(path.name)] = int(words[1])
-    ours = {os.getpid()}
-    while found := {process for process, parent in parents.items() if parent in ours} - ours:
-        ours |= found
-    return sum(used.get(process, 0) for process in ours) / os.sysconf("SC_CLK_TCK")
+    """Processor time of this process and of its descendants that run now."""
+    used = 0.0
+    for process in (own := psutil.Process(), *own.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
+            times = process.cpu_times()
+            used += times.user + times.system
+    return float(used)
 
 
 def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
@@ -117,7 +112,8 @@ def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
     A measurement takes ten times as long. Processor time is this process's own: by it one sees what a core could do if
     no other program had a part of it.
     """
-    from alphac4.compute.cluster.place import Cluster, local_cluster
+    from alphac4.compute.cluster.actors import Cluster
+    from alphac4.compute.cluster.connection import local_cluster
 
     config, seconds = PRESETS["quick"], 10 * settings.seconds
     network = PolicyValueNetwork(config.network_config()).eval()
@@ -131,9 +127,7 @@ def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
         folder.load_state()
         cluster = choose_for_run("cpu", actors.backend, Backends(), address)
         assert isinstance(cluster, Cluster)
-        replaying = cluster.replaying_actors(
-            network, STANDARD, config.selfplay, np.random.default_rng, settings.replay_rate
-        )
+        replaying = cluster.actors(network, STANDARD, config.selfplay, np.random.default_rng, settings.replay_rate)
 
         def store(stop: threading.Event, note: Note) -> None:
             """Record the same blocks again and again."""

@@ -9,9 +9,8 @@ import torch
 
 from alphac4.benchmarks.parts import BenchmarkSettings, Figure, random_batch, rate
 from alphac4.benchmarks.peers import missing_packages, pgx_mctx_rate
-from alphac4.compute.gpu.actor import DeviceActor
-from alphac4.compute.gpu.device import synchronise, the_device
-from alphac4.compute.gpu.network import DeviceNetwork, captured
+from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
+from alphac4.compute.gpu.trees import DeviceActor
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.selfplay.actor import play_together

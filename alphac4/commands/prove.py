@@ -19,8 +19,7 @@ from alphac4.commands.arguments import Cluster, device_with, pool_or_none, read_
 from alphac4.compute import choose
 from alphac4.evaluation.answers import BATCH
 from alphac4.evaluation.known_moves import FORMAT, Kind, KnownMoves
-from alphac4.evaluation.pool_solver import PoolSolver
-from alphac4.evaluation.proof import OutcomeSolver, PlyReport, walk_games
+from alphac4.evaluation.proof import OutcomeSolver, PlyReport, PoolSolver, walk_games
 from alphac4.machine import cores
 from alphac4.solver import Solver
 from alphac4.storage.journal import read_about
@@ -126,7 +125,7 @@ def _walk(options: ProveOptions, claim: Claim, plies: int) -> list[PlyReport]:
             backend=backend,
             batch_size=BATCH,
         )
-        return _walk_with(players, PoolSolver(pool, geometry), options, backend, claim, plies)
+        return _walk_with(players, PoolSolver(pool=pool, geometry=geometry), options, backend, claim, plies)
 
 
 def _walk_with(

@@ -1,23 +1,44 @@
 """Trees on the cores, with the network beside them or wherever PyTorch runs it."""
 
 import dataclasses
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Unpack, final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from alphac4.compute.interface import BATCH, Actors, Backends, Compute, NetworkEvaluator, Seeds
+from alphac4.compute.interface import (
+    BATCH,
+    Actors,
+    Backends,
+    Compute,
+    NetworkEvaluator,
+    SearchOptions,
+    Seeds,
+)
 from alphac4.game import Geometry
-from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Reuse
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import Actor
+from alphac4.selfplay.actor import (
+    Actor,
+    SelfPlayer,
+    count_games,
+    even_shares,
+    fill_up,
+    join_actors,
+    play_together,
+    split_actors,
+)
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.samples import Block
 
 
+@final
 class Cores(Compute):
     """One actor a core; searches on the core that calls them.
 
@@ -39,6 +60,9 @@ class Cores(Compute):
         self.batch = BATCH
         self.streams = self._threads
         self.learning_device = torch.device(device)
+
+    def pool(self) -> None:
+        """See `Compute`."""
 
     @property
     def inference(self) -> str:
@@ -62,14 +86,10 @@ class Cores(Compute):
         self,
         evaluator: NetworkEvaluator,
         puct: PuctConfig | NetworkParameters | None = None,
-        *,
-        geometry: Geometry = STANDARD,
-        rng: np.random.Generator | None = None,
-        reuse: Reuse = "nothing",
-        cache: int = 0,
+        **options: Unpack[SearchOptions],
     ) -> NetworkSearch:
         """See `Compute`."""
-        return NetworkSearch(evaluator, puct, geometry=geometry, rng=rng, reuse=reuse, cache=cache)
+        return NetworkSearch(evaluator, puct, **options)
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """See `Compute`."""
@@ -86,4 +106,88 @@ class Cores(Compute):
         )
         self.backends = dataclasses.replace(self.backends, actors=evaluator.backend)
         players = [Actor(geometry, config, evaluator, slots, seeds(index)) for index in range(count)]
-        return Actors(players, evaluator.update, evaluator.backend)
+        return LocalActors(players, evaluator.update, evaluator.backend)
+
+
+@final
+class LocalActors(Actors):
+    """Plays in this process, every actor on a thread of its own.
+
+    Args:
+        players: each plays its share of the games.
+        update: gives all of them other weights.
+        backend: how their network runs.
+    """
+
+    def __init__(
+        self,
+        players: Sequence[SelfPlayer],
+        update: Callable[[PolicyValueNetwork], None],
+        backend: str,
+    ) -> None:
+        self._players = players
+        self._update = update
+        self.backend = backend
+
+    def __len__(self) -> int:
+        return len(self._players)
+
+    def update(self, network: PolicyValueNetwork) -> None:
+        """See `Actors`."""
+        self._update(network)
+
+    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+        """See `Actors`."""
+        play_together(self._players, samples, stop, on_block)
+
+    def end_with_next(self) -> None:
+        """See `Actors`; nobody plays ahead here."""
+
+    def spent_ahead(self) -> Mapping[str, int]:
+        """See `Actors`."""
+        return {}
+
+    def remaining(self, samples: int, recorded: Mapping[int, int]) -> Sequence[int]:
+        """See `Actors`.
+
+        Every actor keeps to its own share, so that interruptions do not change who plays what. What others have
+        recorded, on another machine, is shared by all.
+        """
+        elsewhere = sum(found for index, found in recorded.items() if index >= len(self))
+        shares = even_shares(max(0, samples - elsewhere), len(self))
+        return [max(0, share - recorded.get(index, 0)) for index, share in enumerate(shares)]
+
+    def cluster_report(self) -> None:
+        """See `Actors`."""
+
+    def close(self) -> None:
+        """See `Actors`."""
+
+    @property
+    def slots(self) -> int:
+        """See `Actors`."""
+        return count_games(self._players[0].state())
+
+    def takes(self, index: int) -> bool:
+        """See `Actors`."""
+        return index < len(self)
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """See `Actors`."""
+        return join_actors({index: player.state() for index, player in enumerate(self._players)})
+
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """See `Actors`."""
+        for index, games in split_actors(state).items():
+            if not self.takes(index):
+                raise ValueError("the saved games do not fit the settings")
+            self._players[index].restore(fill_up(games, self._players[index].state()))
+
+    def reset(self, seeds: Seeds) -> None:
+        """See `Actors`."""
+        for index in range(len(self)):
+            self.reset_one(index, seeds(index))
+
+    def reset_one(self, index: int, rng: np.random.Generator) -> None:
+        """See `Actors`."""
+        self._players[index].reset(rng)

@@ -5,28 +5,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from alphac4.game import Geometry
-from alphac4.game.rules import STANDARD
 from alphac4.mcts.network_search import Evaluate, NetworkParameters
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Reuse, TreeSearch
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import (
-    GamesUnderWay,
-    SelfPlayer,
-    count_games,
-    even_shares,
-    fill_up,
-    join_actors,
-    play_together,
-    split_actors,
-)
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
@@ -78,116 +67,99 @@ class NetworkEvaluator(Evaluate, Protocol):
         """
 
 
-class Actors:
-    """Plays a run's games, shared out over several players; the games go on from one `play` to the next.
+class SearchOptions(TypedDict, total=False):
+    """Options of `Compute.search`."""
 
-    Args:
-        players: each plays its share of the games.
-        update: gives all of them other weights.
-        backend: how their network runs.
-    """
+    geometry: Geometry  # by default the standard one
+    rng: np.random.Generator  # for rules of one's own that draw numbers, which PUCT does not
+    reuse: Reuse
+    cache: int  # evaluations that a search may keep, where that pays
 
-    def __init__(
-        self,
-        players: Sequence[SelfPlayer],
-        update: Callable[[PolicyValueNetwork], None],
-        backend: str,
-    ) -> None:
-        self._players = players
-        self._update = update
-        self.backend = backend
 
+class Actors(ABC):
+    """Plays a run's games; the games go on from one `play` to the next."""
+
+    backend: str  # how their network runs
+
+    @abstractmethod
     def __len__(self) -> int:
-        return len(self._players)
+        """How many share the games."""
 
+    @abstractmethod
     def update(self, network: PolicyValueNetwork) -> None:
         """Play with other weights from now on."""
-        self._update(network)
 
+    @abstractmethod
     def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
-        """See `alphac4.selfplay.actor.play_together`."""
-        play_together(self._players, samples, stop, on_block)
+        """Play until so many ``samples`` are recorded in all, or by each actor, or until ``stop`` is set.
 
+        ``on_block(actor, block)`` runs in the calling thread.
+        """
+
+    @abstractmethod
     def end_with_next(self) -> None:
         """Let the next `play` be the last one, after which nobody plays ahead."""
 
+    @abstractmethod
     def spent_ahead(self) -> Mapping[str, int]:
         """The "games" and "evaluations" of blocks that wait for the next `play`."""
-        return {}
 
+    @abstractmethod
     def remaining(self, samples: int, recorded: Mapping[int, int]) -> int | Sequence[int]:
-        """What is left to `play` of an iteration's ``samples``, by those that each actor has ``recorded`` already.
+        """What is left to `play` of an iteration's ``samples``, by those that each actor has ``recorded`` already."""
 
-        Every actor keeps to its own share, so that interruptions do not change who plays what. What others have
-        recorded, on another machine, is shared by all.
-        """
-        elsewhere = sum(found for index, found in recorded.items() if index >= len(self))
-        shares = even_shares(max(0, samples - elsewhere), len(self))
-        return [max(0, share - recorded.get(index, 0)) for index, share in enumerate(shares)]
-
+    @abstractmethod
     def cluster_report(self) -> ClusterReport | None:
         """How the cluster did in the last `play`; None where there is none."""
-        return None
 
+    @abstractmethod
     def close(self) -> None:
         """End what plays elsewhere."""
 
-    def reset(self, seeds: Seeds) -> None:
-        """Forget the games under way and start others."""
-        for index, player in enumerate(self._players):
-            player.reset(seeds(index))
-
     @property
+    @abstractmethod
     def slots(self) -> int:
-        """Games that each player plays at once."""
-        return count_games(self._players[0].state())
+        """Games that each actor plays at once."""
 
+    @abstractmethod
     def takes(self, index: int) -> bool:
-        """Whether the games of such a player can be played here."""
-        return index < len(self)
+        """Whether the games of such an actor can be played here."""
 
+    @abstractmethod
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The games under way, for a later `restore`."""
-        return join_actors({index: player.state() for index, player in enumerate(self._players)})
+        """The games in progress, for a later `restore`."""
 
+    @abstractmethod
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take up the games of `state`; a player that plays more of them at once begins others besides.
+        """Take up the games of `state`; an actor that plays more of them at once begins others besides.
 
         Raises:
             ValueError: if they do not fit.
         """
-        for index, games in split_actors(state).items():
-            self.restore_one(index, games)
 
-    def restore_one(self, index: int, games: GamesUnderWay) -> None:
-        """Take up the games of one player.
+    @abstractmethod
+    def reset(self, seeds: Seeds) -> None:
+        """Forget the games in progress and start others."""
 
-        Raises:
-            ValueError: if they do not fit.
-        """
-        if not self.takes(index):
-            raise ValueError("the saved games do not fit the settings")
-        self._players[index].restore(fill_up(games, self._players[index].state()))
-
+    @abstractmethod
     def reset_one(self, index: int, rng: np.random.Generator) -> None:
-        """Forget the games that one player has under way and let it start others."""
-        self._players[index].reset(rng)
+        """Forget the games that one actor has in progress and let it start others."""
 
 
 class Shared(Protocol[T_co]):
-    """Something that every process can get."""
+    """Something that every process of a `Pool` can get."""
 
     def get(self) -> T_co:
         """The thing, in whichever process asks for it."""
 
 
 class Pool(Protocol):
-    """A process on each of some cores; `alphac4.compute.choose_pool` makes it.
+    """Processes elsewhere that call functions; `alphac4.compute.choose_pool` makes it.
 
     Functions, arguments and results travel by pickle. What a process was doing when it died is done again by another.
     """
 
-    cores: int
+    cores: int  # how many processes there are, one for each core
 
     def share(self, value: T) -> Shared[T]:
         """Put something where every process can get it, once for all calls that need it."""
@@ -215,9 +187,9 @@ class Compute(ABC):
     streams: int  # callers at a time that are worth having
     learning_device: torch.device  # where networks learn
 
+    @abstractmethod
     def pool(self) -> Pool | None:
         """Processes elsewhere that a run's matches are better sent to; None where it plays them here."""
-        return None
 
     @property
     @abstractmethod
@@ -239,16 +211,11 @@ class Compute(ABC):
         self,
         evaluator: NetworkEvaluator,
         puct: PuctConfig | NetworkParameters | None = None,
-        *,
-        geometry: Geometry = STANDARD,
-        rng: np.random.Generator | None = None,
-        reuse: Reuse = "nothing",
-        cache: int = 0,
+        **options: Unpack[SearchOptions],
     ) -> TreeSearch:
         """A search guided by the network of an evaluator of this compute, for one caller at a time.
 
-        Making one costs little; one that is kept uses its memory again. ``rng`` is for rules of one's own that draw
-        numbers, which PUCT does not. ``cache`` is how many evaluations it may keep, where that pays.
+        Making one costs little; one that is kept uses its memory again.
         """
 
     @abstractmethod

@@ -3,19 +3,22 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.arena.players import Player, as_searching
+from alphac4.arena.pool_players import ask
 from alphac4.certificate.walk import ASK, NOT_FOLLOWED, Claim, Columns, Walk, position_of
+from alphac4.compute import Pool
 from alphac4.evaluation.known_moves import Kind, KnownMoves, Moves
-from alphac4.game import Position
+from alphac4.game import Geometry, Position
 from alphac4.game.planes import stones
 from alphac4.game.position import Outcome, column_name
 from alphac4.game.rules import Words
 from alphac4.machine import cores, worker_threads
+from alphac4.solver import Solver
 from alphac4.solver.solver import Scores
 
 BATCH = 256  # positions asked about together, at least; proofs end many of their searches early
@@ -42,6 +45,30 @@ class OutcomeSolver(Protocol):
 
     def solve_outcome_batch(self, own: Words, occupied: Words) -> Scores:
         """1 win, 0 draw, -1 loss with best play for the side to move, int8 [B]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolSolver:
+    """The exact solver in the processes of a pool, each of which keeps its own table."""
+
+    pool: Pool
+    geometry: Geometry
+
+    def solve_outcome_batch(self, own: Words, occupied: Words) -> Scores:
+        """See `OutcomeSolver`."""
+        recipe = SolverRecipe(geometry=self.geometry)
+        return cast(Scores, self.pool.submit(ask, recipe, "solve_outcome_batch", own, occupied).result())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverRecipe:
+    """A `Recipe` for a solver."""
+
+    geometry: Geometry
+
+    def make(self) -> Solver:
+        """See `Recipe`."""
+        return Solver(self.geometry)
 
 
 def walk_games(

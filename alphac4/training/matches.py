@@ -8,7 +8,7 @@ import numpy as np
 
 from alphac4.arena.match import MatchResult, balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
-from alphac4.arena.pool_players import Outline, like_in_each_process, searching_in_each_process
+from alphac4.arena.pool_players import SearchingPoolPlayer, like_in_each_process
 from alphac4.compute import Compute, Pool, Shared, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
@@ -168,7 +168,7 @@ class PoolSide:
         self._geometry, self._puct = geometry, puct
         self._version = 0
 
-    def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[Player]:
+    def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[SearchingPoolPlayer]:
         """See `Side`."""
         self._version += 1
         turn = Turn(
@@ -180,8 +180,8 @@ class PoolSide:
             simulations=simulations,
             network=self._pool.share(network),
         )
-        outline = Outline(name=name, budget=Budget(simulations=simulations), reuse=REUSE)
-        return searching_in_each_process(self._pool, [turn] * self._pool.cores, outline)
+        budget = Budget(simulations=simulations)
+        return [SearchingPoolPlayer(self._pool, index, turn, name, budget, REUSE) for index in range(self._pool.cores)]
 
 
 _sides: dict[int, Side] = {}  # of this process of a pool, by number

@@ -1,4 +1,7 @@
-"""The way to a Ray cluster, and whether all its nodes run this program."""
+"""The way to a Ray cluster, and whether all its nodes run this program.
+
+Nothing else of the package asks Ray for anything that Ray does not document: see `import_ray` and `find_cluster`.
+"""
 
 import contextlib
 import importlib
@@ -9,10 +12,10 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar, final
 
 from alphac4.version import __version__
 
@@ -26,6 +29,8 @@ HTTP_2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HTTP_2_SETTINGS
 SECONDS_BETWEEN_LOOKS = 1.0  # at whether everything needed is there
 SECONDS_OF_ABSENCE = 20.0  # before something needed is given up; one that is restarted is back by then
 SECONDS_FOR_ANSWER = 60.0  # a node's first answer waits for a process to start
+LOCAL_NODE = {"object_store_memory": 200 * 2**20}
+LOCAL_SETTINGS = {"worker_niceness": 0}  # Ray's actors give way to every other program otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,88 +46,57 @@ class Node:
         return self.cores if device == "cpu" else min(self.cores, self.gpus)
 
 
-@dataclass(frozen=True, kw_only=True)
+@final
 class Connection:
-    """This process as a driver of a cluster."""
+    """This process as a driver of a cluster.
 
-    ray: Any  # the module
-    ours: bool  # whether `connect` has made it
-    needed: Mapping[str, str] = field(default_factory=dict)  # addresses without which nothing goes on, by name
+    Once the head has gone, Ray waits without end for whatever it is asked. So nobody asks it but through `get` and
+    `ask`, which look meanwhile whether there is still somebody to answer, or in a thread that nobody waits for.
 
-    def close(self) -> None:
-        """Leave the cluster, unless it has gone already: whatever this process runs there ends."""
-        if self.ours and self.missing() is None:  # whoever asks Ray for anything otherwise waits without end
-            self.ray.shutdown()
+    Args:
+        ray: the module.
+        ours: whether `connect` has joined the cluster, so that `close` leaves it.
+        needed: addresses without which nothing goes on, by name.
+    """
 
-    def missing(self) -> str | None:
-        """The name and address of something needed at which nobody listens any more."""
-        for name, address in self.needed.items():
-            host, _, port = address.rpartition(":")
-            try:
-                if host and port.isdigit():  # whoever is busy may not say anything for a while, but is there
-                    socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
-            except OSError:
-                return f"{name}, {address},"
-        return None
+    def __init__(self, ray: Any, *, ours: bool, needed: Mapping[str, str]) -> None:
+        self.ray = ray
+        self._ours, self._needed = ours, dict(needed)
+        self._closed = threading.Event()
+        self._gone = ""  # what has been missing for too long
+        threading.Thread(target=self._watch, name="cluster-watch", daemon=True).start()
+
+    def check(self) -> None:
+        """Look whether the cluster is there.
+
+        Raises:
+            RuntimeError: in one line, once something needed has been away for some time.
+        """
+        if self._gone:
+            raise RuntimeError(
+                f"{self._gone} has gone: once there is a cluster again, the same command goes on from what is recorded"
+            )
+
+    def reachable(self) -> bool:
+        """Whether Ray would answer now."""
+        return not self._gone and self._missing() is None
 
     def get(self, reference: Any) -> Any:
-        """What a reference stands for; Ray itself would wait without end once the head has gone.
+        """The value of a reference.
 
         Raises:
-            RuntimeError: in one line, once something needed has been away for some time.
+            RuntimeError: see `check`.
             Exception: Ray's own, such as those of a function that failed.
         """
-        self._wait(lambda: self.ray.wait([reference], timeout=SECONDS_BETWEEN_LOOKS)[0])
+        while not self.ray.wait([reference], timeout=SECONDS_BETWEEN_LOOKS)[0]:
+            self.check()
         return self.ray.get(reference)
 
-    def _wait(self, look: Callable[[], object]) -> None:
-        """Look, which takes a while, until there is something; RuntimeError as in `get`."""
-        seen = time.monotonic()
-        while not look():
-            missing = self.missing()
-            if missing is None:
-                seen = time.monotonic()
-            elif time.monotonic() - seen > SECONDS_OF_ABSENCE:
-                raise RuntimeError(f"{missing} has gone")
-
-    def ready(self, references: Sequence[Any], seconds: float) -> list[Any]:
-        """Those of the references that stand for something after some time, or sooner if it is all of them.
-
-        Raises:
-            RuntimeError: see `get`.
-        """
-        found: list[Any] = []
-        end = time.monotonic() + seconds
-
-        def look() -> bool:
-            nonlocal found
-            found, waiting = self.ray.wait(list(references), num_returns=len(references), timeout=SECONDS_BETWEEN_LOOKS)
-            return not waiting or time.monotonic() >= end
-
-        self._wait(look)
-        return found
-
-    def nodes(self) -> list[Node]:
-        """The nodes that are there now. Once the head has gone there is no answer ever: see `ask`."""
-        return [
-            Node(
-                identity=node["NodeID"],
-                cores=int(node["Resources"].get("CPU", 0)),
-                gpus=int(node["Resources"].get("GPU", 0)),
-            )
-            for node in self.ray.nodes()
-            if node["Alive"]
-        ]
-
-    def count(self, device: str) -> int:
-        """What all nodes offer for a device; see `Node.offers`, and `ask`."""
-        return sum(node.offers(device) for node in self.nodes())
-
     def ask(self, question: Callable[..., T], *arguments: object) -> T:
-        """What a function returns that asks the head.
+        """Call a function that asks the head, and return its result.
 
         Raises:
-            RuntimeError: in one line, once something needed has been away for some time.
+            RuntimeError: see `check`.
             Exception: whatever the function raises.
         """
         answer: Future[T] = Future()
@@ -134,19 +108,52 @@ class Connection:
                 answer.set_exception(error)
 
         threading.Thread(target=call, name="cluster-question", daemon=True).start()
-        self._wait(lambda: wait([answer], timeout=SECONDS_BETWEEN_LOOKS).done)
+        while not wait([answer], timeout=SECONDS_BETWEEN_LOOKS).done:
+            self.check()
         return answer.result()
 
-    def wait_until_gone(self, ended: threading.Event) -> str | None:
-        """What is `missing`, once it has been for some time; None if it is ``ended`` before."""
+    def nodes(self) -> list[Node]:
+        """The nodes that are there now; see `ask`."""
+        return [
+            Node(
+                identity=node["NodeID"],
+                cores=int(node["Resources"].get("CPU", 0)),
+                gpus=int(node["Resources"].get("GPU", 0)),
+            )
+            for node in self.ray.nodes()
+            if node["Alive"]
+        ]
+
+    def count(self, device: str) -> int:
+        """How many cores ("cpu") or GPUs ("cuda") all nodes offer now; see `Node.offers` and `ask`."""
+        return sum(node.offers(device) for node in self.nodes())
+
+    def close(self) -> None:
+        """Leave the cluster, unless it has gone already: whatever this process runs there ends."""
+        self._closed.set()
+        if self._ours and self.reachable():
+            self.ray.shutdown()
+
+    def _missing(self) -> str | None:
+        """The name and address of something needed at which nobody listens."""
+        for name, address in self._needed.items():
+            host, _, port = address.rpartition(":")
+            try:
+                if host and port.isdigit():  # whoever is busy may not say anything for a while, but is there
+                    socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+            except OSError:
+                return f"{name}, {address},"
+        return None
+
+    def _watch(self) -> None:
         seen = time.monotonic()
-        while not ended.wait(SECONDS_BETWEEN_LOOKS):
-            missing = self.missing()
+        while not self._closed.wait(SECONDS_BETWEEN_LOOKS):
+            missing = self._missing()
             if missing is None:
                 seen = time.monotonic()
             elif time.monotonic() - seen > SECONDS_OF_ABSENCE:
-                return missing
-        return None
+                self._gone = missing
+                return
 
 
 def connect(address: str) -> Connection:
@@ -175,13 +182,34 @@ def connect(address: str) -> Connection:
     for node in ray.nodes():
         if node["NodeID"] == context.get_node_id():  # it holds what this process gives to the others
             needed["this machine's node of the cluster"] = f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
-    connection = Connection(ray=ray, ours=ours, needed=needed)
+    connection = Connection(ray, ours=ours, needed=needed)
     try:
         check_nodes(ray)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def import_ray() -> Any:
+    """Ray, told to keep to itself what it would report about its use.
+
+    Raises:
+        RuntimeError: in one line, if it is not installed.
+    """
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # Ray would end this process a minute after the head, in the middle of whatever it does; `Connection` says so.
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "1000000")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a warning to users otherwise
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError as error:
+        raise RuntimeError("a cluster needs Ray: pip install 'alphac4[cluster]'") from error
+    importlib.import_module("ray.util.metrics")
+    # Ray has no setting that keeps the cluster's own errors, twenty lines each, from a driver's terminal; we tell of
+    # those that matter, and Ray's logs have them all.
+    importlib.import_module("ray._private.worker").print_to_stdstream = lambda *_arguments, **_named: None  # type: ignore[attr-defined]
+    return ray
 
 
 def find_cluster() -> str:
@@ -211,30 +239,10 @@ def check_port(address: str) -> None:
         raise ConnectionError("something else answers there")
 
 
-def import_ray() -> Any:
-    """Ray, told to keep to itself what it would report about its use.
-
-    Raises:
-        RuntimeError: in one line, if it is not installed.
-    """
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    # Ray would end this process a minute after the head, in the middle of whatever it does; `Crew` says so instead.
-    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "1000000")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a warning to users otherwise
-    try:
-        ray = importlib.import_module("ray")
-    except ImportError as error:
-        raise RuntimeError("a cluster needs Ray: pip install 'alphac4[cluster]'") from error
-    # Ray has no setting that keeps the cluster's own errors, twenty lines each, from a driver's terminal; `Crew` tells
-    # of those that matter, and Ray's logs have them all.
-    importlib.import_module("ray._private.worker").print_to_stdstream = lambda *_arguments, **_named: None  # type: ignore[attr-defined]
-    return ray
-
-
-def on_node(identity: str) -> object:
-    """Ray's scheduling strategy for one node and no other."""
+def on_node(identity: str, *, soft: bool = False) -> object:
+    """Ray's scheduling strategy for one node: no other if it is not ``soft``, otherwise while it is there."""
     strategies = importlib.import_module("ray.util.scheduling_strategies")
-    found: object = strategies.NodeAffinitySchedulingStrategy(node_id=identity, soft=False)
+    found: object = strategies.NodeAffinitySchedulingStrategy(node_id=identity, soft=soft)
     return found
 
 
@@ -276,3 +284,24 @@ def first_line(error: BaseException) -> str:
     """What an error says, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def local_cluster(cores: Sequence[int]) -> Iterator[str]:
+    """The address of a cluster of this machine's processes, with a node for each number of ``cores``, the head first.
+
+    It is for measurements and examples, and ends with the block.
+
+    Raises:
+        RuntimeError: in one line, if Ray is not installed.
+    """
+    import_ray()
+    make = importlib.import_module("ray.cluster_utils").Cluster
+    head = {**LOCAL_NODE, "num_cpus": cores[0], "include_dashboard": False, "_system_config": LOCAL_SETTINGS}
+    cluster = make(initialize_head=True, head_node_args=head)
+    try:
+        for count in cores[1:]:
+            cluster.add_node(**LOCAL_NODE, num_cpus=count)
+        yield cluster.address
+    finally:
+        cluster.shutdown()

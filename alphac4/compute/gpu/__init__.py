@@ -1,6 +1,7 @@
-"""Self-play and search on an NVIDIA GPU, compiled from the same functions as on the CPU.
+"""What a GPU does: evaluating and learning, once `self_test` has found it right; the trees as well, if one asks for it.
 
-The compiled rules and tree functions take arrays and an index, so Numba compiles them for CUDA as they are; the
-kernels here only say which thread does what. Without a GPU the same kernels run, slowly, in Numba's simulator
-(``NUMBA_ENABLE_CUDASIM=1``), on arrays in the computer's own memory.
+The trees of `trees` are an experiment that nobody has measured on a real GPU. The compiled rules and tree functions
+take arrays and an index, so Numba compiles them for CUDA as they are; the kernels only say which thread does what.
+Without a GPU the same kernels run, slowly, in Numba's simulator (``NUMBA_ENABLE_CUDASIM=1``), on arrays in the
+computer's own memory.
 """

@@ -1,23 +1,40 @@
-"""Whether there is a GPU to work on, and how kernels are launched on PyTorch's stream."""
+"""Memory and network on a GPU that trees share with PyTorch, and how kernels are launched on its stream."""
 
 import contextlib
+import importlib
 import importlib.util
 import logging
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numba
+import numpy as np
+import numpy.typing as npt
 import torch
+from torch import Tensor
+
+from alphac4.game.rules import Geometry
+from alphac4.mcts.tree import Trees
+from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.precision import has_bf16
 
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+_Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])  # Trees, Games or Finished
 
 _one_at_a_time = threading.Lock()  # the simulator runs a single kernel
 
-GPU_BACKENDS = {f"device-{name}": getattr(torch, name) for name in ("bfloat16", "float16", "float32")}
-"""The precisions of networks beside trees that are on the GPU as well, by the names of those backends."""
+ANY_TREES = "cuda-trees"
+"""The backend that has the trees on the GPU, beside a network in the fastest precision that is precise enough."""
+
+TREES = {
+    f"{ANY_TREES}-bf16": torch.bfloat16,
+    f"{ANY_TREES}-fp16": torch.float16,
+    f"{ANY_TREES}-fp32": torch.float32,
+}
+"""The same in a given precision."""
 
 GAMES = 8192  # of self-play at once, in place of `SelfPlayConfig.games`: a GPU wants many more than cores do
 
@@ -25,10 +42,24 @@ THREADS = 32  # of a block: trees diverge, so small blocks, spread over the whol
 
 NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); use --device cpu"
 
+SECTOR = 32  # bytes that a GPU fetches at least
 
-def precision_name(precision: torch.dtype) -> str:
-    """A precision by the name of its backend; see `GPU_BACKENDS`."""
-    return f"device-{str(precision).removeprefix('torch.')}"
+NODE_FIELDS = {  # of Trees: type, and whether there is one for each action
+    "value_sum": (np.float32, True),
+    "priors": (np.float32, True),
+    "value": (np.float32, False),
+    "draw": (np.float32, False),
+    "visits": (np.int32, True),
+    "child": (np.int32, True),
+    "parent": (np.int32, False),
+    "proof": (np.int8, True),
+    "parent_action": (np.int8, False),
+}
+
+WARM_UPS = 3  # passes before a graph is captured, while libraries choose their algorithms
+
+# The number 1 in each precision, as kernels write it into planes: Numba has no 16-bit floats that torch shares.
+ONE = {torch.float32: np.float32(1), torch.float16: np.uint16(0x3C00), torch.bfloat16: np.uint16(0x3F80)}
 
 
 def simulated() -> bool:
@@ -96,7 +127,7 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def largest_that_fits(make: Callable[[int], _T], count: int, least: int) -> tuple[_T, int]:
+def largest_that_fits(make: Callable[[int], _T], count: int, least: int) -> _T:
     """``make(count)``, or with half as many as often as memory runs out; says so in one line.
 
     Raises:
@@ -114,4 +145,191 @@ def largest_that_fits(make: Callable[[int], _T], count: int, least: int) -> tupl
             torch.cuda.empty_cache()
     if count < wanted:
         logger.warning("the GPU's memory has room for %d games at once, not for %d", count, wanted)
-    return made, count
+    return made
+
+
+class _Interface:
+    """A tensor's memory as another type of the same size, by the CUDA array interface."""
+
+    def __init__(self, tensor: Tensor, dtype: np.dtype[Any]) -> None:
+        self._tensor = tensor  # keeps the memory
+        self.__cuda_array_interface__ = {
+            "shape": tuple(tensor.shape),
+            "strides": tuple(step * tensor.element_size() for step in tensor.stride()),
+            "typestr": dtype.str,
+            "data": (tensor.data_ptr(), False),
+            "version": 3,
+        }
+
+
+def kernel_view(tensor: Tensor, dtype: npt.DTypeLike | None = None) -> Any:
+    """The tensor as an array for kernels; in the simulator an ordinary array. ``dtype`` re-reads its bits."""
+    if tensor.is_cuda:
+        cuda: Any = importlib.import_module("numba.cuda")
+        dtype = np.dtype(dtype) if dtype is not None else torch.empty(0, dtype=tensor.dtype).numpy().dtype
+        return cuda.as_cuda_array(_Interface(tensor, dtype), sync=False)
+    if dtype is not None and tensor.dtype in (torch.bfloat16, torch.float16):
+        tensor = tensor.view(torch.int16)
+    array = tensor.numpy()
+    return array if dtype is None else array.view(dtype)
+
+
+def to_tensor(array: npt.NDArray[Any], device: torch.device) -> Tensor:
+    """A copy on the device; PyTorch has next to no unsigned integers, so their bits become signed ones."""
+    return torch.from_numpy(_signed(array).copy()).to(device)
+
+
+def _fields(arrays: Any) -> dict[str, npt.NDArray[Any]]:
+    return {name: array for name, array in arrays._asdict().items() if isinstance(array, np.ndarray)}
+
+
+def _signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return array.view(np.int64) if array.dtype == np.uint64 else array
+
+
+class DeviceArrays(Generic[_Arrays]):
+    """A tuple of arrays on the device: as tensors, and as kernels take them."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], like: _Arrays) -> None:
+        self.tensors = dict(tensors)
+        self._dtypes = {name: getattr(like, name).dtype for name in self.tensors}
+        views = {
+            name: kernel_view(tensor, np.uint64 if self._dtypes[name] == np.uint64 else None)
+            for name, tensor in self.tensors.items()
+        }
+        rest: Any = like  # what is no array is the same on the device
+        self.arrays: _Arrays = rest._replace(**views)
+
+    def read(self, name: str, *lengths: int) -> npt.NDArray[Any]:
+        """A copy on the host of an array, or of its first ``lengths`` rows (and columns); waits for the device."""
+        dtype = self._dtypes[name]
+        array = self.tensors[name][tuple(slice(length) for length in lengths)].cpu().numpy()
+        return array.view(dtype).copy() if dtype == np.uint64 else array.astype(dtype)
+
+    def write(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Overwrite the beginning of an array from the host."""
+        tensor = self.tensors[name]
+        region = tuple(slice(0, length) for length in array.shape)
+        tensor[region] = torch.from_numpy(_signed(np.ascontiguousarray(array))).to(tensor.device, tensor.dtype)
+
+
+def share(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Arrays]:
+    """Copies of all arrays on the device, laid out as they are."""
+    return DeviceArrays({name: to_tensor(array, device) for name, array in _fields(arrays).items()}, arrays)
+
+
+def share_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[Trees]:
+    """Empty trees of ``nodes`` nodes on the device, with the roots' positions and random states of ``like``.
+
+    All that is known of a node lies together in one record, 128 bytes for 7 actions: every thread walks a tree of
+    its own, so a visit costs one cache line or two instead of one for each array. Indices and counts take two bytes
+    where they suffice.
+    """
+    trees, _, actions = like.visits.shape
+    counts = np.dtype(np.int16 if nodes < 2**15 else np.int32)
+    fields, offset = {}, 0
+    sized = {
+        name: (counts if dtype == np.int32 else np.dtype(dtype), each) for name, (dtype, each) in NODE_FIELDS.items()
+    }
+    for name, (dtype, each) in sorted(sized.items(), key=lambda item: -item[1][0].itemsize):
+        fields[name] = (offset, dtype, each)
+        offset += dtype.itemsize * (actions if each else 1)
+    record = -(-offset // SECTOR) * SECTOR
+    memory = torch.zeros((trees, nodes, record), dtype=torch.uint8, device=device)
+    tensors = {name: to_tensor(array, device) for name, array in _fields(like).items() if name not in fields}
+    for name, (start, dtype, each) in fields.items():
+        part = memory[:, :, start : start + dtype.itemsize * (actions if each else 1)]
+        typed = part.view(getattr(torch, dtype.name))
+        tensors[name] = typed if each else typed[:, :, 0]
+    return DeviceArrays(tensors, like)
+
+
+class Exchange(NamedTuple):
+    """What kernels and the network hand each other, in the same memory all along."""
+
+    planes: Any  # [B, P, R, C] in the network's precision; 16-bit floats as their bits
+    one: Any  # the number 1 there
+    logits: Any  # float32 [B, A]
+    wdl: Any  # float32 [B, 3] probabilities
+
+
+def best_precision(device: torch.device) -> torch.dtype:
+    """What a device multiplies fastest that is precise enough."""
+    if device.type == "cpu":
+        return torch.float32
+    return torch.bfloat16 if has_bf16(device) else torch.float16
+
+
+class DeviceNetwork:
+    """A network for batches of a fixed size, which are written and read by kernels."""
+
+    def __init__(
+        self,
+        network: PolicyValueNetwork,
+        geometry: Geometry,
+        size: int,
+        device: torch.device,
+        precision: torch.dtype | None = None,
+    ) -> None:
+        self.precision = precision or best_precision(device)
+        torch.backends.cudnn.benchmark = True  # batches never change their size
+        self._module = fold_batch_norm(network)
+        self._module.to(device, self.precision, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        shape = (size, network.config.input_planes, geometry.rows, geometry.columns)
+        self._planes = torch.zeros(shape, dtype=self.precision, device=device).contiguous(
+            memory_format=torch.channels_last
+        )
+        self._logits = torch.zeros((size, geometry.columns), device=device)
+        self._wdl = torch.zeros((size, 3), device=device)
+        one = ONE[self.precision]
+        planes = kernel_view(self._planes, np.asarray(one).dtype)
+        self.exchange = Exchange(planes, one, kernel_view(self._logits), kernel_view(self._wdl))
+
+    def update(self, network: PolicyValueNetwork) -> None:
+        """Load other weights into the same memory."""
+        self._module.load_state_dict(fold_batch_norm(network).state_dict())
+
+    @torch.inference_mode()
+    def evaluate(self) -> None:
+        """Evaluate the planes; does not wait for the device."""
+        policy, value = self._module(self._planes)
+        self._logits.copy_(policy)
+        self._wdl.copy_(torch.softmax(value.float(), dim=1))
+
+
+def backend_of(precision: torch.dtype) -> str:
+    """The name of the backend with trees beside a network of this precision; see `TREES`."""
+    return next(name for name, found in TREES.items() if found == precision)
+
+
+def trees_here(backend: str) -> str:
+    """That of `TREES` which is named, or the fastest if the GPU has no arithmetic for it, or none is named."""
+    device = the_device()
+    named = TREES.get(backend)
+    lacking = named is None or (named == torch.bfloat16 and not has_bf16(device))
+    return backend_of(best_precision(device)) if lacking else backend
+
+
+def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]:
+    """The step as a CUDA graph, which costs one launch; as it is where that fails or there is no GPU.
+
+    The step runs a few times first. It must always use the same memory and never wait for the device.
+    """
+    if device.type != "cuda":
+        return step
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARM_UPS):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            step()
+    except RuntimeError as error:
+        torch.cuda.synchronize()
+        logger.warning("no CUDA graph, so every step is launched anew: %s", str(error).splitlines()[0])
+        return step
+    return graph.replay

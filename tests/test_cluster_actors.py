@@ -1,12 +1,12 @@
 """The cluster's part of a run without a cluster: actors play in this process, behind as much of Ray as is needed."""
 
 import copy
+import inspect
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +17,13 @@ import pytest
 import torch
 
 from alphac4.cli import main
-from alphac4.compute.cluster.connection import Connection, Node
-from alphac4.compute.cluster.crew import CALLS_IN_FLIGHT, Crew, GamesUnderWay
-from alphac4.compute.cluster.place import ClusterActors, ClusterPool
-from alphac4.compute.cluster.worker import Place, RemoteActor, Task
+from alphac4.compute.cluster.actors import CALLS_IN_FLIGHT, ClusterActors
+from alphac4.compute.cluster.connection import Connection, Node, find_cluster, import_ray
+from alphac4.compute.cluster.pool import ClusterPool
+from alphac4.compute.cluster.remote import Place, RemoteActor, Task
 from alphac4.game.rules import STANDARD
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
+from alphac4.selfplay.actor import GamesUnderWay
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import SEARCHING
 from alphac4.selfplay.samples import Block
@@ -52,9 +53,10 @@ class FakeActor:
 
 
 class FakeRay:
-    """As much of Ray as a crew needs; its actors die when a test says so."""
+    """As much of Ray as a cluster's actors need; its actors die when a test says so."""
 
     exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=LostError)
+    util = SimpleNamespace(metrics=SimpleNamespace(Gauge=Mock()))
 
     def __init__(self, cores: int) -> None:
         self.cores, self.fail = cores, False
@@ -110,7 +112,7 @@ def _ray_of_actors(monkeypatch: pytest.MonkeyPatch) -> None:
     context = SimpleNamespace(get_node_id=lambda: "here")
     util = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
     ray = SimpleNamespace(get=lambda network: network, get_runtime_context=lambda: context, util=util)
-    monkeypatch.setattr("alphac4.compute.cluster.worker.import_ray", lambda: ray)
+    monkeypatch.setattr("alphac4.compute.cluster.remote.import_ray", lambda: ray)
 
 
 def make_network() -> PolicyValueNetwork:
@@ -120,11 +122,11 @@ def make_network() -> PolicyValueNetwork:
         return PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
 
 
-def make_crew(ray: Any, slots: int = SLOTS, needed: dict[str, str] | None = None) -> Crew:
+def make(ray: Any, slots: int = SLOTS, needed: dict[str, str] | None = None) -> ClusterActors:
     config = SelfPlayConfig(games=4, full_simulations=4, fast_simulations=2)
     task = Task(geometry=STANDARD, config=config, slots=slots, backend="torch-fp32")
-    connection = Connection(ray=ray, ours=False, needed=needed or {})
-    return Crew(connection, task, make_network(), lambda index: np.random.default_rng([5, index]))
+    connection = Connection(ray, ours=False, needed=needed or {})
+    return ClusterActors(connection, task, make_network(), lambda index: np.random.default_rng([5, index]))
 
 
 MakeActors = Callable[..., ClusterActors]
@@ -135,11 +137,11 @@ def make_actors(_ray_of_actors: None) -> Iterator[MakeActors]:
     """All are closed in the end."""
     made = []
 
-    def make(ray: FakeRay, slots: int = SLOTS) -> ClusterActors:
-        made.append(ClusterActors(make_crew(ray, slots), slots, "torch-fp32"))
+    def make_one(*arguments: Any, **options: Any) -> ClusterActors:
+        made.append(make(*arguments, **options))
         return made[-1]
 
-    yield make
+    yield make_one
     for actors in made:
         actors.close()
 
@@ -149,6 +151,11 @@ def play(actors: ClusterActors, positions: int) -> list[Block]:
     blocks: list[Block] = []
     actors.play(positions, threading.Event(), lambda _seat, block: blocks.append(copy.deepcopy(block)))
     return blocks
+
+
+def waiting(actors: ClusterActors) -> int:
+    """Blocks that the next call of `play` begins with."""
+    return actors._deliveries.qsize()
 
 
 def positions_in(blocks: list[Block]) -> int:
@@ -189,11 +196,11 @@ def test_an_actor_that_takes_over_ends_the_games_of_the_last_block_received(make
     ray = FakeRay(1)
     actors = make_actors(ray)
     begun: list[tuple[bytes, bytes]] = []
-    ray.on_loss = lambda: begun.extend(begun_games(actors._crew.games[0]))
+    ray.on_loss = lambda: begun.extend(begun_games(actors._received[0]))
     blocks = play(actors, 500)
     ray.lose_after_playing = {0, 1}
     blocks += play(actors, 600)
-    assert actors._crew.lost == 2
+    assert actors._lost == 2
     check_ended_once(begun, blocks)
 
 
@@ -203,7 +210,7 @@ def test_a_core_that_joins_is_used(make_actors: MakeActors) -> None:
     play(actors, 300)
     assert len(ray.actors) == len(actors) == 2
     ray.cores = 4
-    wait_for(lambda: play(actors, 200) != [] and len(actors._crew.places()) == 4)
+    wait_for(lambda: play(actors, 200) != [] and len(actors._places()) == 4)
     actors.close()
     assert not any(actor.alive for actor in ray.actors)
 
@@ -211,14 +218,14 @@ def test_a_core_that_joins_is_used(make_actors: MakeActors) -> None:
 def test_play_ahead_is_bounded_and_counts_as_spent_until_it_is_handed_over(make_actors: MakeActors) -> None:
     """What waits is what a call asks for, and two blocks of each actor; the next call begins with it."""
     actors = make_actors(FakeRay(3))
-    crew = actors._crew
     play(actors, 200)
-    wait_for(lambda: crew._waiting >= 200 and not any(seat.calls for seat in crew._seats))
-    assert crew._waiting < 200 + 3 * CALLS_IN_FLIGHT * LARGEST_BLOCK
+    wait_for(lambda: actors._waiting >= 200 and not any(seat.calls for seat in actors._seats))
+    assert actors._waiting < 200 + 3 * CALLS_IN_FLIGHT * LARGEST_BLOCK
     assert 200 <= positions_in(play(actors, 200)) < 200 + LARGEST_BLOCK
-    crew.pause()  # or it would play on while they are taken
+    actors._max_waiting = 0  # or they would play on while they are taken
+    wait_for(lambda: not any(seat.calls for seat in actors._seats))
     spent = actors.spent_ahead()
-    seen = [delivery.block for _ in range(crew.waiting) if (delivery := crew.take(1)) is not None]
+    seen = [delivery.block for _ in range(waiting(actors)) if (delivery := actors._take()) is not None]
     assert spent["games"] == sum(len(block.games.plies) for block in seen) > 0
     assert spent["evaluations"] == sum(block.work.evaluations for block in seen) > 0
     assert not any(actors.spent_ahead().values())
@@ -242,16 +249,16 @@ def test_other_weights_are_taken_up(make_actors: MakeActors) -> None:
         report = actors.cluster_report()
         assert report is not None
         assert report.most_stale == most_stale
-        wait_for(lambda: actors._crew.waiting > 0)
+        wait_for(lambda: waiting(actors) > 0)
         actors.update(make_network())
-    wait_for(lambda: (delivery := actors._crew.take(1)) is not None and delivery.version == 2)
+    wait_for(lambda: (delivery := actors._take()) is not None and delivery.version == 2)
 
 
 def test_the_state_is_that_of_the_blocks_handed_over(make_actors: MakeActors) -> None:
     """Whoever begins with it ends the games that the caller has not seen end, whatever was played ahead."""
     actors = make_actors(FakeRay(1))
     blocks = play(actors, 200)
-    wait_for(lambda: actors._crew.waiting > 0)
+    wait_for(lambda: waiting(actors) > 0)
     state = actors.state()
     begun = begun_games({name.removeprefix("0."): array for name, array in state.items()})
     resumed = make_actors(FakeRay(1))
@@ -277,16 +284,19 @@ def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, str]]
         yield server, f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_head_that_has_gone_ends_the_run_in_one_line(head: tuple[socket.socket, str]) -> None:
+def test_a_head_that_has_gone_ends_the_run_in_one_line(
+    head: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     server, address = head
-    crew = make_crew(FakeRay(1), needed={"the head of the cluster": address})
-    crew.play_ahead(100)
-    assert crew.take(300) is not None
+    ray, never = FakeRay(1), threading.Event()
+    actors = make(ray, needed={"the head of the cluster": address})
+    play(actors, 100)
+    monkeypatch.setattr(ray, "nodes", lambda: never.wait() or [])
     server.close()
-    crew.play_ahead(10**9)
     with pytest.raises(RuntimeError, match=rf"the head of the cluster, {address}, has gone.*the same command goes on"):
-        all(iter(lambda: crew.take(300), None))
-    crew.close()
+        play(actors, 10**9)
+    actors.close()
+    never.set()
 
 
 def test_a_run_that_ends_as_the_head_goes_does_not_wait_for_it(
@@ -295,32 +305,45 @@ def test_a_run_that_ends_as_the_head_goes_does_not_wait_for_it(
     """Whoever takes the blocks may just have asked it for something."""
     server, address = head
     ray = FakeRay(1)
-    crew = make_crew(ray, needed={"the head": address})
+    actors = make(ray, needed={"the head": address})
+    play(actors, 100)
     asked, never = threading.Event(), threading.Event()
     monkeypatch.setattr(ray, "nodes", lambda: asked.set() or never.wait() or [])
-    crew.play_ahead(100)
     assert asked.wait(300)
     server.close()
-    crew.close()
+    actors.close()
     never.set()
 
 
 def test_a_head_that_has_gone_ends_the_work_of_a_pool_in_one_line(head: tuple[socket.socket, str]) -> None:
     server, address = head
-    asked = threading.Event()
-    ray = Mock(nodes=FakeRay(1).nodes, wait=lambda references, **_options: (references, []))
+    gone = threading.Event()
+
+    def answer_until_it_goes(references: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        return ([], references) if gone.wait(timeout / 100) else (references, [])
+
+    ray = Mock(nodes=FakeRay(1).nodes, wait=answer_until_it_goes)
     ray.exceptions = SimpleNamespace(RayTaskError=KeyError, RayError=OSError)
-    desk = ray.remote.return_value.return_value.options.return_value.remote.return_value
-    desk.call.remote.return_value.future = lambda: asked.set() or Future()  # nothing, ever
-    pool = ClusterPool(Connection(ray=ray, ours=False, needed={"the head of the cluster": address}))
+    pool = ClusterPool(Connection(ray, ours=False, needed={"the head of the cluster": address}))
+    gone.set()
     work = pool.submit(int)
-    assert asked.wait(300)
     server.close()
     error = work.exception(300)
     assert isinstance(error, RuntimeError)
     assert f"the head of the cluster, {address}, has gone: once" in str(error)
     assert "\n" not in str(error)
     pool.close()
+
+
+def test_rays_private_parts_are_where_they_were() -> None:
+    """The only ones that we need: what prints the cluster's errors, and what finds the cluster of this machine."""
+    pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
+    services = pytest.importorskip("ray._private.services")
+    worker = pytest.importorskip("ray._private.worker")
+    import_ray()
+    assert worker.print_to_stdstream.__module__ == find_cluster.__module__
+    assert "print_to_stdstream(" in inspect.getsource(worker.listen_error_messages)
+    assert next(iter(inspect.signature(services.canonicalize_bootstrap_address).parameters)) == "addr"
 
 
 def test_a_gpu_without_a_core_beside_it_plays_nothing() -> None:

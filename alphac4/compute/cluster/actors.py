@@ -1,0 +1,466 @@
+"""Self-play on every core or every GPU of a cluster; everything else where the driver runs."""
+
+import copy
+import dataclasses
+import logging
+import queue
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Unpack, final
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.compute.cluster.connection import Connection, connect, first_line
+from alphac4.compute.cluster.pool import ClusterPool
+from alphac4.compute.cluster.remote import Place, RemoteActor, Task, Weights
+from alphac4.compute.gpu.device import ANY_TREES, TREES, device_games
+from alphac4.compute.interface import (
+    BATCH,
+    Actors,
+    Backends,
+    ClusterReport,
+    Compute,
+    NetworkEvaluator,
+    SearchOptions,
+    Seeds,
+)
+from alphac4.game import Geometry
+from alphac4.mcts.network_search import NetworkParameters
+from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.search import TreeSearch
+from alphac4.nn.backends import backend_names
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.actor import GamesUnderWay, count_games, join_actors, split_actors
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.samples import Block
+
+logger = logging.getLogger(__name__)
+
+MAX_GAMES, MIN_GAMES = 128, 32  # at once on a core: more wait for one another, fewer leave the network idle
+WORTH_A_POOL = 2  # times as many cores as here
+CALLS_IN_FLIGHT = 2  # of each actor: it plays one block while the driver takes the other, and never gets further ahead
+SECONDS_BETWEEN_LOOKS = 0.1  # at the actors, and at whether to stop
+SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores or GPUs
+SECONDS_UNTIL_TOLD = 10.0  # that no core is free
+SECONDS_AFTER_FAILURE = 2.0  # before an actor is placed again that has died without a block
+GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", ANY_TREES, *TREES)  # that some node may have
+GAUGES = {
+    "actors": "Actors that play.",
+    "actors_lost": "Actors that have died since the driver began.",
+    "blocks_waiting": "Blocks of finished games that the driver has received and not recorded.",
+    "positions_waiting": "Their positions.",
+    "positions_per_second": "Positions that the driver has received, a second.",
+    "staleness": "Promotions since the weights that played the block recorded last.",
+}
+"""Shown on the cluster's dashboard beside TensorBoard, as `ray_alphac4_actors` and so on."""
+
+
+@final
+class Cluster(Compute):
+    """Actors of a Ray cluster, beside searches and learning of another compute.
+
+    Args:
+        local: what evaluates, searches and learns in this process.
+        address: of the cluster; see `alphac4.compute.cluster.connection.connect`.
+        device: "cuda" for an actor on each GPU that has a core beside it, otherwise there is one on each core.
+        backend: of self-play; a node takes its fastest for "auto", and where it does not have the one that is named.
+            One with trees on GPUs means "cuda".
+
+    Raises:
+        RuntimeError: in one line, if there is no such cluster, a node has another version of this program, or none has
+            the device.
+        ValueError: in one line, for an unknown backend.
+    """
+
+    def __init__(self, local: Compute, address: str, device: str = "cpu", backend: str = "auto") -> None:
+        trees = backend in (ANY_TREES, *TREES)
+        self._device = "cuda" if device == "cuda" or (trees and device == "auto") else "cpu"
+        known = GPU_BACKENDS if self._device == "cuda" else tuple(backend_names("cpu"))
+        if backend not in ("auto", *known):
+            where = "GPUs" if self._device == "cuda" else "cores"
+            raise ValueError(f"no backend {backend!r} on a cluster's {where}; available: {', '.join(known)}")
+        self._local = local
+        self._connection = connect(address)
+        try:
+            if self._device == "cuda" and not self._count("cuda"):
+                raise RuntimeError("no node of the cluster has a GPU and a core beside it: use --device cpu")
+        except BaseException:
+            self._connection.close()
+            raise
+        self.backends = Backends(evaluators=local.backends.evaluators, actors=backend)
+        self.batch, self.streams, self.learning_device = local.batch, local.streams, local.learning_device
+
+    @property
+    def inference(self) -> str:
+        """See `Compute`."""
+        return self._local.inference
+
+    def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> NetworkEvaluator:
+        """See `Compute`."""
+        evaluator = self._local.evaluator(network, batch_size=batch_size, streams=streams)
+        self.backends = dataclasses.replace(self.backends, evaluators=self._local.backends.evaluators)
+        return evaluator
+
+    def search(
+        self,
+        evaluator: NetworkEvaluator,
+        puct: PuctConfig | NetworkParameters | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> TreeSearch:
+        """See `Compute`."""
+        return self._local.search(evaluator, puct, **options)
+
+    def pool(self) -> ClusterPool | None:
+        """See `Compute`; its processes share the cores with actors, which mostly wait while a match is played.
+
+        A cluster that has few more cores than this machine has nothing to offer, and a GPU here is faster.
+        """
+        if self.learning_device.type == "cuda" or self._count("cpu") < WORTH_A_POOL * self.streams:
+            return None
+        return ClusterPool(self._connection, leaves=False)
+
+    def actors(
+        self,
+        network: PolicyValueNetwork,
+        geometry: Geometry,
+        config: SelfPlayConfig,
+        seeds: Seeds,
+        replay_rate: float | None = None,
+    ) -> "ClusterActors":
+        """See `Compute`; each core or GPU plays its share of the games, within reason. ``replay_rate``: see `Task`."""
+        task = Task(
+            geometry=geometry,
+            config=config,
+            slots=self._slots(config),
+            device=self._device,
+            backend=self.backends.actors,
+            replay_rate=replay_rate,
+        )
+        return ClusterActors(self._connection, task, network, seeds)
+
+    def _slots(self, config: SelfPlayConfig) -> int:
+        if self.backends.actors in (ANY_TREES, *TREES):
+            return device_games(config.games)
+        share = -(-config.games // max(1, self._count(self._device)))
+        return min(config.games, MAX_GAMES, max(MIN_GAMES, share))
+
+    def _count(self, device: str) -> int:
+        """How many cores ("cpu") or GPUs ("cuda") the cluster has now."""
+        return self._connection.ask(self._connection.count, device)
+
+
+@dataclass(kw_only=True)
+class Seat:
+    """A share of the games, which outlives the actor that plays it."""
+
+    index: int
+    actor: Any = None  # Ray's handle; None while nobody plays
+    calls: deque[Any] = field(default_factory=deque)  # references to the results, oldest first
+    place: Place | None = None  # once the actor is ready
+    not_before: float = 0.0  # time.monotonic() at which an actor may be placed again
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """A block as the driver received it."""
+
+    seat: int
+    block: Block
+    version: int  # of the weights that played it
+
+
+@final
+class ClusterActors(Actors):
+    """Keeps an actor on every core, or every GPU, of a cluster; they play on between two calls of `play`.
+
+    The blocks of that time are the first of the next call. There are never more of them than a call asks for, so that
+    what is learned keeps its ratio to what is played. A thread of its own takes the blocks. Each reaches it once or
+    never: calls are not repeated, and an actor that takes over from a lost one goes on with the games that were in
+    progress in the last block received.
+
+    Args:
+        connection: to the cluster; closed in the end.
+        task: what all actors do.
+        network: the first weights.
+        seeds: the random numbers of a seat that begins its games.
+    """
+
+    def __init__(self, connection: Connection, task: Task, network: PolicyValueNetwork, seeds: Seeds) -> None:
+        self.backend = task.backend
+        self._connection, self._ray = connection, connection.ray
+        self._task, self._seeds = task, seeds
+        options = {**task.needs(), "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
+        self._remote = self._ray.remote(**options)(RemoteActor)
+        self._weights = Weights(version=0, reference=[self._ray.put(network)])
+        self._gauges = {
+            name: self._ray.util.metrics.Gauge(f"alphac4_{name}", description=words) for name, words in GAUGES.items()
+        }
+        self._seats: list[Seat] = []
+        self._received: dict[int, GamesUnderWay] = {}  # by seat, as of the last block received; those to begin with
+        self._delivered: dict[int, GamesUnderWay] = {}  # by seat, as of the last block that the caller has
+        self._deliveries: queue.Queue[Delivery | BaseException] = queue.Queue()
+        self._lock = threading.Lock()  # of the next two
+        self._spent = Counter(games=0, evaluations=0)  # on blocks that the caller does not have yet
+        self._waiting = 0  # their positions
+        self._max_waiting = 0  # no block is begun while more of them wait
+        self._offered = connection.ask(connection.count, task.device)  # cores or GPUs when they were counted last
+        self._counted = 0.0  # time.monotonic() of then
+        self._received_since = 0  # positions
+        self._lost, self._lost_before = 0, 0  # actors, so far, and until the last report
+        self._surplus = 0  # positions that the last call of `play` has recorded beyond those asked for
+        self._last = False  # whether nobody will call `play` once more
+        self._last_end: float | None = None
+        self._report: ClusterReport | None = None
+        self._ended, self._resting = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._work, name="cluster", daemon=True)
+
+    def __len__(self) -> int:
+        return max(1, self._offered)
+
+    def update(self, network: PolicyValueNetwork) -> None:
+        """See `Actors`: blocks that begin from now on are played with them."""
+        self._weights = Weights(version=self._weights.version + 1, reference=[self._ray.put(network)])
+
+    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+        """See `Actors`; who plays how much is decided by who comes first."""
+        wanted = samples if isinstance(samples, int) else sum(samples)
+        started, waiting = time.perf_counter(), self._deliveries.qsize()
+        positions, behind, most_behind = 0, 0, 0
+        self._max_waiting = max(self._max_waiting, wanted)
+        self._resting.clear()
+        if self._thread.ident is None:
+            self._thread.start()
+        told = bool(self._places())
+        while positions < wanted and not stop.is_set():
+            if self._last:
+                self._max_waiting = wanted - positions
+            delivery = self._take()
+            if delivery is None:
+                if not told and not self._places() and time.perf_counter() - started > SECONDS_UNTIL_TOLD:
+                    logger.warning("waiting for a core of the cluster: none has answered yet, others may use them")
+                    told = True
+            else:
+                on_block(delivery.seat, delivery.block)
+                self._delivered[delivery.seat] = delivery.block.under_way
+                versions = self._weights.version - delivery.version
+                positions += len(delivery.block.samples)
+                behind += versions * len(delivery.block.samples)
+                most_behind = max(most_behind, versions)
+        self._surplus = max(0, positions - wanted)
+        now, lost, places = time.perf_counter(), self._lost, self._places()
+        self._report = ClusterReport(
+            nodes=len({place.node_id for place in places}),
+            actors=len(places),
+            lost=lost - self._lost_before,
+            waiting=waiting,
+            staleness=behind / max(1, positions),
+            most_stale=most_behind,
+            seconds=now - (self._last_end or started),
+            seconds_waited=now - started,
+        )
+        self._last_end, self._lost_before = now, lost
+        if self._last and not stop.is_set():
+            self._resting.set()
+
+    def end_with_next(self) -> None:
+        """See `Actors`; the cores are free then."""
+        self._last = True
+
+    def pause(self) -> None:
+        """Play no further before the next call of `play`, and give up what waits for it."""
+        self._max_waiting = 0
+        while any(seat.calls for seat in list(self._seats)):
+            self._connection.check()
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        while self._deliveries.qsize():
+            self._take()
+
+    def spent_ahead(self) -> Mapping[str, int]:
+        """See `Actors`."""
+        with self._lock:
+            return dict(self._spent)
+
+    def remaining(self, samples: int, recorded: Mapping[int, int]) -> int:
+        """See `Actors`; less what the last block of the iteration before was too large, but at least a block."""
+        left = samples - sum(recorded.values())
+        return max(1, left - self._surplus) if left > 0 else 0
+
+    def cluster_report(self) -> ClusterReport | None:
+        """See `Actors`."""
+        return self._report
+
+    def close(self) -> None:
+        """See `Actors`."""
+        self._ended.set()
+        while self._thread.is_alive() and self._connection.reachable():  # or it waits for an answer of the head
+            self._thread.join(SECONDS_BETWEEN_LOOKS)
+        if self._connection.reachable():
+            for seat in self._seats:
+                self._dismiss(seat)
+        self._connection.close()
+
+    @property
+    def slots(self) -> int:
+        """See `Actors`."""
+        return self._task.slots
+
+    def takes(self, index: int) -> bool:
+        """See `Actors`: games of seats that are not here wait for cores to come."""
+        return index >= 0
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """See `Actors`; as of the blocks that have been handed over."""
+        return join_actors(self._delivered)
+
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """See `Actors`; before the first `play`."""
+        for index, games in split_actors(state).items():
+            if not (self.takes(index) and 0 < count_games(games) <= self.slots):
+                raise ValueError("the saved games do not fit the settings")
+            self._received[index] = self._delivered[index] = games
+
+    def reset(self, seeds: Seeds) -> None:
+        """See `Actors`; before the first `play`."""
+        self._seeds = seeds
+        self._received.clear()
+        self._delivered.clear()
+
+    def reset_one(self, index: int, rng: np.random.Generator) -> None:
+        """See `Actors`; before the first `play`."""
+        self._received.pop(index, None)
+        self._delivered.pop(index, None)
+        seeds = self._seeds
+        self._seeds = lambda seat: rng if seat == index else seeds(seat)
+
+    def _places(self) -> list[Place]:
+        """Where the actors that are ready run."""
+        return [seat.place for seat in list(self._seats) if seat.place is not None]
+
+    def _take(self) -> Delivery | None:
+        """The next block, None if none comes now; raises what ended the thread."""
+        try:
+            delivery = self._deliveries.get(timeout=SECONDS_BETWEEN_LOOKS)
+        except queue.Empty:
+            self._connection.check()
+            return None
+        if isinstance(delivery, BaseException):
+            self._deliveries.put(delivery)
+            raise delivery
+        with self._lock:
+            self._waiting -= len(delivery.block.samples)
+            self._spent -= _work_of(delivery.block)
+        self._gauges["staleness"].set(self._weights.version - delivery.version)
+        return delivery
+
+    def _work(self) -> None:
+        """Place actors, ask them for blocks and take these, in the thread."""
+        try:
+            while not self._ended.is_set():
+                if self._resting.is_set():
+                    for seat in self._seats:
+                        self._dismiss(seat)
+                    self._ended.wait(SECONDS_BETWEEN_LOOKS)
+                    continue
+                self._count_places()
+                for seat in self._seats:
+                    self._place(seat)
+                    while seat.actor and len(seat.calls) < CALLS_IN_FLIGHT and self._waiting < self._max_waiting:
+                        seat.calls.append(seat.actor.play.remote(self._weights))
+                self._collect()
+        except BaseException as error:  # carried to the caller
+            self._deliveries.put(error)
+
+    def _count_places(self) -> None:
+        """A seat for every core or GPU. There is none less when some go: those who lost theirs wait for others."""
+        passed = time.monotonic() - self._counted
+        if passed < SECONDS_BETWEEN_COUNTS:
+            return
+        self._offered = self._connection.count(self._task.device)
+        new = range(len(self._seats), self._offered)
+        if self._seats and new:
+            logger.info("the cluster has grown to %d %ss", new.stop, "GPU" if self._task.device == "cuda" else "core")
+        self._seats += [Seat(index=index) for index in new]
+        for name, value in (
+            ("actors", len(self._places())),
+            ("actors_lost", self._lost),
+            ("blocks_waiting", self._deliveries.qsize()),
+            ("positions_waiting", self._waiting),
+            ("positions_per_second", self._received_since / passed),
+        ):
+            self._gauges[name].set(value)
+        self._counted, self._received_since = self._counted + passed, 0
+
+    def _place(self, seat: Seat) -> None:
+        """An actor for an empty seat; Ray starts it where and when a core is free."""
+        if seat.actor is None and time.monotonic() >= seat.not_before:
+            seat.actor = self._remote.remote()
+            games = self._received.get(seat.index)
+            seat.calls.append(seat.actor.prepare.remote(self._task, self._weights, self._seeds(seat.index), games))
+
+    def _collect(self) -> None:
+        """Take what has come, from each actor in order."""
+        seats = {seat.calls[0]: seat for seat in self._seats if seat.calls}
+        ready: list[Any] = []
+        if seats:
+            ready, _ = self._ray.wait(list(seats), num_returns=len(seats), timeout=SECONDS_BETWEEN_LOOKS)
+        if not ready:
+            self._ended.wait(SECONDS_BETWEEN_LOOKS)
+        failed: list[tuple[Seat, BaseException]] = []
+        for reference in ready:
+            seat = seats[reference]
+            try:
+                self._receive(seat, self._ray.get(reference))
+            except self._ray.exceptions.RayTaskError as error:  # ours: it would come again
+                raise RuntimeError(f"an actor of the cluster failed: {first_line(error.cause or error)}") from error
+            except self._ray.exceptions.RayError as error:
+                failed.append((seat, error))
+        self._replace(failed)
+
+    def _receive(self, seat: Seat, result: Place | tuple[int, Block]) -> None:
+        seat.calls.popleft()
+        if isinstance(result, Place):
+            seat.place, self.backend = result, result.backend
+            return
+        version, shared = result
+        block = copy.deepcopy(shared)  # its arrays lie in the object store, which would fill up with the replay window
+        self._received[seat.index] = block.under_way
+        with self._lock:
+            self._waiting += len(block.samples)
+            self._spent += _work_of(block)
+        self._received_since += len(block.samples)
+        self._deliveries.put(Delivery(seat=seat.index, block=block, version=version))
+
+    def _replace(self, failed: Sequence[tuple[Seat, BaseException]]) -> None:
+        """Let others take over from actors that are lost, and say so in a line for each node."""
+        reasons: dict[str, str] = {}
+        counts: Counter[str] = Counter()
+        for seat, error in failed:
+            node = "a node where it was to start" if seat.place is None else f"node {seat.place.node}"
+            counts[node] += 1
+            reasons[node] = type(error).__name__
+            if seat.place is None:
+                seat.not_before = time.monotonic() + SECONDS_AFTER_FAILURE
+            self._dismiss(seat)
+        self._lost += len(failed)
+        for node, count in counts.items():
+            logger.warning(
+                "%d of %d actors lost on %s (%s): their games go on elsewhere from the last blocks received",
+                count,
+                len(self._seats),
+                node,
+                reasons[node],
+            )
+
+    def _dismiss(self, seat: Seat) -> None:
+        if seat.actor is not None:
+            self._ray.kill(seat.actor)  # it may only be out of reach
+            seat.actor = seat.place = None
+            seat.calls.clear()
+
+
+def _work_of(block: Block) -> Counter[str]:
+    return Counter(games=len(block.games.plies), evaluations=block.work.evaluations)

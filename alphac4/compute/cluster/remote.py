@@ -1,0 +1,130 @@
+"""Runs on the nodes of a cluster: an actor of self-play on a core or a GPU, in a process of its own."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from alphac4.compute.cluster.connection import import_ray
+from alphac4.compute.gpu.device import ANY_TREES, TREES, largest_that_fits, trees_here
+from alphac4.game import Geometry
+from alphac4.nn.backends import backend_names
+from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.actor import Actor, GamesUnderWay, SelfPlayer, count_games, fill_up
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.samples import Block
+
+UNLIMITED = 2**62  # positions
+UNUSUAL_BLOCKS = 2  # the first ones, when few games have come to their end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What all actors of a run have in common."""
+
+    geometry: Geometry
+    config: SelfPlayConfig
+    slots: int  # games at once; fewer where the memory of a GPU with trees is short
+    device: str = "cpu"  # or "cuda", where each actor has a GPU
+    backend: str  # of inference; where a node does not have it, it takes the fastest that it has
+    replay_rate: float | None = None  # to measure the driver: hand over a recorded block so many positions/s; 0: always
+
+    def needs(self) -> dict[str, int]:
+        """Ray's options for an actor: one on a GPU has a core of its own, too."""
+        return {"num_cpus": 1, "num_gpus": 1} if self.device == "cuda" else {"num_cpus": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """A version of the network, which lies in the object store of the node that put it there."""
+
+    version: int
+    reference: Sequence[Any]  # of one, in a list: Ray would fetch the network for every call otherwise
+
+    def network(self) -> PolicyValueNetwork:
+        """Fetch it."""
+        network: PolicyValueNetwork = import_ray().get(self.reference[0])
+        return network.eval()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where an actor runs."""
+
+    node: str  # its address
+    node_id: str
+    process: int
+    backend: str  # how its network runs
+
+
+class RemoteActor:
+    """An actor on one core, or on one GPU and a core beside it, that plays without end and hands over a block a call.
+
+    It does nothing until `prepare`: so an error of ours is told from a process that died.
+    """
+
+    def prepare(
+        self, task: Task, weights: Weights, rng: np.random.Generator, in_progress: GamesUnderWay | None
+    ) -> Place:
+        """Make everything ready, and go on with the games ``in_progress``, if there are any."""
+        self._actor, self._inference = make_player(task, weights.network(), rng)
+        self._version, self._replay_rate, self._next = weights.version, task.replay_rate, time.monotonic()
+        if in_progress is not None:
+            fresh = self._actor.state()
+            fitting = {name: array[: count_games(fresh)] for name, array in in_progress.items()}  # see `Task.slots`
+            self._actor.restore(fill_up(fitting, fresh))
+        self._blocks = self._begin()
+        if self._replay_rate is not None:
+            for _ in range(UNUSUAL_BLOCKS + 1):
+                self._recorded = next(self._blocks)
+        ray = import_ray()
+        return Place(
+            node=ray.util.get_node_ip_address(),
+            node_id=ray.get_runtime_context().get_node_id(),
+            process=os.getpid(),
+            backend=self._inference.backend,
+        )
+
+    def play(self, weights: Weights) -> tuple[int, Block]:
+        """The next block, and the version of the weights that played it: ``weights``, if they are others."""
+        if self._replay_rate is not None:
+            return weights.version, self._replay()
+        if weights.version != self._version:
+            self._blocks = self._begin()  # begun anew, an actor forgets what the old weights have said
+            self._inference.update(weights.network())
+            self._version = weights.version
+        return self._version, next(self._blocks)
+
+    def _begin(self) -> Iterator[Block]:
+        return self._actor.play(UNLIMITED, lambda: False)
+
+    def _replay(self) -> Block:
+        time.sleep(max(0.0, self._next - time.monotonic()))
+        if self._replay_rate:
+            self._next = max(self._next, time.monotonic() - 1.0) + len(self._recorded.samples) / self._replay_rate
+        return self._recorded
+
+
+def make_player(task: Task, network: PolicyValueNetwork, rng: np.random.Generator) -> tuple[SelfPlayer, Any]:
+    """The actor of one core or GPU, and what tells its ``backend`` and takes other weights by ``update``."""
+    if task.backend not in (ANY_TREES, *TREES):
+        evaluator = Evaluator(
+            network,
+            batch_size=task.slots,
+            device=task.device,
+            backend=task.backend if task.backend in backend_names(task.device) else "auto",
+            int8=True,
+            threads=1,
+        )
+        return Actor(task.geometry, task.config, evaluator, task.slots, rng), evaluator
+    from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
+
+    precision = TREES[trees_here(task.backend)]
+    player = largest_that_fits(
+        lambda slots: DeviceActor(task.geometry, task.config, network, slots, rng, precision), task.slots, 1
+    )
+    return player, player

@@ -1,0 +1,61 @@
+"""Whether a GPU computes what the cores do, before anything relies on it."""
+
+import copy
+import functools
+import queue
+import threading
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+
+POSITIONS = 64
+TOLERANCE = 0.02  # of the largest number of a tensor: PyTorch's convolutions keep ten bits on a GPU
+NOISE = 1e-3  # of numbers that are next to nothing
+MAX_SECONDS = 120.0  # the first use of a GPU loads libraries
+
+
+@functools.cache
+def distrust() -> str:
+    """What speaks against the GPU, in one line; empty if it evaluates and learns as the cores do."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = PolicyValueNetwork(NetworkConfig(channels=32, blocks=2)).eval()
+        config = network.config
+        planes = (torch.rand(POSITIONS, config.input_planes, config.rows, config.columns) < 0.3).float()
+    expected = evaluate_and_learn(network, planes, "cpu")
+    answers: queue.SimpleQueue[list[Tensor] | Exception] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            answers.put(evaluate_and_learn(network, planes, "cuda"))
+        except Exception as error:  # of whatever kind a broken driver raises
+            answers.put(error)
+
+    threading.Thread(target=work, name="gpu-self-test", daemon=True).start()  # nobody can end a call that hangs
+    try:
+        found = answers.get(timeout=MAX_SECONDS)
+    except queue.Empty:
+        return f"its self-test has not ended in {MAX_SECONDS:g} seconds"
+    if isinstance(found, Exception):
+        return f"its self-test failed: {str(found).strip().partition(chr(10))[0] or type(found).__name__}"
+    for ours, theirs in zip(expected, found, strict=True):
+        off = float((theirs - ours).abs().max())
+        if not off <= TOLERANCE * float(ours.abs().max()) + NOISE:  # so that NaN fails as well
+            return f"its self-test differs by {off:.2g} from the same on the cores"
+    return ""
+
+
+def evaluate_and_learn(network: PolicyValueNetwork, planes: Tensor, device: str) -> list[Tensor]:
+    """The network's answers on a device, then its loss and its weights after one gradient step."""
+    network, planes = copy.deepcopy(network).to(device), planes.to(device)
+    with torch.inference_mode():
+        answers = network(planes)
+    policy, value = network.train()(planes)
+    wanted = torch.arange(len(planes), device=device)
+    loss = F.cross_entropy(policy, wanted % policy.shape[1]) + F.cross_entropy(value, wanted % value.shape[1])
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.optim.SGD(network.parameters(), lr=1.0).step()
+    return [tensor.detach().float().cpu() for tensor in (*answers, loss, *network.state_dict().values())]
