@@ -109,9 +109,14 @@ export class Analysis {
     }
     $("tree-note").textContent = "";
     try {
-      const node = await this.engine.node(this.searched, path);
+      const asked = this.searched, node = await this.engine.node(asked, path);
+      // The picture first, as it has to ask for more: a path beside an earlier picture would lead elsewhere than it says.
+      await drawTree($("picture"), {
+        rules: this.rules, moves: this.rules.read(asked), path, node,
+        ask: (below) => this.engine.node(asked, below), onGo: (below) => this.showTree(below), isWanted,
+      });
       if (!isWanted()) return;
-      const visited = mostVisited(node), asked = this.searched;
+      const visited = mostVisited(node);
       const total = visited.reduce((sum, item) => sum + item.visits, 0);
       $("nodes").replaceChildren(...visited.map((item) => {
         const told = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)}`;
@@ -119,10 +124,6 @@ export class Analysis {
       }));
       $("path").replaceChildren(...["position", ...path.map((column) => this.rules.name(column))].map((label, index) =>
         makeButton(label, () => this.showTree(path.slice(0, index)))));
-      await drawTree($("picture"), {
-        rules: this.rules, moves: this.rules.read(asked), path, node,
-        ask: (below) => this.engine.node(asked, below), onGo: (below) => this.showTree(below), isWanted,
-      });
     } catch (error) {
       if (!isWanted()) return;
       if (path.length) return this.showTree(path.slice(0, -1));
