@@ -8,7 +8,7 @@ import bisect
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -161,11 +161,6 @@ class Replay:
 
     def _insert(self, path: Path, samples: Samples) -> None:
         bisect.insort(self._shards, (path, samples), key=lambda shard: shard[0].name)
-
-    @property
-    def shards(self) -> Sequence[tuple[Path, Samples]]:
-        """All that is in memory, oldest first."""
-        return self._shards
 
     def window(self, size: int) -> Samples:
         """The latest ``size`` samples (fewer if there are not as many), oldest first.
