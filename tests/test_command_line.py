@@ -158,3 +158,14 @@ def test_places_that_cannot_be_written_are_reported_beforehand(tmp_path: Path) -
         check_output(path)
     assert file.read_text() == "kept"
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("name", ["train", "play", "evaluate", "arena"])
+def test_scripts_are_the_commands(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Path(__file__).parents[1] / "scripts" / f"{name}.py"
+    monkeypatch.setattr(sys, "argv", [script.name, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_path(str(script), run_name="__main__")
+    assert f"usage: alphac4 {name} " in capsys.readouterr().out
