@@ -15,6 +15,7 @@ from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.journal import sign_line
 
 
 def make_run(folder: Path, iterations: int) -> None:
@@ -26,7 +27,7 @@ def make_run(folder: Path, iterations: int) -> None:
     reports = [
         {"iteration": i, "seconds_total": 60.0 * i, "evaluations_total": 1000 * i} for i in range(1, iterations + 1)
     ]
-    (folder / "reports.jsonl").write_text("".join(json.dumps(report) + "\n" for report in reports))
+    (folder / "reports.jsonl").write_text("".join(f"{sign_line(report)}\n" for report in reports))
 
 
 def test_the_last_network_is_always_among_those_judged(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_an_interrupted_curve_goes_on(
     output.write_text("\n".join(whole)[:-40])
     assert main(command) == 0
     assert re.findall(r"iteration (\d), .* (\d) simulations", capsys.readouterr().out) == [("2", "2")]
-    assert "line 5 is damaged and left out: not JSON" in caplog.text
+    assert "line 5 is damaged and left out" in caplog.text
     lines = output.read_text().splitlines()
     assert (lines[:4], lines[5:]) == (whole[:4], whole[4:])
     assert lines_of(picture) == drawn
