@@ -58,7 +58,21 @@ def _njit(function: Callable[_P, _R], **options: object) -> Callable[_P, _R]:
     kept: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(kept, "_source_stamp"):
         kept._source_stamp = (kept._source_stamp, _sources_digest())
+    if hasattr(kept, "_load_index"):
+        kept._load_index = _without_what_has_moved(kept._load_index)
     return dispatcher  # type: ignore[no-any-return]
+
+
+def _without_what_has_moved(load_index: Callable[[], dict[Any, str]]) -> Callable[[], dict[Any, str]]:
+    """Numba reads the types in an index before it looks whether that is outdated: they may stand elsewhere by now."""
+
+    def load() -> dict[Any, str]:
+        try:
+            return load_index()
+        except (ImportError, AttributeError):
+            return {}
+
+    return load
 
 
 @functools.cache

@@ -1,7 +1,9 @@
 """Compiled code: rules of selection that come from outside the package, and machine code on disk."""
 
+import importlib
 import math
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -112,3 +114,16 @@ def test_machine_code_on_disk_is_made_anew_where_a_function_it_calls_has_changed
     assert changed != text
     rules.write_text(changed)
     assert ask() == ["compiles", "0"]
+
+
+def test_machine_code_of_types_that_have_moved_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "doubling.py").write_text(
+        "from alphac4.compiled import compiled\n\n@compiled\ndef twice(x):\n    return 2 * x\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("doubling")
+    assert module.twice(2.0) == 4.0
+    (index,) = tmp_path.rglob("*.nbi")
+    version = pickle.dumps(pickle.loads(index.read_bytes()))  # the first of the two things in it
+    index.write_bytes(version + b"calphac4.moved_away\nTrees\n.")
+    assert importlib.reload(module).twice(3.0) == 6.0
