@@ -55,7 +55,7 @@ def backend_names(device: str) -> list[str]:
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
     """The backends for a network in the order of their speed here, for usual batches of so many positions.
 
-    The rules are what was measured on four processors (docs/speed.md): 8 bits are the fastest for every network, then
+    The rules follow what was measured (docs/speed.md; no processor with AMX was at hand): 8 bits are the fastest for every network, then
     bf16 where the processor multiplies faster in it, then fp32, in which large batches of wide networks gain from
     Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
     """
