@@ -55,9 +55,9 @@ def backend_names(device: str) -> list[str]:
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
     """The backends for a network in the order of their speed here, for usual batches of so many positions.
 
-    The rules follow what was measured (docs/speed.md; no processor with AMX was at hand): 8 bits are the fastest for every network, then
-    bf16 where the processor multiplies faster in it, then fp32, in which large batches of wide networks gain from
-    Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
+    The rules follow what was measured (docs/speed.md; no processor with AMX was at hand): 8 bits are the fastest for
+    every network, then bf16 where the processor multiplies faster in it, then fp32, in which large batches of wide
+    networks gain from Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
     """
     if device == "cuda":
         return ["cuda-bf16", "cuda-fp32"] if has_bf16(torch.device("cuda")) else ["cuda-fp32"]
