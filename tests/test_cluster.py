@@ -166,8 +166,8 @@ def test_what_a_cluster_has_not_is_refused_in_one_line(
         assert line.count("\n") == 1
         return line
 
-    assert "no backend 'cuda-bf16' on a cluster's cores; available: " in refusal("--backend", "cuda-bf16")
-    assert "no node of the cluster has a GPU and a core beside it" in refusal("--device", "cuda")
+    assert "no backend 'cuda-bf16' on a cluster's cores; available: " in refusal("--machine.backend", "cuda-bf16")
+    assert "no node of the cluster has a GPU and a core beside it" in refusal("--machine.device", "cuda")
     monkeypatch.setattr("alphac4.compute.cluster.connection.__version__", "99.0")
     assert "install the same on every node" in refusal()
 

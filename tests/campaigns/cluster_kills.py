@@ -33,7 +33,7 @@ SETTINGS = {
     "samples": 1000,
     "machine": {"backend": "torch-fp32", "device": "cpu"},
     "network": {"channels": 8, "blocks": 1},
-    "selfplay": {"games": 8, "full_simulations": 12, "fast_simulations": 4},
+    "selfplay": {"games": 8, "full_simulations": 12, "full_search_prob": 1.0},  # noise tells games apart
     "learning": {"batch_size": 64},
     "gate": {"pairs": 3, "simulations": 4, "classic_every": 0, "classic_rollouts": []},
     "evaluation": {"every": 0},
