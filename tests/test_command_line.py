@@ -46,7 +46,7 @@ def test_what_the_parser_cannot_read_is_told_by_it(
     ("line", "told"),
     [
         ("slove 44", "no command 'slove' (is it solve?); there are play"),
-        ("train --preset quik", "no preset 'quik' (is it quick?); there are quick, standard, strong"),
+        ("train --preset quik", "no preset 'quik' (is it quick?); there are quick, standard"),
         ("train --learning.learning-rate nan", "learning_rate must be a finite number, not nan"),
         ("train --gate.pairs 9999999999", "pairs must be at most 1,000,000, not 9999999999"),
         ("search 44 --svg .", ".: is a folder, not a file"),
