@@ -48,7 +48,7 @@ def test_every_import_of_the_judge_breaks_the_contract(copy: Path) -> None:
         "training.matches",
         "training.loop",
         "runs.session",
-        "compute.gpu.actor",
+        "compute.gpu.trees",
         "compute.cores",
     )
     for module in modules:

@@ -169,6 +169,14 @@ def test_a_falling_score_against_classic_search_is_warned_of_at_once(folder: Pat
         assert not [warning for warning in later if "fell" in warning]
 
 
+def test_steps_that_were_skipped_are_warned_of(folder: Path) -> None:
+    like = reports(folder)[-1]
+    learning = dataclasses.replace(like.learning, steps=3, skipped_steps=1)
+    found = find_warnings(dataclasses.replace(like, learning=learning), [])
+    assert "1 of 3 gradient steps were skipped" in found[0]
+    assert not [warning for warning in find_warnings(like, []) if "skipped" in warning]
+
+
 def iterations(like: IterationReport, **changes: list[Any]) -> list[IterationReport]:
     """Iterations that get better, but for what is changed."""
     figures = {"entropy": falling(1.2, 0.9), "loss": falling(1.5, 1.1), "error": falling(0.2, 0.05)} | changes
