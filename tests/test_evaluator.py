@@ -14,7 +14,7 @@ from alphac4.game import STANDARD
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, backends
 from alphac4.nn.backends import INT8, Array, TorchBackend, backend_names, backend_order, make_backend, random_boards
 from alphac4.nn.evaluator import first_that_agrees, softmax
-from alphac4.nn.network import fold_batch_norm
+from alphac4.nn.network import LinePlanes, fold_batch_norm
 from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
 
 BACKENDS = backend_names("cpu")
@@ -234,16 +234,21 @@ def test_folding_batch_norm_changes_no_answer_no_network_and_no_random_number(ne
 
 
 def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) -> None:
-    """With blocks added it answers the same, and can learn in all of them; any other difference is refused."""
+    """With blocks and planes added it answers the same, and can learn in all of them; else it is refused."""
     config = network.config
-    larger = PolicyValueNetwork(dataclasses.replace(config, blocks=config.blocks + 2)).eval()
+    assert config.planes == "stones"
+    larger = PolicyValueNetwork(dataclasses.replace(config, planes="lines", blocks=config.blocks + 2)).eval()
     larger.take_over(network)
     planes = torch.from_numpy(random_boards(STANDARD, 17, np.random.default_rng(17)))
-    for ours, theirs in zip(larger(planes), network(planes), strict=True):
+    seen = LinePlanes(STANDARD)(planes)
+    for ours, theirs in zip(larger(seen), network(planes), strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
-    larger(planes)[0][:, 0].sum().backward()
+    larger(seen)[0][:, 0].sum().backward()
     assert all(block.second[1].weight.grad.abs().sum() > 0 for block in larger.tower)
+    assert (larger.stem[0].weight.grad.abs().sum(dim=(0, 2, 3)) > 0).all()
     with pytest.raises(ValueError, match="cannot take over"):
         network.take_over(larger)
-    with pytest.raises(ValueError, match="only blocks may be added"):
+    with pytest.raises(ValueError, match="would lose"):
+        PolicyValueNetwork(dataclasses.replace(config, blocks=config.blocks + 2)).take_over(larger)
+    with pytest.raises(ValueError, match="only blocks or planes may be added"):
         PolicyValueNetwork(dataclasses.replace(config, channels=config.channels + 1)).take_over(network)

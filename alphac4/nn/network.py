@@ -70,15 +70,15 @@ class NetworkConfig:
         return 2 * 9 * self.channels**2 * self.blocks
 
     def check_grown_from(self, other: "NetworkConfig") -> None:
-        """Check that this network can take over ``other``'s weights: more blocks and ownership may be added.
+        """Check that this network can take over ``other``'s weights: blocks, planes and ownership may be added.
 
         Raises:
             ValueError: if it differs in anything else.
         """
-        if replace(other, blocks=self.blocks, ownership=self.ownership) != self:
-            raise ValueError(f"a network of {self} cannot take over one of {other}: only blocks may be added")
-        if other.blocks > self.blocks:
-            raise ValueError(f"a network of {self.blocks} blocks cannot take over one of {other.blocks}")
+        if replace(other, planes=self.planes, blocks=self.blocks, ownership=self.ownership) != self:
+            raise ValueError(f"a network of {self} cannot take over one of {other}: only blocks or planes may be added")
+        if other.blocks > self.blocks or other.input_planes > self.input_planes:
+            raise ValueError(f"a network of {self} cannot take over one of {other}: it would lose some of its weights")
 
 
 MAX_WEIGHTS = 1 << 30  # fifty times AlphaZero's; sizes beyond are typing errors or damaged files
@@ -157,15 +157,19 @@ class PolicyValueNetwork(nn.Module):
 
     @torch.no_grad()
     def take_over(self, other: "PolicyValueNetwork") -> None:
-        """Compute what ``other`` does, whose tower may be shorter: the blocks beyond its last become the identity.
+        """Compute what ``other`` does, whose tower may be shorter and whose planes fewer.
 
-        So a network can grow while it learns (Chen et al. 2016, "Net2Net").
+        The blocks beyond its last become the identity, and planes that it does not see weigh nothing. So a network can
+        grow while it learns (Chen et al. 2016, "Net2Net").
 
         Raises:
-            ValueError: if the sizes differ otherwise, or this tower is the shorter one.
+            ValueError: if the sizes differ otherwise, or this network is the smaller one.
         """
         self.config.check_grown_from(other.config)
-        self.load_state_dict(other.state_dict(), strict=False)
+        weights = other.state_dict()
+        unseen = self.config.input_planes - other.config.input_planes
+        weights["stem.0.weight"] = F.pad(weights["stem.0.weight"], (0, 0, 0, 0, 0, unseen))  # the stones come first
+        self.load_state_dict(weights, strict=False)
         for block in list(self.tower)[other.config.blocks :]:
             cast(nn.BatchNorm2d, cast(ConvNorm, cast(ResidualBlock, block).second)[1]).weight.zero_()
 

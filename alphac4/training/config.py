@@ -132,7 +132,7 @@ class TrainConfig:
     """Fixes the run on one machine."""
     start_from: str = ""
     """A checkpoint (FILE.safetensors, best, fast or hf://OWNER/NAME) whose network the run begins with, instead of
-    random weights. It must see the same planes and be as wide as the run's; with fewer blocks, it grows."""
+    random weights. It must be as wide as the run's; with fewer blocks, or seeing stones alone, it grows."""
     board: BoardConfig = field(default_factory=BoardConfig)
     """The board."""
     network: NetworkSize = field(default_factory=NetworkSize)
