@@ -12,6 +12,13 @@ from alphac4.play.web.pages import page_setup
 
 pytestmark = pytest.mark.slow
 LOST = "4444452226671"  # the solver tells in a moment: loses in 11 moves with 3
+SLOW_SETUP = """
+const fetched = window.fetch;
+window.fetch = async (...request) => {
+  if (request[0] === "api/setup") await new Promise((resolve) => setTimeout(resolve, 2000));
+  return fetched(...request);
+};
+"""
 WORDS = ["loss 1", "loss 1", "loss 11", "loss 1", "loss 1", "loss 1", "loss 1"]
 
 
@@ -166,7 +173,7 @@ def test_the_solver_answers_above_the_columns(browser: Browser, address: str) ->
 
 
 def test_solving_can_be_stopped(browser: Browser, address: str) -> None:
-    """By the same button or by Escape; then another position can be solved."""
+    """By the same button or by Escape; then another position can be solved, or this one after all."""
     page = browser.new_page()
     page.route("**/api/exact", lambda _route: None)  # never answers
     page.goto(address + "#44")
@@ -176,6 +183,15 @@ def test_solving_can_be_stopped(browser: Browser, address: str) -> None:
         stop()
         expect(page, "#exact", "^Solve$")
     page.unroute("**/api/exact")
+    page.goto(address + "#444445267614")
+    page.evaluate("for (const _ of [1, 2, 3]) document.getElementById('exact').click()")
+    expect(page, "#status", "wins in 1 move with 3")
+
+
+def test_nothing_is_offered_before_the_page_listens(browser: Browser, address: str) -> None:
+    """A click on a slow connection is not lost."""
+    page = browser.new_page()
+    page.add_init_script(SLOW_SETUP)
     page.goto(address + "#444445267614")
     page.click("#exact")
     expect(page, "#status", "wins in 1 move with 3")

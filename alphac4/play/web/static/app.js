@@ -326,6 +326,7 @@ function prepare() {
   for (const id of ["settings", "menu"])
     document.addEventListener("click", ({ target }) => ($(id).contains(target) && target.tagName !== "BUTTON") || ($(id).open = false));
   document.documentElement.style.colorScheme = recall("theme", "");
+  document.body.classList.remove("loading");
 }
 
 function load() {

@@ -11,7 +11,7 @@ export class Solver {
     Object.assign(this, { rules, setup, engine, onChange, onFail });
     this.verdicts = new Map(); // move string -> columns
     this.certified = new Map(); // move string -> plies to red's win at the latest, or null
-    this.asked = new Set(); // move strings whose verdict was asked for
+    this.asked = new Set(); // move strings whose verdict was asked for and given
   }
 
   // The best columns' verdict, null where it is not known.
@@ -93,7 +93,6 @@ export class Solver {
       this.stop();
       return this.onChange();
     }
-    this.asked.add(moves);
     const controller = (this.running = new AbortController()), started = Date.now();
     const tick = () => ($("exact").textContent = `Stop (${Math.round((Date.now() - started) / 1000)} s)`);
     tick();
@@ -101,9 +100,9 @@ export class Solver {
     this.onChange();
     try {
       if (!this.verdicts.has(moves)) this.verdicts.set(moves, (await this.engine.exact(moves, controller.signal)).columns);
+      this.asked.add(moves);
       if (this.running === controller) announce(this.verdict(moves));
     } catch (error) {
-      this.asked.delete(moves);
       if (error.name !== "AbortError") this.onFail(error, () => this.toggle(moves));
     } finally {
       if (this.running === controller) {
