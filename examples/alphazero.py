@@ -267,7 +267,7 @@ def self_play(game: Game, evaluate: Evaluate, settings: Settings, rng: np.random
             noise = rng.dirichlet([settings.dirichlet_alpha] * len(root.moves))
             root.prior = [(1 - settings.noise) * p + settings.noise * n for p, n in zip(root.prior, noise, strict=True)]
         search(game, roots, evaluate, settings.simulations)
-        under_way = []
+        in_progress = []
         for root, (_, history) in zip(roots, games, strict=True):
             policy = np.zeros(game.columns, np.float32)
             policy[root.moves] = np.array(root.visits) / sum(root.visits)
@@ -277,13 +277,13 @@ def self_play(game: Game, evaluate: Evaluate, settings: Settings, rng: np.random
             position = game.play(root.position, column)
             value = game.outcome(position)
             if value is None:
-                under_way.append((position, history))
+                in_progress.append((position, history))
                 continue
             for sample in reversed(history):
                 value = -value  # what is good for one side is bad for the other
                 sample.value = value
             samples += history
-        games = under_way
+        games = in_progress
     return samples
 
 
@@ -337,15 +337,15 @@ def play_match(game: Game, ours: Player, theirs: Player) -> float:
         for side, player in enumerate((ours, theirs)):
             turn = [index for index, (_, to_move) in enumerate(games) if to_move == side]
             moves |= zip(turn, player([games[index][0] for index in turn]), strict=True)
-        under_way = []
+        in_progress = []
         for index, (position, side) in enumerate(games):
             position = game.play(position, moves[index])
             outcome = game.outcome(position)
             if outcome is None:
-                under_way.append((position, 1 - side))
+                in_progress.append((position, 1 - side))
             else:
                 points += 0.5 + (outcome if side else -outcome) / 2
-        games = under_way
+        games = in_progress
     return points / count
 
 

@@ -23,7 +23,7 @@ from alphac4.compute.cluster.pool import ClusterPool
 from alphac4.compute.cluster.remote import Place, RemoteActor, Task
 from alphac4.game.rules import STANDARD
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.actor import GamesUnderWay
+from alphac4.selfplay.actor import GamesInProgress
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import SEARCHING
 from alphac4.selfplay.samples import Block
@@ -169,12 +169,12 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def begun_games(under_way: GamesUnderWay) -> list[tuple[bytes, bytes]]:
+def begun_games(in_progress: GamesInProgress) -> list[tuple[bytes, bytes]]:
     """Moves and values of the games that have come some way, as far as they have."""
-    plies = under_way["games.plies"]
+    plies = in_progress["games.plies"]
     return [
-        tuple(under_way[f"games.{name}"][slot, : plies[slot]].tobytes() for name in ("moves", "value"))
-        for slot in np.flatnonzero((plies >= 6) & (under_way["games.stage"] == SEARCHING))
+        tuple(in_progress[f"games.{name}"][slot, : plies[slot]].tobytes() for name in ("moves", "value"))
+        for slot in np.flatnonzero((plies >= 6) & (in_progress["games.stage"] == SEARCHING))
     ]
 
 

@@ -133,7 +133,7 @@ def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.gpu
-def test_games_under_way_move_between_device_and_host() -> None:
+def test_games_in_progress_move_between_device_and_host() -> None:
     """What one saves, the other takes up, and goes on with the same games."""
     first = device_actor()
     list(first.play(20, lambda: False))

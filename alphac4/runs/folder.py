@@ -6,11 +6,11 @@
     lock                             which process the run belongs to
     costs.json                       what the run has cost so far
     replay/000012-001-00003.safetensors     samples of iteration 12, actor 1, as its games finish
-    under_way/000012-001-00003.safetensors  the actor's other games at that moment
-    under_way/000012-shared-out.safetensors  all games, when another number of actors took them over in iteration 12
+    in_progress/000012-001-00003.safetensors  the actor's other games at that moment
+    in_progress/000012-shared-out.safetensors  all games, when another number of actors took them over in iteration 12
     checkpoints/000012.safetensors   a network for each of the latest iterations, and the best
     checkpoints/best.safetensors     a copy of the best
-    state.safetensors                the commit point: optimiser, counters, random states, games under way
+    state.safetensors                the commit point: optimiser, counters, random states, games in progress
     state.previous.safetensors       the one before, in case the latest is damaged
     reports.jsonl                    one line an iteration
     closing.json                     the matches that close the run, once they have been played
@@ -55,7 +55,7 @@ from alphac4.training.config import TrainConfig, from_dict, to_dict
 
 logger = logging.getLogger(__name__)
 
-UNDER_WAY_FORMAT = "alphac4-games-under-way-2"
+IN_PROGRESS_FORMAT = "alphac4-games-in-progress-2"
 
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 _OF_GAMES = re.compile(r"(\d{6,})-(\d{3,}-\d{5,}|shared-out)\.safetensors")
@@ -89,7 +89,7 @@ class RunFolder:
             content = json.dumps(to_dict(config), indent=2).encode()
             if not (path / "config.json").exists() or (path / "config.json").read_bytes() != content:
                 write_atomically(path / "config.json", content)
-            for folder in (path, path / "checkpoints", path / "replay", path / "under_way"):
+            for folder in (path, path / "checkpoints", path / "replay", path / "in_progress"):
                 remove_leftovers(folder)
         except BaseException:
             self.close()
@@ -105,7 +105,7 @@ class RunFolder:
 
     def shared_out_path(self, iteration: int) -> Path:
         """Where all games lie as of when another number of actors took them over, if one did in an iteration."""
-        return self.path / "under_way" / f"{iteration:06d}-shared-out.safetensors"
+        return self.path / "in_progress" / f"{iteration:06d}-shared-out.safetensors"
 
     def load_state(self) -> RunState:
         """The last committed state, or a fresh one; also reads the replay window.
@@ -170,18 +170,18 @@ class RunFolder:
         """
         self.costs.add(len(block.games.plies), block.work.evaluations)
         name = ShardName(iteration=iteration, actor=actor, number=number)
-        save_arrays(self.path / "under_way" / str(name), block.under_way, {"format": UNDER_WAY_FORMAT})
+        save_arrays(self.path / "in_progress" / str(name), block.in_progress, {"format": IN_PROGRESS_FORMAT})
         self.replay.add(block.samples, iteration, actor, number)
         if number:
-            (self.path / "under_way" / str(dataclasses.replace(name, number=number - 1))).unlink(missing_ok=True)
+            (self.path / "in_progress" / str(dataclasses.replace(name, number=number - 1))).unlink(missing_ok=True)
 
-    def games_under_way(self, iteration: int, actor: int, number: int) -> dict[str, npt.NDArray[Any]] | None:
+    def games_in_progress(self, iteration: int, actor: int, number: int) -> dict[str, npt.NDArray[Any]] | None:
         """An actor's games when it had recorded a shard; None if they are missing, or damaged (with a warning)."""
-        path = self.path / "under_way" / str(ShardName(iteration=iteration, actor=actor, number=number))
+        path = self.path / "in_progress" / str(ShardName(iteration=iteration, actor=actor, number=number))
         if not path.exists():
             return None
         try:
-            return load_arrays(path, UNDER_WAY_FORMAT)[0]
+            return load_arrays(path, IN_PROGRESS_FORMAT)[0]
         except ArrayFileError as error:
             logger.warning("%s; new games begin", error)
             return None
@@ -268,7 +268,7 @@ class RunFolder:
         """
         ahead = [
             path
-            for path in (*self.path.glob("replay/*.safetensors"), *self.path.glob("under_way/*.safetensors"))
+            for path in (*self.path.glob("replay/*.safetensors"), *self.path.glob("in_progress/*.safetensors"))
             if (found := _OF_GAMES.fullmatch(path.name)) is not None and int(found[1]) > state.iteration + 1
         ]
         if ahead:
@@ -285,7 +285,7 @@ class RunFolder:
         for path in self._checkpoints():
             if int(path.stem) <= state.iteration - self.config.machine.keep_checkpoints and path not in bests:
                 path.unlink(missing_ok=True)
-        for path in self.path.glob("under_way/*.safetensors"):
+        for path in self.path.glob("in_progress/*.safetensors"):
             found = _OF_GAMES.fullmatch(path.name)
             if found is not None and int(found[1]) < state.iteration:
                 path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The games under way when a run goes on, on as many actors as there are now."""
+"""The games in progress when a run goes on, on as many actors as there are now."""
 
 import logging
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 from alphac4.compute import Actors
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.state import RunState
-from alphac4.selfplay.actor import GamesUnderWay, count_games, join_actors, share_out, split_actors
+from alphac4.selfplay.actor import GamesInProgress, count_games, join_actors, share_out, split_actors
 from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.training.config import RunRandom
 
@@ -21,16 +21,16 @@ SHARED_OUT_FORMAT = "alphac4-games-shared-out-2"
 class LeftGames:
     """The games that an interrupted run has left, by actor."""
 
-    games: Mapping[int, GamesUnderWay]
+    games: Mapping[int, GamesInProgress]
     missing: Mapping[int, int]  # actors whose games are lost, and the number of the shard that each begins with
     shards: Mapping[int, int]  # how many each actor has recorded in this iteration
 
 
 def resume_games(actors: Actors, folder: RunFolder, state: RunState, random: RunRandom) -> None:
-    """Continue the games that were under way, or begin new ones where they do not fit.
+    """Continue the games that were in progress, or begin new ones where they do not fit.
 
     With as many actors as before, each continues its own games exactly. With another number they are dealt out anew, at
-    most as many as are played at once here, and a file in ``under_way/`` records the deal, because an actor's later
+    most as many as are played at once here, and a file in ``in_progress/`` records the deal, because an actor's later
     shards then come from other games than its earlier ones.
     """
     iteration = state.iteration + 1
@@ -67,7 +67,7 @@ def _continue(actors: Actors, left: LeftGames, iteration: int, random: RunRandom
 
 def _begin_anew(actors: Actors, folder: RunFolder, iteration: int, random: RunRandom) -> None:
     """Let all actors begin new games."""
-    logger.warning("the games under way were played with other settings, or are lost: new ones begin")
+    logger.warning("the games in progress were played with other settings, or are lost: new ones begin")
     recorded = sum(folder.replay.next_numbers(iteration).values())
     actors.reset(lambda index: random.generator(iteration, f"new games after {recorded}", index))
 
@@ -79,14 +79,14 @@ def _share_out(actors: Actors, folder: RunFolder, left: LeftGames, iteration: in
     kept = {index: games for index, games in enumerate(groups) if actors.takes(index)}
     dropped = sum(map(count_games, groups)) - sum(map(count_games, kept.values()))
     if dropped:
-        logger.warning("%d games under way are not kept: fewer are played at once here", dropped)
+        logger.warning("%d games in progress are not kept: fewer are played at once here", dropped)
     facts = {"format": SHARED_OUT_FORMAT, "shards": left.shards}
     save_arrays(folder.shared_out_path(iteration), join_actors(kept), facts)
     actors.reset(lambda index: random.generator(iteration, f"shared out after {recorded}", index))
     actors.restore(join_actors(kept))
 
 
-def _load_sharing(path: Path) -> tuple[dict[int, GamesUnderWay], dict[int, int]]:
+def _load_sharing(path: Path) -> tuple[dict[int, GamesInProgress], dict[int, int]]:
     """The games of each actor as they were dealt out, and how many shards each had recorded until then.
 
     Raises:
@@ -112,7 +112,7 @@ def _left_games(folder: RunFolder, state: RunState, iteration: int) -> LeftGames
     shards, missing = folder.replay.next_numbers(iteration), {}
     for index, number in shards.items():
         if number > known.get(index, 0):
-            found = folder.games_under_way(iteration, index, number - 1)
+            found = folder.games_in_progress(iteration, index, number - 1)
             games.pop(index, None)
             if found is None:
                 missing[index] = number
@@ -121,7 +121,7 @@ def _left_games(folder: RunFolder, state: RunState, iteration: int) -> LeftGames
     return LeftGames(games=games, missing=missing, shards=shards)
 
 
-def _fit(actors: Actors, games: Mapping[int, GamesUnderWay]) -> bool:
+def _fit(actors: Actors, games: Mapping[int, GamesInProgress]) -> bool:
     """Whether each actor can go on with the games that it had; the last one may have had fewer than it plays."""
     return all(
         actors.takes(index)

@@ -32,7 +32,7 @@ SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
 EVALUATION_CACHE = 2**18
 
 
-GamesUnderWay = Mapping[str, npt.NDArray[np.generic]]
+GamesInProgress = Mapping[str, npt.NDArray[np.generic]]
 """The arrays of one actor's games, a row a game; see `SelfPlayer.state`."""
 
 
@@ -40,13 +40,13 @@ class SelfPlayer(Protocol):
     """Plays some of a run's games; see `Actor`, which does so on a core."""
 
     def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
-        """Play until ``samples`` positions are recorded or ``stopped()``; games under way stay where they are."""
+        """Play until ``samples`` positions are recorded or ``stopped()``; games in progress stay where they are."""
 
     def reset(self, rng: np.random.Generator) -> None:
-        """Forget the games under way and start others."""
+        """Forget the games in progress and start others."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The games under way, for a later `restore`: between two calls of `play` nothing else matters."""
+        """The games in progress, for a later `restore`: between two calls of `play` nothing else matters."""
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Take up the games of `state`.
@@ -95,7 +95,7 @@ class Actor:
                 recorded, held, last_block = recorded + held, 0, now
                 yield self._take_block(work)
                 work = Work()
-        # The searches under way have been for nothing: the next call begins them anew.
+        # The searches in progress have been for nothing: the next call begins them anew.
         if finished.rows[0]:
             yield self._take_block(work)
 
@@ -108,8 +108,8 @@ class Actor:
         work.cached = int(self._cache.hits[0])
         self._cache.hits[0] = 0
         # Copies: the games go on while the block is dealt with.
-        under_way = {name: array.copy() for name, array in self.state().items()}
-        return make_block(self.geometry, self.config, games, work, under_way)
+        in_progress = {name: array.copy() for name, array in self.state().items()}
+        return make_block(self.geometry, self.config, games, work, in_progress)
 
     def _copy(self, count: int) -> Finished:
         rows = {name: getattr(self._finished, name)[:count].copy() for name in Finished._fields if name != "rows"}
@@ -183,12 +183,12 @@ def play_together(
             thread.join()
 
 
-def join_actors(games: Mapping[int, GamesUnderWay]) -> dict[str, npt.NDArray[np.generic]]:
+def join_actors(games: Mapping[int, GamesInProgress]) -> dict[str, npt.NDArray[np.generic]]:
     """The games of all actors in one state: each array's name begins with its actor's index."""
     return {f"{index}.{name}": array for index, arrays in games.items() for name, array in arrays.items()}
 
 
-def split_actors(state: GamesUnderWay) -> dict[int, GamesUnderWay]:
+def split_actors(state: GamesInProgress) -> dict[int, GamesInProgress]:
     """The games of each actor, from the state of `join_actors`.
 
     Raises:
@@ -201,12 +201,12 @@ def split_actors(state: GamesUnderWay) -> dict[int, GamesUnderWay]:
     return dict(sorted(games.items()))
 
 
-def count_games(games: GamesUnderWay) -> int:
+def count_games(games: GamesInProgress) -> int:
     """How many games there are at once, those that are about to start included."""
     return len(games.get("trees.own", ()))
 
 
-def share_out(games: Mapping[int, GamesUnderWay], slots: int) -> list[GamesUnderWay]:
+def share_out(games: Mapping[int, GamesInProgress], slots: int) -> list[GamesInProgress]:
     """The games that have begun, for actors with so many ``slots`` each; the last one may get fewer.
 
     Raises:
@@ -225,7 +225,7 @@ def share_out(games: Mapping[int, GamesUnderWay], slots: int) -> list[GamesUnder
     ]
 
 
-def fill_up(games: GamesUnderWay, fresh: GamesUnderWay) -> GamesUnderWay:
+def fill_up(games: GamesInProgress, fresh: GamesInProgress) -> GamesInProgress:
     """``games`` and, where they are fewer than those of a ``fresh`` actor, its last ones.
 
     Raises:

@@ -44,7 +44,7 @@ GAME_OVER = 4  # waits to be handed over
 
 
 class Games(NamedTuple):
-    """T games under way with what they have recorded so far; C cells bound the plies of a game."""
+    """T games in progress with what they have recorded so far; C cells bound the plies of a game."""
 
     stage: npt.NDArray[np.int8]  # [T]
     full: npt.NDArray[np.bool_]  # [T] whether the current search is a full one

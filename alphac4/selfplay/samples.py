@@ -76,7 +76,7 @@ class Block:
     samples: Samples
     games: Finished  # [G] rows
     work: Work = field(default_factory=Work)
-    under_way: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)  # the actor's other games then
+    in_progress: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)  # the actor's other games then
 
 
 def recorded_plies(geometry: Geometry, games: Finished, count: int) -> npt.NDArray[np.bool_]:
@@ -90,7 +90,7 @@ def make_block(
     config: SelfPlayConfig,
     games: Finished,
     work: Work,
-    under_way: Mapping[str, npt.NDArray[np.generic]],
+    in_progress: Mapping[str, npt.NDArray[np.generic]],
 ) -> Block:
     """The samples of finished games, with targets that know how each game went on."""
     mask = recorded_plies(geometry, games, len(games.plies))
@@ -110,7 +110,7 @@ def make_block(
         final_own=final_own[mask],
         final_occupied=final_occupied[mask],
     )
-    return Block(samples=samples, games=games, work=work, under_way=under_way)
+    return Block(samples=samples, games=games, work=work, in_progress=in_progress)
 
 
 def lambda_returns(games: Finished, td_lambda: float, tolerance: float = TRACE_TOLERANCE) -> npt.NDArray[np.float64]:

@@ -34,7 +34,7 @@ from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import TreeSearch
 from alphac4.nn.backends import backend_names
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import GamesUnderWay, count_games, join_actors, split_actors
+from alphac4.selfplay.actor import GamesInProgress, count_games, join_actors, split_actors
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
@@ -200,8 +200,8 @@ class ClusterActors(Actors):
             name: self._ray.util.metrics.Gauge(f"alphac4_{name}", description=words) for name, words in GAUGES.items()
         }
         self._seats: list[Seat] = []
-        self._received: dict[int, GamesUnderWay] = {}  # by seat, as of the last block received; those to begin with
-        self._delivered: dict[int, GamesUnderWay] = {}  # by seat, as of the last block that the caller has
+        self._received: dict[int, GamesInProgress] = {}  # by seat, as of the last block received; those to begin with
+        self._delivered: dict[int, GamesInProgress] = {}  # by seat, as of the last block that the caller has
         self._deliveries: queue.Queue[Delivery | BaseException] = queue.Queue()
         self._lock = threading.Lock()  # of the next two
         self._spent = Counter(games=0, evaluations=0)  # on blocks that the caller does not have yet
@@ -245,7 +245,7 @@ class ClusterActors(Actors):
                     told = True
             else:
                 on_block(delivery.seat, delivery.block)
-                self._delivered[delivery.seat] = delivery.block.under_way
+                self._delivered[delivery.seat] = delivery.block.in_progress
                 versions = self._weights.version - delivery.version
                 positions += len(delivery.block.samples)
                 behind += versions * len(delivery.block.samples)
@@ -427,7 +427,7 @@ class ClusterActors(Actors):
             return
         version, shared = result
         block = copy.deepcopy(shared)  # its arrays lie in the object store, which would fill up with the replay window
-        self._received[seat.index] = block.under_way
+        self._received[seat.index] = block.in_progress
         with self._lock:
             self._waiting += len(block.samples)
             self._spent += _work_of(block)

@@ -14,7 +14,7 @@ from alphac4.game import Geometry
 from alphac4.nn.backends import backend_names
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import Actor, GamesUnderWay, SelfPlayer, count_games, fill_up
+from alphac4.selfplay.actor import Actor, GamesInProgress, SelfPlayer, count_games, fill_up
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
@@ -68,7 +68,7 @@ class RemoteActor:
     """
 
     def prepare(
-        self, task: Task, weights: Weights, rng: np.random.Generator, in_progress: GamesUnderWay | None
+        self, task: Task, weights: Weights, rng: np.random.Generator, in_progress: GamesInProgress | None
     ) -> Place:
         """Make everything ready, and go on with the games ``in_progress``, if there are any."""
         self._actor, self._inference = make_player(task, weights.network(), rng)

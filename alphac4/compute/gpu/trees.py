@@ -208,12 +208,12 @@ class DeviceActor:
             count = self._finished_games()
             due = enough or count >= 2 * self.slots or now - last_block > SECONDS_BETWEEN_BLOCKS
             taken = self._take(count, work) if count and due else None
-            under_way = self.state() if taken is not None else {}
+            in_progress = self.state() if taken is not None else {}
             done, work = work, work if taken is None else Work()
             if not enough:
                 self._launch_steps(work)  # the device goes on while the host deals with what has finished
             if taken is not None:
-                block = make_block(self.geometry, self.config, taken, done, under_way)
+                block = make_block(self.geometry, self.config, taken, done, in_progress)
                 recorded, last_block = recorded + len(block.samples), now
                 yield block
 
