@@ -86,14 +86,22 @@ def _dispatch(arguments: Sequence[str]) -> int:
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
         raise ValueError(f"no command {name!r}{similar(name, COMMANDS)}; there are {', '.join(COMMANDS)}")
-    # Imported here: `alphac4 --help` should not wait for PyTorch.
+    options = _read_options(name, rest)  # what is wrong with them is told before PyTorch and the like are loaded
     module: Any = import_module(f"alphac4.commands.{name}")
     if "numba" in sys.modules:  # else nothing is compiled
         from alphac4.compiled import announce_compilation
 
         announce_compilation(_announce_compilation)
-    execute: Callable[[Sequence[str]], int] = module.main
-    return execute(rest)
+    execute: Callable[[Any], int] = module.run
+    return execute(module.parse(rest) if options is None else options)
+
+
+def _read_options(name: str, arguments: Sequence[str]) -> object:
+    """The options of a command; None for those that read their own."""
+    from alphac4.commands.arguments import read_arguments
+    from alphac4.commands.options import OPTIONS
+
+    return read_arguments(OPTIONS[name], arguments, name) if name in OPTIONS else None
 
 
 def _overview() -> str:

@@ -17,7 +17,8 @@ from alphac4.arena.tournament import (
     rate_players,
 )
 from alphac4.cli import main
-from alphac4.commands.arena import ArenaOptions, run
+from alphac4.commands.arena import run
+from alphac4.commands.options.judge import ArenaOptions
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 

@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from alphac4.benchmarks import parts
-from alphac4.benchmarks.parts import PARTS, BenchmarkSettings
+from alphac4.benchmarks import BenchmarkSettings, parts
+from alphac4.benchmarks.parts import PARTS
 from alphac4.benchmarks.peers import missing_packages, openspiel_rate, pgx_mctx_rate
 from alphac4.cli import main
 from alphac4.nn.network import NetworkConfig

@@ -102,6 +102,15 @@ def test_the_module_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().out == f"alphac4 {alphac4.__version__}\n"
 
 
+HELP = """
+import sys
+from alphac4.cli import COMMANDS, main
+assert all(main([name, "--help"]) == 0 for name in COMMANDS if name != "selfplay")
+assert main(["arena", "--gamess", "2"]) == 2
+assert not {"torch", "numba", "numpy"} & set(sys.modules)
+assert main(["selfplay", "--help"]) == 0  # shows the settings of the search, which is compiled
+assert "torch" not in sys.modules
+"""
 PROGRAM = """
 import io, sys
 import alphac4
@@ -115,6 +124,12 @@ for line in ("solve 112233", "play --moves 44", "play --level 8"):
 assert "torch" not in sys.modules
 assert all(getattr(alphac4, name) is not None for name in alphac4.__all__)
 """
+
+
+def test_options_are_explained_before_anything_is_loaded() -> None:
+    """PyTorch takes two seconds of processor time, Numba a third of one."""
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -21,7 +21,8 @@ from alphac4.game import STANDARD, IllegalMove, Position
 from alphac4.mcts.search import Budget
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
-from alphac4.play.levels import LEVELS, LatePlayer, Level, find_level, level_player
+from alphac4.play.levels import LEVELS, Level, find_level
+from alphac4.play.opponents import LatePlayer, level_player
 from alphac4.play.screen import Screen
 from alphac4.play.terminal import Session, Side, TerminalGame
 from alphac4.solver.solver import exact

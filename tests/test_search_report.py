@@ -9,7 +9,7 @@ import pytest
 import tyro
 
 from alphac4.cli import main
-from alphac4.commands import arena, engine, play, search, solve
+from alphac4.commands.options import OPTIONS
 from alphac4.game import Position, make_geometry
 from alphac4.mcts import Budget, UctSearch
 from alphac4.mcts.drawing import draw_tree
@@ -62,7 +62,7 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize(
     "options",
-    [arena.ArenaOptions, engine.EngineCommandOptions, play.PlayOptions, search.SearchOptions, solve.SolveOptions],
+    [OPTIONS[name] for name in ("arena", "engine", "play", "search", "solve")],
 )
 def test_every_command_takes_the_board_alike(options: Any) -> None:
     given = tyro.cli(options, args=["--rows", "5", "--columns", "8", "--run-length", "3", "--no-diagonals"])

@@ -10,7 +10,9 @@ import naive
 import numpy as np
 import pytest
 
-from alphac4.commands.solve import SolveOptions, main, run
+from alphac4.cli import main
+from alphac4.commands.options.play import SolveOptions
+from alphac4.commands.solve import run
 from alphac4.game.position import Outcome, Position
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.solver import FULL_COLUMN, KnownScores, Solver, analyze, book_builder, moves_to_end, no_known_scores, solve
@@ -201,7 +203,7 @@ def test_boards_of_64_bits_are_solved(table_bits: int) -> None:
 
 
 def test_the_command_shows_a_position_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([NEARLY_FULL]) == 0
+    assert main(["solve", NEARLY_FULL]) == 0
     rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert {"1 . full", "6 -1 loses in 2 moves *", "7 -2 loses in 1 move"} <= set(rows)
 
@@ -318,5 +320,8 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
 
 def test_the_command_builds_a_book_where_the_option_says(tmp_path: Path) -> None:
     path = tmp_path / "small.book"
-    assert main(["--build-book", "--rows", "4", "--columns", "4", "--book-plies", "2", "--output", str(path)]) == 0
+    assert (
+        main(["solve", "--build-book", "--rows", "4", "--columns", "4", "--book-plies", "2", "--output", str(path)])
+        == 0
+    )
     assert load_book(path, FOURS).plies == 2

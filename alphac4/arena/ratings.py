@@ -12,7 +12,6 @@ import numpy.typing as npt
 from alphac4.storage.records import check_finite
 
 SPRT_ELO = 30.0  # advantage that the gate's sequential test asks about: more than chance, less than a good iteration
-MAX_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
 Z95 = NormalDist().inv_cdf(0.975)
 NATS_PER_ELO = math.log(10) / 400
 

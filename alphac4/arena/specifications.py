@@ -38,10 +38,11 @@ from alphac4.mcts.classic.search import MAX_ROOTS
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import MAX_SIMULATIONS, Budget, Reuse, TreeSearch
+from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.storage.checkpoints import SHIPPED, CheckpointError, checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM
 from alphac4.storage.hub import PREFIX, is_hub_name, shown_name
+from alphac4.storage.records import MAX_SIMULATIONS
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
     from alphac4.compute import Compute

@@ -1,1 +1,34 @@
 """Speed of this program's parts on a machine, a GPU or a cluster, and of other programs for the same game."""
+
+from dataclasses import dataclass
+
+from alphac4.storage.records import check_ranges
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkSettings:
+    """Settings that all measurements have in common."""
+
+    seconds: float = 1.0
+    """Rough length of each measurement."""
+    repeats: int = 3
+    """Runs of each; the median counts."""
+    channels: int = 64
+    """Channels of the network."""
+    blocks: int = 4
+    """Residual blocks of the network."""
+    batches: tuple[int, ...] = (1, 32, 128, 256)
+    """Batch sizes for inference."""
+    replay_rate: float = 0.0
+    """Positions/s that each replaying actor of the part "capacity" offers; 0 for as many as the driver takes."""
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            seconds=(1e-6, 3600),
+            repeats=(1, 1000),
+            channels=(1, 4096),
+            blocks=(0, 256),
+            batches=(1, 65_536),
+            replay_rate=(0, 1e9),
+        )

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from alphac4.benchmarks.parts import BenchmarkSettings, Figure
+from alphac4.benchmarks import BenchmarkSettings
+from alphac4.benchmarks.parts import Figure, untrained_network
 from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -38,7 +39,7 @@ def measure_cluster(settings: BenchmarkSettings) -> Iterator[Figure]:
     from alphac4.compute.cluster.actors import ClusterActors
     from alphac4.compute.cluster.connection import local_cluster
 
-    config, network, seconds = SelfPlayConfig(), settings.network(), 10 * settings.seconds
+    config, network, seconds = SelfPlayConfig(), untrained_network(settings), 10 * settings.seconds
     first = cores() // 2
     with local_cluster([0, first, cores() - first]) as address:
         plain = choose_for_run("cpu", "auto", Backends()).actors(network, STANDARD, config, np.random.default_rng)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
-from alphac4.benchmarks.parts import BenchmarkSettings, Figure, random_batch, rate
+from alphac4.benchmarks import BenchmarkSettings
+from alphac4.benchmarks.parts import Figure, random_batch, rate
 from alphac4.benchmarks.peers import missing_packages, pgx_mctx_rate
 from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
 from alphac4.compute.gpu.trees import DeviceActor

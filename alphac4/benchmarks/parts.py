@@ -3,12 +3,12 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from alphac4.benchmarks import BenchmarkSettings
 from alphac4.compiled import compiled
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, U64_0, Geometry, has_run, play
@@ -24,7 +24,6 @@ from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Batch
 from alphac4.selfplay.samples import Block, Work
-from alphac4.storage.records import check_ranges
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import Learner
 from alphac4.training.schedule import Schedule
@@ -32,39 +31,6 @@ from alphac4.training.schedule import Schedule
 PLAYOUTS = 50_000  # between two looks at the clock
 LEARNING_BATCH = 128  # positions, as in the quick and standard presets
 LEARNING_STEPS = 2  # at a time
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchmarkSettings:
-    """Settings that all measurements have in common."""
-
-    seconds: float = 1.0
-    """Rough length of each measurement."""
-    repeats: int = 3
-    """Runs of each; the median counts."""
-    channels: int = 64
-    """Channels of the network."""
-    blocks: int = 4
-    """Residual blocks of the network."""
-    batches: tuple[int, ...] = (1, 32, 128, 256)
-    """Batch sizes for inference."""
-    replay_rate: float = 0.0
-    """Positions/s that each replaying actor of the part "capacity" offers; 0 for as many as the driver takes."""
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self,
-            seconds=(1e-6, 3600),
-            repeats=(1, 1000),
-            channels=(1, 4096),
-            blocks=(0, 256),
-            batches=(1, 65_536),
-            replay_rate=(0, 1e9),
-        )
-
-    def network(self) -> PolicyValueNetwork:
-        """An untrained network of that size."""
-        return PolicyValueNetwork(NetworkConfig(channels=self.channels, blocks=self.blocks)).eval()
 
 
 class Figure(NamedTuple):
@@ -90,6 +56,11 @@ def rate(work: Callable[[], float], seconds: float) -> float:
     while time.perf_counter() - started < seconds:
         units += work()
     return units / (time.perf_counter() - started)
+
+
+def untrained_network(settings: BenchmarkSettings) -> PolicyValueNetwork:
+    """A network of the size asked for."""
+    return PolicyValueNetwork(NetworkConfig(channels=settings.channels, blocks=settings.blocks)).eval()
 
 
 def median_rate(work: Callable[[], float], settings: BenchmarkSettings) -> float:
@@ -185,7 +156,7 @@ def measure_puct(settings: BenchmarkSettings) -> Iterator[Figure]:
 
 def measure_inference(settings: BenchmarkSettings) -> Iterator[Figure]:
     """Evaluations/s of every backend of this machine at several batch sizes, with one calling thread a core."""
-    network = settings.network()
+    network = untrained_network(settings)
     rng = np.random.default_rng(0)
     for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
         for batch in settings.batches:
@@ -199,7 +170,7 @@ def measure_selfplay(settings: BenchmarkSettings) -> Iterator[Figure]:
     """Self-play on the cores with the default settings, against the evaluator's rate alone in the same run."""
     config = SelfPlayConfig()
     slots = -(-config.games // cores())
-    evaluator = Evaluator(settings.network(), batch_size=slots, streams=cores(), int8=True)
+    evaluator = Evaluator(untrained_network(settings), batch_size=slots, streams=cores(), int8=True)
     actors = [Actor(STANDARD, config, evaluator, slots, np.random.default_rng(i)) for i in range(cores())]
     planes = boards_for(evaluator.network.config, slots, np.random.default_rng(0))
     play_together(actors, 500, threading.Event(), lambda _index, _block: None)

@@ -12,7 +12,8 @@ import numpy as np
 from alphac4.arena.foreign import OpenSpielPlayer
 from alphac4.arena.match import balanced_openings, play_match
 from alphac4.arena.players import UctPlayer
-from alphac4.benchmarks.parts import BenchmarkSettings, rate
+from alphac4.benchmarks import BenchmarkSettings
+from alphac4.benchmarks.parts import rate, untrained_network
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -153,7 +154,7 @@ def compare_installed(settings: BenchmarkSettings, openspiel_pairs: int) -> tupl
             match = play_openspiel(openspiel_pairs, 0.1) if openspiel_pairs else None
         else:
             trained = load_checkpoint(shipped_checkpoint("standard")).network
-            for network, name in ((settings.network(), "untrained"), (trained, "trained")):
+            for network, name in ((untrained_network(settings), "untrained"), (trained, "trained")):
                 comparisons += compare_pgx(network, name, seconds=10 * settings.seconds)
     return comparisons, match
 

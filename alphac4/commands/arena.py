@@ -5,15 +5,11 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
-import tyro
 
-from alphac4.arena.ratings import MAX_ELO, elo_interval
+from alphac4.arena.ratings import elo_interval
 from alphac4.arena.specifications import (
     common_geometry,
     describe,
@@ -32,67 +28,19 @@ from alphac4.arena.tournament import (
     rate_players,
     short_names,
 )
-from alphac4.commands.arguments import Board, BoardOptions, Cluster, device_with, pool_or_none, read_arguments
+from alphac4.commands.arguments import device_with, pool_or_none
+from alphac4.commands.options.judge import ArenaOptions
 from alphac4.compute import Compute, choose
 from alphac4.machine import cores
 from alphac4.storage.journal import read_about
 from alphac4.storage.locks import own_file
-from alphac4.storage.records import MOST_SEED, check_ranges
-
-MAX_GAMES = 1_000_000  # in a pairing
-MAX_PROCESSES = 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArenaOptions:
-    """What to play and how."""
-
-    players: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Two players or more; with one, the shipped network is its opponent."""
-    games: int = 100
-    """Games in each pairing, an even number; with --sprt, the most there may be."""
-    seed: int = 0
-    """Seed of openings and players; games between players limited by time still differ from run to run."""
-    output: Path | None = None
-    """A file of JSON lines for results and games; if it holds some of this tournament already, it goes on."""
-    processes: int | None = None
-    """Processes that play; by default one a core, or a single one where the trees are on a GPU."""
-    sprt: tuple[float, float] | None = None
-    """ELO0 ELO1: end each pairing once a sequential test tells whether the first is ELO1 or only ELO0 stronger."""
-    board: Board = field(default_factory=BoardOptions)
-    """The board."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where networks run."""
-    backend: str = "auto"
-    """Inference backend; auto takes the fastest here."""
-    cluster: Cluster = None
-    json: bool = False
-    """Print the result as JSON instead of a table."""
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self, games=(2, MAX_GAMES), seed=(0, MOST_SEED), processes=(1, MAX_PROCESSES), sprt=(-MAX_ELO, MAX_ELO)
-        )
-
-
-DESCRIPTION = """\
-Play a round robin and rate the players.
-
-Games are colour-swapped pairs from a common set of openings. Checkpoints decide the board.
-`alphac4 players` lists the players."""
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    options = read_arguments(ArenaOptions, arguments, "arena", description=DESCRIPTION)
-    if len(options.players) == 1:
-        options = dataclasses.replace(options, players=("best", *options.players))
-    return run(options)
 
 
 def run(options: ArenaOptions) -> int:
     """Play what is not recorded yet; print the crosstable, and each pairing's score with its interval."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    if len(options.players) == 1:
+        options = dataclasses.replace(options, players=("best", *options.players))
     _check(options)
     with own_file(options.output):
         tournament, results = _play(options)

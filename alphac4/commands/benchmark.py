@@ -4,57 +4,21 @@ import dataclasses
 import json
 import logging
 import platform
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterator
 
 import torch
-import tyro
 from tqdm import tqdm
 
+from alphac4.benchmarks import BenchmarkSettings
 from alphac4.benchmarks.cluster import measure_capacity, measure_cluster
-from alphac4.benchmarks.parts import PARTS, BenchmarkSettings, Figure, format_figures
-from alphac4.commands.arguments import read_arguments
+from alphac4.benchmarks.parts import PARTS, Figure, format_figures
+from alphac4.commands.options.judge import BenchmarkOptions
 from alphac4.machine import cores
-from alphac4.storage.records import check_ranges
 
 ON_REQUEST: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
     "cluster": measure_cluster,
     "capacity": measure_capacity,
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchmarkOptions:
-    """Measure rules, searches, inference, self-play and learning; each figure is the median of several runs."""
-
-    settings: Annotated[BenchmarkSettings, tyro.conf.arg(name="")] = field(default_factory=BenchmarkSettings)
-    """What all measurements have in common."""
-    only: tuple[str, ...] = ()
-    """Parts to measure: rules, uct, parallel, puct, inference, selfplay, learning; all of these by default. Where Ray
-    is installed also: cluster, self-play on three nodes of this machine against the same without a cluster; capacity,
-    how many positions/s the driver of a cluster takes in and stores."""
-    peers: bool = False
-    """Compare with other programs for the same game instead, in one run: OpenSpiel's C++ MCTS, and self-play by pgx
-    and mctx in JAX; what is not installed is named (pip install 'alphac4[peers]')."""
-    peer_pairs: int = 10
-    """With --peers: colour-swapped pairs of games against OpenSpiel at equal time a move."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """With cuda: self-play and learning with everything on the GPU instead, and pgx + mctx there if installed."""
-    device_games: tuple[int, ...] = (1024, 4096, 16384)
-    """With --device cuda: games at once."""
-    device_streams: tuple[int, ...] = (1, 2)
-    """With --device cuda: parts that the games are split into."""
-    json: bool = False
-    """Print JSON instead of a table."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, peer_pairs=(1, 10_000), device_games=(1, 1 << 24), device_streams=(1, 64))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    return run(read_arguments(BenchmarkOptions, arguments, "benchmark"))
 
 
 def run(options: BenchmarkOptions) -> int:

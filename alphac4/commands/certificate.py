@@ -2,13 +2,9 @@
 
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import cast
 
 import numpy as np
-import tyro
 from tqdm import tqdm
 
 from alphac4.arena.specifications import common_geometry, network_digest, parse_player
@@ -21,7 +17,7 @@ from alphac4.certificate.file import (
     write_certificate,
 )
 from alphac4.certificate.walk import Claim, position_of
-from alphac4.commands.arguments import read_arguments
+from alphac4.commands.options.judge import CertificateOptions
 from alphac4.compute import choose
 from alphac4.evaluation.certification import LevelReport, ProvingPlayer, build, moves_in_order
 from alphac4.evaluation.known_moves import KnownMoves
@@ -30,7 +26,6 @@ from alphac4.solver import Solver
 from alphac4.storage.checkpoints import shipped_file
 from alphac4.storage.files import check_output
 from alphac4.storage.locks import own_folder
-from alphac4.storage.records import MOST_SEED, check_ranges
 from alphac4.version import __version__
 
 BATCH = 256
@@ -41,54 +36,8 @@ WALK_OF_BEST |= {26: 15_185, 28: 2_637, 30: 187, 32: 2}
 """By stones, the positions of the shipped certificate whose move is the player's alone: the shape of such walks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CertificateOptions:
-    """Make or check a certificate: a player's move in every position that any opponent can bring about.
-
-    It claims that the first or the second player wins, or at least draws, from the empty board or after some moves:
-
-        alphac4 certificate build --side second --after 1 --record runs/after-1
-
-    `build` walks every reply to a player. Where a line is not won, it takes the player's last move back and asks it
-    again, then the one before, until every line is won, and writes the file. The player is asked about one of a
-    position and its mirror image. Answers are kept in a folder, so that the same command goes on if interrupted.
-    `verify` checks a file from the rules alone;
-    `scripts/verify_certificate.py` does the same in plain Python, without this package.
-    """
-
-    task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
-    """Which of the two to do."""
-    file: Annotated[Path | None, tyro.conf.Positional] = None
-    """The certificate; by default the one that comes with the project (verify), or RECORD/best.certificate (build)."""
-    player: str = "best@auto"
-    """Whose moves they are: a network and its limit (build)."""
-    side: Literal["first", "second"] = "first"
-    """Whether the player has the first move of the game or the second (build)."""
-    after: str = ""
-    """Moves after which it plays, such as 44 (build)."""
-    result: Literal["win", "draw"] = "win"
-    """What the player reaches at least (build)."""
-    record: Path = Path("runs/certificate")
-    """A folder for the answers so far (build)."""
-    stones: int = 64
-    """Look no further than positions with so many stones; then no certificate is written (build)."""
-    judge: bool = False
-    """Measure instead: the exact solver counts those of the player's own moves that give the result away. None is taken
-    back, and what would follow is left out (build)."""
-    seed: int = 0
-    """Fixes the player, if it draws lots (build)."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the network runs (build)."""
-    backend: str = "auto"
-    """Inference backend; auto takes the fastest here (build)."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, stones=(0, 64), seed=(0, MOST_SEED))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    options = read_arguments(CertificateOptions, arguments, "certificate")
+def run(options: CertificateOptions) -> int:
+    """Build or check."""
     if options.task == "verify":
         return verify(options)
     with own_folder(options.record):

@@ -5,16 +5,16 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from alphac4.commands.arguments import read_arguments
+from alphac4.commands.options.ship import DoctorOptions
 from alphac4.machine import cores, processor_name
 from alphac4.version import __version__
 
@@ -54,28 +54,6 @@ class Extra:
     purpose: str
     missing: tuple[str, ...]  # modules; none if it is installed
     note: str = ""  # what else it lacks here
-
-
-@dataclass(frozen=True, kw_only=True)
-class DoctorOptions:
-    """Check the installation, and measure how fast this machine is and how long training takes here.
-
-    Checks take some ten seconds, measurements about a minute on two idle cores, longer where other programs run; the
-    first time on a machine, code is compiled besides. The exit code is 1 if something that every installation needs
-    does not work.
-    """
-
-    measure: bool = True
-    """Whether to measure; the checks alone take some ten seconds."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to measure; auto takes CUDA where there is one."""
-    json: bool = False
-    """Print JSON instead."""
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    return run(read_arguments(DoctorOptions, arguments, "doctor"))
 
 
 def run(options: DoctorOptions) -> int:

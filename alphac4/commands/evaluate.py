@@ -2,76 +2,18 @@
 
 import logging
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
-
-import tyro
 
 from alphac4.arena.specifications import common_geometry
-from alphac4.commands.arguments import Cluster, device_with, pool_or_none, read_arguments
+from alphac4.commands.arguments import device_with, pool_or_none
+from alphac4.commands.options.judge import EvaluateOptions
 from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import as_text
-from alphac4.mcts.search import MAX_SIMULATIONS
 from alphac4.storage.files import check_output, write_atomically
-from alphac4.storage.records import MOST, MOST_SEED, check_ranges
-
-MAX_GAMES = 1_000_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluateOptions:
-    """What to measure."""
-
-    player: Annotated[str, tyro.conf.Positional] = "best"
-    """A checkpoint (FILE.safetensors, best or fast), which is measured with every budget, or any other player."""
-    simulations: str = "0,1,32,100,600,1600"
-    """Simulations a position, for networks; each is measured. 0 is the raw network, without any look ahead."""
-    positions: tuple[Path, ...] = ()
-    """Files to take instead of the package's six sets: lines with moves, then a score for each column."""
-    count: int | None = None
-    """Only the first so many positions of each set."""
-    reference: tuple[str, ...] = ()
-    """Other players to measure beside it."""
-    twin: bool = True
-    """Measure a checkpoint's untrained twin as well, for comparison; it takes as long as the checkpoint."""
-    games: int = 0
-    """Games against the perfect player, half of them with the first move."""
-    games_simulations: int = 100
-    """Simulations a move of networks in those games."""
-    json: str | None = None
-    """A file for the report as JSON; - prints it instead of the tables."""
-    picture: Path | None = None
-    """A file for the report as a picture, such as strength.png."""
-    seed: int = 0
-    """Seed of searches, games and the untrained network."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where networks run."""
-    backend: str = "auto"
-    """Inference backend; auto takes the fastest here."""
-    cluster: Cluster = None
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self, count=(1, MOST), games=(0, MAX_GAMES), games_simulations=(0, MAX_SIMULATIONS), seed=(0, MOST_SEED)
-        )
-
-
-DESCRIPTION = """\
-Measure a network, or any player, against exact play.
-
-A move errs if its outcome (win, draw or loss) is worse than the best move's. The package brings six sets of positions
-with exact scores, by the stage of the game and by how far its end is.
-`alphac4 players` lists the players."""
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    return run(read_arguments(EvaluateOptions, arguments, "evaluate", description=DESCRIPTION))
+from alphac4.storage.records import MAX_SIMULATIONS
 
 
 def run(options: EvaluateOptions) -> int:

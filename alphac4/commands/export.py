@@ -3,48 +3,13 @@
 import dataclasses
 import logging
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from alphac4.commands.arguments import read_arguments
+from alphac4.commands.options.ship import ExportOptions
 from alphac4.storage.checkpoints import SHIPPED, Checkpoint, load_checkpoint
 from alphac4.storage.files import check_folder, check_output
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions:
-    """Write a checkpoint's network in a form that runs without this package."""
-
-    checkpoint: Annotated[Path, tyro.conf.Positional]
-    """The network's file, such as checkpoints/quick.safetensors; or best, fast, or hf://OWNER/NAME."""
-    kaggle: Path | None = None
-    """Write a submission for Kaggle's ConnectX, one Python file that needs only numpy, such as main.py."""
-    onnx: Path | None = None
-    """Write the network for ONNX runtimes, such as network.onnx, checked against PyTorch (extra alphac4[onnx])."""
-    web: Path | None = None
-    """Write a page that plays in the visitor's browser into this folder, for any web server to serve."""
-    hub: Path | None = None
-    """Write a folder ready for the Hugging Face hub: model card with its errors, cost and licence, and the network as
-    safetensors and ONNX (extras alphac4[hub,onnx]). Its errors in the package's positions are measured in a minute."""
-    evaluation: Path | None = None
-    """With --hub: a report of `alphac4 evaluate --json` on this network, whose table the card gets."""
-    notes: Path | None = None
-    """With --hub: a file of Markdown for the card, such as errors that you know of, or the machine."""
-    license: str | None = None
-    """With --hub: the licence as the hub abbreviates it, such as mit or cc-by-4.0; the project's networks have mit."""
-    web_runtime: Path | None = None
-    """With --web: onnxruntime-web-1.30.0.tgz from npm, for machines that cannot download it (33 MB, once)."""
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    return run(read_arguments(ExportOptions, arguments, "export"))
 
 
 def run(options: ExportOptions) -> int:

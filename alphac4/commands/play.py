@@ -1,10 +1,7 @@
 """`alphac4 play`: a game in the terminal or in the browser."""
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,114 +15,17 @@ from alphac4.arena.specifications import (
     parse_player,
     parse_searching_player,
 )
-from alphac4.commands.arguments import Board, BoardOptions, read_arguments
+from alphac4.commands.options.play import HUMAN, PlayOptions
 from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.search import MAX_SIMULATIONS
 from alphac4.play.analysis import Analyst
-from alphac4.play.levels import LEVELS, LatePlayer, Level, compile_search, find_level, level_player
+from alphac4.play.levels import LEVELS, Level, find_level
+from alphac4.play.opponents import LatePlayer, compile_search, level_player
 from alphac4.play.puzzle_game import PuzzleGame, SolvedPuzzles
 from alphac4.play.screen import Screen
 from alphac4.play.terminal import Session, Side, TerminalGame, read_line
-from alphac4.puzzles import DIFFICULTIES, load_puzzles, packaged_puzzles
+from alphac4.puzzles import load_puzzles, packaged_puzzles
 from alphac4.review.text import describe_review
-from alphac4.storage.records import MOST_SEED, check_ranges
-
-HUMAN = "human"
-MAX_PORT = 65_535
-WAYS = {"puzzle": ("puzzle_file", "difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}
-"""What else than a game in the terminal `play` can begin, and the options of each."""
-IN_TERMINAL = ("network", "seed")  # of these, those that such a game has too
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlayOptions:
-    """Who plays, and what to show."""
-
-    first: str = HUMAN
-    """Who moves first: human, a level's name, or any player."""
-    second: str = ""
-    """Who moves second; by default the network at the level."""
-    level: str = "5"
-    """Strength of the network where no player is named: 1 to 8, or a name."""
-    network: str = "best"
-    """The network of the levels and the analysis: best, fast, or a checkpoint's file."""
-    moves: str = ""
-    """Begin after these moves, such as 4455; or a file that the command save wrote."""
-    analysis: bool = False
-    """Show what the network thinks after each move."""
-    simulations: int = 800
-    """Simulations of an analysis or a hint."""
-    exact: bool = False
-    """Show the solver's verdict after each move; early positions take it seconds."""
-    seed: int | None = None
-    """Seed of the players' random choices."""
-    puzzle: bool = False
-    """Solve puzzles instead: positions where one move alone wins."""
-    puzzle_file: Path | None = None
-    """With --puzzle: a file that `alphac4 puzzles` wrote, instead of the puzzles that come with the package."""
-    difficulty: int = 0
-    """With --puzzle: 1 to 5, by how much search it takes to find the move; 0 for all, the easiest first. Of one
-    difficulty the nearest wins come first."""
-    web: bool = False
-    """Play in the browser instead: serves a page with the network of --network until Ctrl-C."""
-    host: str = "127.0.0.1"
-    """With --web: the address to listen on; the default is this machine only."""
-    port: int = 8000
-    """With --web: the port; 0 takes a free one."""
-    token: Literal["auto", "always", "never"] = "auto"
-    """With --web: whether the link carries a secret word without which the server does nothing; auto: where --host
-    lets others on the network connect."""
-    names: tuple[str, ...] = ()
-    """With --web: further names under which the server is reached, such as that of a proxy before it."""
-    open: bool = False
-    """With --web: open the page in the browser."""
-    board: Board = field(default_factory=BoardOptions)
-    """The board."""
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self,
-            simulations=(1, MAX_SIMULATIONS),
-            seed=(0, MOST_SEED),
-            difficulty=(0, DIFFICULTIES[-1]),
-            port=(0, MAX_PORT),
-        )
-
-    def check_used(self) -> None:
-        """Refuse options that would have no effect.
-
-        Raises:
-            ValueError: naming the first of them.
-        """
-        plain = PlayOptions()
-        given = [item.name for item in fields(self) if getattr(self, item.name) != getattr(plain, item.name)]
-        way = next((name for name in WAYS if name in given), None)
-        if "level" in given and (self.second or self.first != HUMAN):
-            raise ValueError("--level has no effect where both sides are named: leave --second out")
-        for name in given:
-            shown = "another board" if name == "board" else f"--{name.replace('_', '-')}"
-            if way is not None and name not in (way, *WAYS[way]):
-                raise ValueError(f"{shown} has no effect with --{way}: leave one of them out")
-            needed = next((other for other, own in WAYS.items() if name in own), None)
-            if way is None and needed is not None and name not in IN_TERMINAL:
-                raise ValueError(f"{shown} needs --{needed}")
-
-
-_LEVELS = "\n".join(f"  {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
-DESCRIPTION = f"""\
-Play a game: against the network, another player, or another person; or watch two players.
-
-Levels:
-
-{_LEVELS}
-
-Players are written by a level's name, or as `alphac4 players` lists them."""
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    return run(read_arguments(PlayOptions, arguments, "play", description=DESCRIPTION))
 
 
 def run(options: PlayOptions) -> int:

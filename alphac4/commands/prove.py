@@ -2,20 +2,17 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Literal
 
 import numpy as np
-import tyro
 from tqdm import tqdm
 
 from alphac4.arena.network_files import pool_players
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import common_geometry, network_digest, network_file, parse_player
 from alphac4.certificate.walk import Claim
-from alphac4.commands.arguments import Cluster, device_with, pool_or_none, read_arguments
+from alphac4.commands.arguments import device_with, pool_or_none
+from alphac4.commands.options.judge import ProveOptions
 from alphac4.compute import choose
 from alphac4.evaluation.answers import BATCH
 from alphac4.evaluation.known_moves import FORMAT, Kind, KnownMoves
@@ -24,46 +21,9 @@ from alphac4.machine import cores
 from alphac4.solver import Solver
 from alphac4.storage.journal import read_about
 from alphac4.storage.locks import own_file
-from alphac4.storage.records import MOST_SEED, check_ranges
 
 SHOWN_ERRORS = 10
 
-
-@dataclass(frozen=True, kw_only=True)
-class ProveOptions:
-    """What to prove."""
-
-    player: Annotated[str, tyro.conf.Positional] = "best@600"
-    """Any player, as below; one that plays at random proves nothing beyond the games seen."""
-    side: Literal["first", "second"] = "first"
-    """Whether the player has the first move of the game or the second."""
-    start: str = ""
-    """Moves from which the games begin, such as 44."""
-    plies: int | None = None
-    """Look no further than positions with so many stones; by default to the end of every game."""
-    beyond_errors: bool = False
-    """Go on after a move that errs, so that players can be compared by their share of errors."""
-    record: Path | None = None
-    """A file for the player's move in each position. If interrupted, the same command goes on from it."""
-    seed: int = 0
-    """Seed of a player that plays at random."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where networks run."""
-    backend: str = "auto"
-    """Inference backend; auto takes the record's, or else the fastest here."""
-    cluster: Cluster = None
-
-    def __post_init__(self) -> None:
-        check_ranges(self, plies=(0, 64), seed=(0, MOST_SEED))
-
-
-DESCRIPTION = """\
-Walk every game that any opponent can play against a player, and judge each of the player's moves by the exact solver.
-
-A move errs if it gives away a win, or a draw in a position that is not won. If none does and every line is followed to
-its end, the player is proven not to err. A line ends early once the player's own search has proven that it wins: it
-plays on from that tree. The number of positions grows about threefold with every two plies, so begin with --plies 10.
-`alphac4 players` lists the players."""
 
 COLUMNS = {
     "won": Kind.WINS,
@@ -72,11 +32,6 @@ COLUMNS = {
     "go on": Kind.ANSWER,
     "errors": Kind.ERRS,
 }
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    return run(read_arguments(ProveOptions, arguments, "prove", description=DESCRIPTION))
 
 
 def run(options: ProveOptions) -> int:

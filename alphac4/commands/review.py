@@ -3,17 +3,15 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TextIO
 
 import numpy as np
-import tyro
 
 from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.specifications import check_network, common_geometry, find_network, parse_searching_player
-from alphac4.commands.arguments import Board, BoardOptions, read_arguments
+from alphac4.commands.options.play import ReviewOptions
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.position import may_be_moves
 from alphac4.game.rules import STANDARD
@@ -22,45 +20,10 @@ from alphac4.review import DEFAULT_SECONDS, Review, review_game
 from alphac4.review.text import describe_review
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.files import check_output, write_atomically
-from alphac4.storage.records import check_ranges
 
 NOBODY = "none"
 STDIN = "-"
 REVIEWER = "best@200"  # on the standard board, unless another is asked for
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReviewOptions:
-    """Review games: judge every move by the exact solver, and show what a network thought of each position.
-
-    The solver takes some minutes for a long game's opening, seconds for the rest; --seconds limits it, from the end of
-    the game backwards.
-    """
-
-    game: Annotated[str, tyro.conf.Positional] = ""
-    """The game as 1-based columns from the empty board, such as 4455; or a file of games, one a line; or - for games on
-    the standard input."""
-    html: Path | None = None
-    """Write a page to this file, to be opened in a browser; it needs nothing else."""
-    json: bool = False
-    """Print JSON: an object a line and game."""
-    player: str = ""
-    """Whose opinion to show: a network such as best@200, uct with its options, or none; by default best@200, and none
-    on a board that no network comes with the package for."""
-    seconds: float = DEFAULT_SECONDS
-    """Longest time for the solver to judge a game."""
-    seed: int = 0
-    """Fixes the player's search."""
-    board: Board = field(default_factory=BoardOptions)
-    """The board."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, seconds=(0, 1e9), seed=(0, 2**63 - 1))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    return run(read_arguments(ReviewOptions, arguments, "review"))
 
 
 def run(options: ReviewOptions) -> int:

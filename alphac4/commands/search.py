@@ -1,54 +1,16 @@
 """`alphac4 search`: what a player sees in a position."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import tyro
 
 from alphac4.arena.specifications import common_geometry, parse_searching_player
-from alphac4.commands.arguments import Board, BoardOptions, read_arguments
+from alphac4.commands.options.play import SearchOptions
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.results import describe_search
 from alphac4.storage.files import check_output, write_atomically
-from alphac4.storage.records import MOST_SEED, check_ranges
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchOptions:
-    """Search one position and show what the search saw: visits, mean value, prior and score of each move.
-
-    Values are seen by the side to move, from -1 (lost) to 1 (won).
-    """
-
-    moves: Annotated[str, tyro.conf.Positional] = ""
-    """The position as 1-based columns from the empty board, such as 4455."""
-    player: str = ""
-    """Who searches: a network such as best@600 or FILE.safetensors@600, or uct with its options; by default best@600,
-    and uct:10000 on a board that no network comes with the package for."""
-    svg: Path | None = None
-    """Draw the tree to this file."""
-    depth: int = 2
-    """Plies of the tree to draw."""
-    branches: Annotated[int, tyro.conf.arg(aliases=["--width"])] = 3
-    """Moves of each node to draw, the most visited ones."""
-    seed: int = 0
-    """Seed of the search."""
-    board: Board = field(default_factory=BoardOptions)
-    """The board."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, depth=(0, 64), branches=(1, 64), seed=(0, MOST_SEED))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    return run(read_arguments(SearchOptions, arguments, "search"))
 
 
 def run(options: SearchOptions) -> int:

@@ -52,9 +52,9 @@ class SelfPlayOptions:
         check_ranges(self, samples=(1, MOST), seed=(0, MOST_SEED))
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    return run(read_arguments(SelfPlayOptions, arguments, "selfplay"))
+def parse(arguments: Sequence[str]) -> SelfPlayOptions:
+    """Read the options."""
+    return read_arguments(SelfPlayOptions, arguments, "selfplay")
 
 
 def run(options: SelfPlayOptions) -> int:

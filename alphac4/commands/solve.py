@@ -2,16 +2,11 @@
 
 import logging
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
-
-from alphac4.commands.arguments import Board, BoardOptions, read_arguments
+from alphac4.commands.options.play import SolveOptions
 from alphac4.storage.locks import own_file
-from alphac4.storage.records import check_ranges
 
 if TYPE_CHECKING:
     from alphac4.game import Geometry, Position
@@ -20,44 +15,6 @@ if TYPE_CHECKING:
 BAD_INPUT = 2  # exit code
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SolveOptions:
-    """Score positions exactly, for the side to move.
-
-    0 is a draw. A positive score is a win, the higher the faster: the stones that the winner still holds before its
-    last move. A negative score is the same for the opponent.
-    """
-
-    moves: Annotated[str, tyro.conf.Positional] = ""
-    """The position as 1-based columns from the empty board, such as 4455."""
-    batch: bool = False
-    """Read a move string from each line of the standard input; write it with its score."""
-    column_scores: bool = False
-    """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
-    weak: bool = False
-    """Give only win (1), draw (0) and loss (-1), which is faster."""
-    build_book: bool = False
-    """Compute an opening book instead; if interrupted, the same command goes on."""
-    book_plies: int = 4
-    """How many stones the book's last positions have: 4 takes about an hour on the standard board, 6 several."""
-    output: Path | None = None
-    """The book's file; by default in the current folder under the name the solver looks for in its package."""
-    book: bool = True
-    """Whether to use the opening book of the package."""
-    table_bits: int = 22
-    """Memory for proven bounds: 8 bytes times 2 to this power."""
-    board: Board = field(default_factory=BoardOptions)
-    """The board."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, table_bits=(10, 34), book_plies=(0, 12))
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
-    return run(read_arguments(SolveOptions, arguments, "solve"))
 
 
 def run(options: SolveOptions) -> int:

@@ -57,16 +57,11 @@ class FrequentOptions(RunOptions):
     ] = "auto"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Parse and run."""
+def parse(arguments: Sequence[str]) -> Any:
+    """`RunOptions` with the settings as ``config``, by default those of the preset and the file, or the run's own."""
     if {"-h", "--help"} & set(arguments):
         more = f"{DESCRIPTION} These are the usual ones;\n`alphac4 train --help-all` explains them all."
         read_arguments(FrequentOptions, ["--help"], "train", description=more)
-    return run(parse(arguments))
-
-
-def parse(arguments: Sequence[str]) -> Any:
-    """`RunOptions` with the settings as ``config``, by default those of the preset and the file, or the run's own."""
     from alphac4.runs.session import find_config
     from alphac4.training.config import TrainConfig
 

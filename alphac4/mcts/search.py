@@ -38,7 +38,6 @@ from alphac4.mcts.tree import (
     winning_moves,
 )
 
-MAX_SIMULATIONS = 10_000_000  # that commands take, of about 130 bytes each
 MAX_BUDGET = 2**30  # more than any memory holds
 MAX_VISITS = 2**24  # of a tree: the sums of results are 32-bit numbers, which could not grow by one beyond
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 MOST_SEED = 2**63 - 1
+MAX_SIMULATIONS = 10_000_000  # of a search that a command takes, of about 130 bytes each
 MOST = 1_000_000_000_000  # where a larger number can only be a slip of the finger
 
 _T = TypeVar("_T")

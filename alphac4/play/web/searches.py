@@ -20,7 +20,8 @@ from alphac4.game import Geometry, Position
 from alphac4.mcts.results import NodeView
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analysis, Analyst
-from alphac4.play.levels import Level, thorough_player
+from alphac4.play.levels import Level
+from alphac4.play.opponents import thorough_player
 from alphac4.review import Review, review_game
 from alphac4.solver.solver import ExactColumn, exact
 from alphac4.storage.checkpoints import shipped_file

@@ -1,0 +1,118 @@
+"""Players at the levels of strength, and players that are loaded while the board is shown."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alphac4.arena.alpha_beta import SolverPlayer
+from alphac4.arena.certificate_player import CertificatePlayer
+from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
+from alphac4.arena.specifications import CACHE, check_network, named_checkpoint, parse_searching_player
+from alphac4.certificate.file import shipped_certificates
+from alphac4.game import Geometry, Position
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
+from alphac4.play.levels import Level
+
+if TYPE_CHECKING:  # PyTorch takes a second to import
+    from alphac4.compute import Compute
+
+
+def level_player(
+    level: Level, network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute | None" = None
+) -> Player:
+    """A level's player on a board, with the network of a specification such as "best" or FILE.safetensors.
+
+    Raises:
+        PlayerError: for a specification that names no checkpoint, or one that cannot be used on this board.
+    """
+    named = named_checkpoint(network)
+    if level.perfect:
+        return SolverPlayer(rng, geometry)
+    check_network(named, network, geometry)
+    from alphac4.compute import choose
+
+    compute = compute or choose()
+    name = f"{named.name}, {level.name}"
+    if level.certified:
+        return _certified(name, named.written, geometry, rng, compute)
+    evaluator = compute.evaluator(named.load().network, batch_size=1)
+    search = compute.search(evaluator, geometry=geometry, rng=rng, reuse="proofs", cache=CACHE)
+    budget = Budget(simulations=level.simulations)
+    return NetworkPlayer(name, evaluator, budget, rng, temperature=level.temperature, search=search)
+
+
+def thorough_player(
+    network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute | None"
+) -> SearchingPlayer:
+    """A network that thinks longer where it is unsure: a certified level's player where the certificate is silent."""
+    return parse_searching_player(f"{network}@auto", rng=rng, geometry=geometry, compute=compute)
+
+
+def _certified(name: str, network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute") -> Player:
+    def make_other(_author: str) -> SearchingPlayer:
+        return thorough_player(network, geometry, rng, compute)
+
+    player: Player
+    try:
+        player = CertificatePlayer(shipped_certificates(), geometry, make_other)
+    except PlayerError:  # of another board, or not there
+        player = make_other("")
+    player.name = name
+    return player
+
+
+def compile_search(geometry: Geometry) -> None:
+    """Compile what a network's first search needs, or load it; the first time on a machine that takes long."""
+    from alphac4.nn.evaluator import UniformEvaluator  # PyTorch takes a second to import
+
+    search = NetworkSearch(UniformEvaluator(), geometry=geometry, rng=np.random.default_rng(0))
+    search.search([Position(geometry=geometry)], Budget(simulations=2))
+
+
+class LatePlayer:
+    """A player that is still to be made: loading a network takes seconds, in which a person thinks already.
+
+    Args:
+        name: until the player has a name of its own.
+        make: makes it, once.
+        background: whether to begin at once, in a thread; otherwise it is made for its first move.
+    """
+
+    def __init__(self, name: str, make: Callable[[], Player], *, background: bool) -> None:
+        self.name = name
+        self._make = make
+        self._player: Player | None = None
+        self._error: BaseException | None = None
+        # No daemon: libraries that are being loaded while the process ends would crash it.
+        self._thread = threading.Thread(target=self._load, name=f"loading {name}")
+        if background:
+            self._thread.start()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it moves without being loaded first."""
+        return self._player is not None
+
+    def choose(self, positions: Sequence[Position]) -> list[int]:
+        """See `alphac4.arena.players.Player`.
+
+        Raises:
+            ValueError, RuntimeError: in one line, if the player cannot be made.
+        """
+        if self._thread.ident is not None:  # it was started
+            self._thread.join()
+        if self._player is None and self._error is None:
+            self._load()
+        if self._player is None:
+            raise self._error or RuntimeError(f"{self.name} could not be loaded")
+        return self._player.choose(positions)
+
+    def _load(self) -> None:
+        try:
+            self._player = self._make()
+            self.name = self._player.name
+        except Exception as error:  # told where the player is needed
+            self._error = error
