@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 from test_rules import random_positions
 
-from alphac4.arena.players import AutoPlayer, NetworkPlayer, TimeManagement, as_searching
+from alphac4.arena.players import AutoPlayer, TimeManagement, as_searching
 from alphac4.game import Position
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.results import SearchResult
@@ -31,8 +31,8 @@ def auto_player(
     search: type[NetworkSearch] = NetworkSearch,
 ) -> AutoPlayer:
     evaluator, rng = evaluator or FunctionEvaluator(opinion), np.random.default_rng(0)
-    first = NetworkPlayer("net", evaluator, Budget(simulations=management.simulations), rng, reuse="nothing")
-    return AutoPlayer("net@auto", first, search(evaluator, rng=rng, reuse="trees"), management)
+    first = NetworkSearch(evaluator, rng=rng, reuse="nothing")
+    return AutoPlayer("net@auto", evaluator, first, search(evaluator, rng=rng, reuse="trees"), management)
 
 
 def test_an_unsure_player_searches_every_move_and_the_best_ones_longer() -> None:

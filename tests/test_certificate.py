@@ -36,8 +36,7 @@ from alphac4.certificate.walk import (
     unpack_key,
 )
 from alphac4.cli import main
-from alphac4.evaluation.certification import build, moves_in_order
-from alphac4.evaluation.known_moves import KnownMoves, proof_moves
+from alphac4.evaluation.walks import Kind, KnownMoves, Moves, build, moves_in_order
 from alphac4.game import Geometry, Outcome, Position, make_geometry
 from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.mcts import Budget, NetworkSearch
@@ -312,7 +311,7 @@ def test_a_later_proof_counts_more_than_giving_up(tmp_path: Path) -> None:
     key = np.array([canonical_key(STANDARD, position.own, position.occupied)], np.uint64)
     known = KnownMoves(STANDARD, path, {"player": "x"})
     known.take_back(np.repeat(key, 7), np.arange(7, dtype=np.int8))
-    known.add(proof_moves([(key, np.array([3], np.int8))]))
+    known.add([Moves.of_kind(Kind.PROOF, key, np.array([3], np.int8))])
     for _ in range(2):
         assert known.find(2, key)[0].tolist() == [3]
         assert not known.is_taken_back(key).any()
@@ -363,7 +362,7 @@ def test_a_proof_of_a_search_is_a_certificate_from_there(checker: ModuleType, mo
     position = Position.from_moves("145254644542113431257116")
     assert search.search([position], Budget(simulations=2000)).proven_wins[0]
     known = KnownMoves(STANDARD)
-    known.add(proof_moves([search.winning_moves(0)]))
+    known.add([Moves.of_kind(Kind.PROOF, *search.winning_moves(0))])
     claim = Claim(after=position.moves or "")
     columns = moves_in_order(known, claim)
     assert len(columns) > 10

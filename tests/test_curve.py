@@ -149,7 +149,7 @@ def test_a_run_of_another_board_is_judged_on_its_own_positions(
     save_checkpoint(run / "checkpoints" / "000001.safetensors", Checkpoint(network=network, geometry=board))
     command = ["curve", str(run), "--simulations", "0,4", "--picture", str(tmp_path / "curve.png")]
     assert main(command) == 2
-    assert "000001.safetensors: plays on 4 x 5 with runs of 3, not on 6 x 7 with runs of 4" in capsys.readouterr().err
+    assert "--positions takes files of another" in capsys.readouterr().err
     positions = [Position.from_moves(moves, board) for moves in ("3312", "1525", "4422")]
     own.write_text("".join(f"{format_line(position, Solver(board).analyze(position))}\n" for position in positions))
     assert main([*command, "--positions", str(own)]) == 0

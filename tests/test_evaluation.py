@@ -16,10 +16,11 @@ import torch
 from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.cli import main
-from alphac4.evaluation.answers import ask_network, ask_players, judge_moves, judge_values, mean, proportion
+from alphac4.evaluation.answers import Answers, ask_players, judge_moves, judge_values, mean, proportion
 from alphac4.evaluation.measurement import play_perfect, standard_starts, untrained
 from alphac4.evaluation.positions import (
     SETS,
+    PositionSet,
     PositionSetError,
     load_positions,
     packaged_positions,
@@ -31,7 +32,7 @@ from alphac4.evaluation.positions import (
 )
 from alphac4.evaluation.report import Slip
 from alphac4.game import Position, make_geometry
-from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts import Budget
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, UniformEvaluator
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
@@ -85,24 +86,25 @@ def test_intervals_are_those_of_the_textbook() -> None:
     assert proportion(np.zeros(0, bool)).count == 0
 
 
-def searches(count: int) -> list[NetworkSearch]:
-    """Searches without a network's opinion, for as many callers at a time."""
-    return [NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0)) for _ in range(count)]
+def ask_uniform(sets: Sequence[PositionSet], simulations: int, players: int = 1) -> Answers:
+    """The answers of a network without any opinion, by as many players at a time."""
+    budget = Budget(simulations=simulations)
+    return ask_players([NetworkPlayer("network", UniformEvaluator(), budget) for _ in range(players)], sets)
 
 
 def test_the_raw_network_does_not_look_ahead() -> None:
     """Without any opinion it plays the first open column, past wins at once that a single simulation sees."""
     part = parse_positions([LINES[0], "111111 . 1 1 1 1 1 1"], "lines", "wins")
-    raw = ask_network(UniformEvaluator(), [part], 0, searches(1))
+    raw = ask_uniform([part], 0)
     assert raw.columns[0].tolist() == [0, 1]
     assert raw.values is not None
     assert raw.values[0].tolist() == [0.0, 0.0]
-    assert ask_network(UniformEvaluator(), [part], 8, searches(1)).columns[0][0] == 3
+    assert ask_uniform([part], 8).columns[0][0] == 3
 
 
 def test_answers_do_not_depend_on_threads() -> None:
     sets = packaged_positions(40)
-    one, three = (ask_network(UniformEvaluator(), sets, 16, searches(count)) for count in (1, 3))
+    one, three = (ask_uniform(sets, 16, players) for players in (1, 3))
     assert [part.tolist() for part in one.columns] == [part.tolist() for part in three.columns]
 
 
@@ -337,7 +339,7 @@ def test_a_set_without_decisive_positions_has_no_rate(
         (["absent.safetensors"], "absent.safetensors: no such file"),
         (["random", "--simulations", "0,many"], "--simulations takes numbers such as 0,100,600, not '0,many'"),
         (["random", "--positions", "absent.columns"], "absent.columns: no such file"),
-        (["other.safetensors"], "plays on 5 x 6 with runs of 4, not on 6 x 7 with runs of 4"),
+        (["other.safetensors"], "standard board alone; --positions takes files of another"),
     ],
 )
 def test_bad_input_is_reported_in_one_line(

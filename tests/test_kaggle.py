@@ -18,7 +18,6 @@ import torch
 from kaggle_stub import Struct, play, random_agent
 from test_rules import random_positions
 
-from alphac4.arena.players import PlayerError
 from alphac4.export import submission
 from alphac4.export.kaggle import export_kaggle, submission_text
 from alphac4.export.submission import Game, Network, Rollouts, TreePlayer
@@ -100,7 +99,7 @@ def test_an_agent_stops_within_the_act_timeout(checkpoint: Path, monkeypatch: py
     ("specification", "told"), [("nobody", "unknown player"), ("missing.safetensors@many", "no such file")]
 )
 def test_bad_players_are_refused_before_a_game_begins(specification: str, told: str) -> None:
-    with pytest.raises(PlayerError, match=told):
+    with pytest.raises(ValueError, match=told):
         make_agent(specification)
 
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from alphac4.arena.players import PlayerError
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
 from alphac4.cli import main
 from alphac4.export import onnx as export
@@ -112,7 +111,7 @@ def test_what_is_not_understood_is_refused_with_the_shapes_found_and_expected(
     outputs: list[str], planes: int, told: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     path = foreign(tmp_path / "net.onnx", outputs, planes=planes)
-    with pytest.raises(PlayerError, match=told):
+    with pytest.raises(ValueError, match=told):
         parse_player(f"{path}@600", rng=rng)
 
 

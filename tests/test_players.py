@@ -232,6 +232,6 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
     ],
 )
 def test_bad_specifications_are_reported_in_one_line(text: str, told: str, rng: np.random.Generator) -> None:
-    with pytest.raises(PlayerError, match=told) as error:
+    with pytest.raises(ValueError, match=told) as error:
         parse_player(text, rng=rng)
     assert "\n" not in str(error.value)

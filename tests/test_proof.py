@@ -11,8 +11,7 @@ from alphac4.cli import main
 from alphac4.commands import prove
 from alphac4.compute import Backends, Compute
 from alphac4.compute.cores import Cores
-from alphac4.evaluation.known_moves import FORMAT, Kind, KnownMoves, unpack_moves
-from alphac4.evaluation.proof import PlyReport, walk_games
+from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, PlyReport, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.nn import PolicyValueNetwork, UniformEvaluator
@@ -143,8 +142,8 @@ def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsy
 def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
     """The longer search of `@auto` proves the win here, but the next move is searched afresh, and errs."""
     evaluator, rng = UniformEvaluator(), np.random.default_rng(0)
-    first = NetworkPlayer("uniform", evaluator, Budget(simulations=400))
-    player = AutoPlayer("uniform@auto", first, NetworkSearch(evaluator, rng=rng, reuse="trees"), TimeManagement())
+    first, deeper = NetworkSearch(evaluator, reuse="proofs"), NetworkSearch(evaluator, rng=rng, reuse="trees")
+    player = AutoPlayer("uniform@auto", evaluator, first, deeper, TimeManagement())
     claim = Claim(after="616156132153")
     reports = list(walk_games([player], Solver(), KnownMoves(STANDARD), claim, plies=14))
     assert not reports[0].counts[Kind.PROOF]

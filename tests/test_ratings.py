@@ -6,7 +6,6 @@ import pytest
 from alphac4.arena.ratings import (
     NATS_PER_ELO,
     Z95,
-    GateRule,
     elo_interval,
     elo_of_score,
     expected_score,
@@ -16,6 +15,7 @@ from alphac4.arena.ratings import (
     score_interval,
     sprt,
 )
+from alphac4.training.config import GateRule
 
 # American League East 1987: games that the row's team won against the column's, 13 between any two. Agresti 2002,
 # "Categorical Data Analysis", table 10.10; the fit is that of table 10.11 and of the R package BradleyTerry2.

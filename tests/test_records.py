@@ -6,7 +6,7 @@ import numpy as np
 from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import TournamentRecord
 from alphac4.certificate.walk import ASK, stones_of
-from alphac4.evaluation.known_moves import KnownMoves, answers
+from alphac4.evaluation.walks import Kind, KnownMoves, Moves
 from alphac4.game import STANDARD
 from alphac4.storage.journal import JournalError
 
@@ -54,7 +54,7 @@ def test_no_changed_character_of_a_walk_is_believed(tmp_path: Path) -> None:
     keys, columns = np.array([0, 70, 900], np.uint64), np.array([3, 2, 3], np.int8)
     known = KnownMoves(STANDARD, path, WALK)
     for row in range(3):
-        known.add([answers(keys[row : row + 1], columns[row : row + 1])])
+        known.add([Moves.of_kind(Kind.ANSWER, keys[row : row + 1], columns[row : row + 1])])
         known.save()
 
     def read() -> dict[int, int]:

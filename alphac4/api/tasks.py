@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from alphac4.arena.specifications import common_geometry
 from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import choose_sets
-from alphac4.evaluation.report import StrengthReport, as_text
+from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget, is_number
@@ -87,27 +86,6 @@ def train(
     return train_run(folder, find_config(folder, preset, given), stop, policy_target)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Evaluation(StrengthReport):
-    """A strength report, shown as the tables of `alphac4 evaluate`."""
-
-    def errors(self, simulations: int | None = None) -> dict[str, float]:
-        """The share of moves that err in each set and in all, at one of the budgets; by default at the last.
-
-        Raises:
-            ValueError: for a budget that was not measured.
-        """
-        budgets = {budget.simulations: budget for budget in self.subjects[0].budgets}
-        wanted = simulations if simulations is not None else list(budgets)[-1]
-        if wanted not in budgets:
-            raise ValueError(f"measured with {', '.join(map(str, budgets))} simulations, not with {wanted}")
-        found = budgets[wanted]
-        return {name: figures.moves.error.value for name, figures in found.sets.items()}
-
-    def __repr__(self) -> str:
-        return as_text(self)
-
-
 def evaluate(
     player: str | Path = "best",
     *,
@@ -119,7 +97,7 @@ def evaluate(
     seed: int = 0,
     device: str = "auto",
     backend: str = "auto",
-) -> Evaluation:
+) -> StrengthReport:
     """Measure a network, or any other player, against exact play.
 
     Args:
@@ -150,5 +128,4 @@ def evaluate(
         seed=seed,
         compute=choose(device, backend),
     )
-    report = measure_strength(str(player), measurement, references)
-    return Evaluation(sets=report.sets, subjects=report.subjects)
+    return measure_strength(str(player), measurement, references)

@@ -134,39 +134,48 @@ def _play_together(
     check: Callable[[], None],
     on_game_over: Callable[[], object],
 ) -> MatchResult:
-    """All games in lockstep; in even games the challenger moves first after the opening, in odd ones the opponent."""
-    positions = [position for opening in openings for position in (opening, opening)]
-    starts = [position.plies for position in positions]
-    points: list[float | None] = [None] * len(positions)  # the challenger's
-    while any(point is None for point in points):
-        check()
-        for player, parity in ((challenger, 0), (opponent, 1)):
-            turn = [
-                game
-                for game, position in enumerate(positions)
-                if points[game] is None and (game + position.plies - starts[game]) % 2 == parity
-            ]
-            if not turn:
-                continue
-            for game, position in zip(turn, _move(player, [positions[game] for game in turn]), strict=True):
-                positions[game] = position
-                outcome = position.outcome()
-                if outcome is not None:
-                    points[game] = MOVER_POINTS[outcome] if parity == 0 else 1.0 - MOVER_POINTS[outcome]
-                    on_game_over()
-    scored = [point for point in points if point is not None]
+    """Two games from each opening, the first of which the challenger begins."""
+    starts = [(opening, begins) for opening in openings for begins in (True, False)]
+    ends = play_games(challenger, opponent, starts, check=check, on_game_over=on_game_over)
+    points = []
+    for (start, begins), end in zip(starts, ends, strict=True):
+        last = MOVER_POINTS[end.outcome() or Outcome.DRAW]
+        points.append(last if ((end.plies - start.plies) % 2 == 1) == begins else 1.0 - last)
     return MatchResult(
-        wins=scored.count(1.0),
-        draws=scored.count(0.5),
-        losses=scored.count(0.0),
-        pair_scores=tuple(scored[game] + scored[game + 1] for game in range(0, len(scored), 2)),
-        games=tuple(position.moves or "" for position in positions),
+        wins=points.count(1.0),
+        draws=points.count(0.5),
+        losses=points.count(0.0),
+        pair_scores=tuple(points[game] + points[game + 1] for game in range(0, len(points), 2)),
+        games=tuple(end.moves or "" for end in ends),
     )
+
+
+def play_games(
+    challenger: Player,
+    opponent: Player,
+    starts: Sequence[tuple[Position, bool]],
+    *,
+    check: Callable[[], None] = lambda: None,
+    on_game_over: Callable[[], object] = lambda: None,
+) -> list[Position]:
+    """The ends of games in lockstep from unfinished ``starts``, each with whether the challenger is to move there."""
+    positions, ours = [start for start, _ in starts], [begins for _, begins in starts]
+    running = list(range(len(starts)))
+    while running:
+        check()
+        for player, turn in ((challenger, True), (opponent, False)):
+            games = [game for game in running if ours[game] == turn]
+            for game, position in zip(games, _move(player, [positions[game] for game in games]), strict=True):
+                positions[game], ours[game] = position, not turn
+                if position.outcome() is not None:
+                    running.remove(game)
+                    on_game_over()
+    return positions
 
 
 def _move(player: Player, positions: Sequence[Position]) -> list[Position]:
     """The positions after the player's moves."""
-    columns = player.choose(positions)
+    columns = player.choose(positions) if positions else []
     if len(columns) != len(positions):
         raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
     after = []

@@ -2,7 +2,7 @@
 
 import hashlib
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from alphac4.arena.players import Player
 from alphac4.arena.pool_players import like_in_each_process
 from alphac4.arena.specifications import find_network, parse_player
 from alphac4.compute import Pool, Shared, choose
+from alphac4.compute.interface import BATCH
 from alphac4.game import Geometry
-from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Reuse
 from alphac4.nn.backends import require_backend
 
@@ -50,65 +50,40 @@ def parse_player_with(file: NetworkFile | None, specification: str, **settings: 
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpecifiedRecipe:
+class SpecifiedPlayer:
     """A `Recipe` for a player by its specification."""
 
     specification: str
     geometry: Geometry
-    seed: tuple[int, ...]
     backend: str  # of its network
-    batch_size: int
-    reuse: Reuse | None
-    puct: PuctConfig | None
-    digest: str  # SHA-256 of the network's file
-    network: Shared[NetworkFile | None] = field(compare=False, repr=False)
+    seed: tuple[int, ...] = ()
+    reuse: Reuse | None = None
+    digest: str = ""  # SHA-256 of the network's file
+    network: Shared[NetworkFile | None] | None = field(default=None, compare=False, repr=False)
 
     def make(self) -> Player:
         """See `Recipe`."""
         return parse_player_with(
-            self.network.get(),
+            None if self.network is None else self.network.get(),
             self.specification,
             rng=np.random.default_rng(self.seed),
             geometry=self.geometry,
             threads=1,
             compute=choose("cpu", require_backend(self.backend), threads=1),
-            batch_size=self.batch_size,
+            batch_size=BATCH,
             reuse=self.reuse,
-            puct=self.puct,
         )
 
 
 def pool_players(
-    pool: Pool,
-    specification: str,
-    model: Player,
-    *,
-    geometry: Geometry,
-    seed: int = 0,
-    backend: str = "auto",
-    batch_size: int = 64,
-    reuse: Reuse | None = None,
-    puct: PuctConfig | None = None,
-    network: NetworkFile | None = None,
+    pool: Pool, player: SpecifiedPlayer, model: Player, seed: int = 0, network: NetworkFile | None = None
 ) -> list[Player]:
-    """A player like the ``model``, which was made from the same arguments here, in each process of a pool.
+    """The ``player`` in each process of a pool, with random numbers of its own; the ``model`` is the same one here.
 
     ``network`` stands for the file that the specification names, if it is not to be read.
     """
-    network = network or read_network_file(specification)
-    shared = pool.share(network)
-    recipes = [
-        SpecifiedRecipe(
-            specification=specification,
-            geometry=geometry,
-            seed=(seed, index),
-            backend=backend,
-            batch_size=batch_size,
-            reuse=reuse,
-            puct=puct,
-            digest=hashlib.sha256(network.content).hexdigest() if network is not None else "",
-            network=shared,
-        )
-        for index in range(pool.cores)
-    ]
+    network = network or read_network_file(player.specification)
+    digest = hashlib.sha256(network.content).hexdigest() if network is not None else ""
+    player = replace(player, digest=digest, network=pool.share(network))
+    recipes = [replace(player, seed=(seed, index)) for index in range(pool.cores)]
     return like_in_each_process(pool, recipes, model)

@@ -108,7 +108,7 @@ class TreePlayer:
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """See `SearchingPlayer`."""
         budget = budget or self.budget
-        if budget.seconds is None or self.reuse == "trees" or len(positions) <= 1:
+        if budget.seconds is None or self._search.reuse == "trees" or len(positions) <= 1:
             self._trees = len(positions)
             return self._search.search(positions, budget)
         # Where time bounds a tree there must be room for a large one: all positions use the same in turn.
@@ -309,19 +309,25 @@ class TimeManagement:
     """Moves and additional simulations a move; it ends early once the best of them is beyond ``sure``."""
 
 
-class AutoPlayer:
+class AutoPlayer(NetworkPlayer):
     """Searches as a `NetworkPlayer` does, and longer by `TimeManagement` where that leaves it unsure.
 
-    Given a budget, it keeps to that. ``deeper`` is a search of the same network that keeps its trees.
+    Given a budget, it keeps to that. Trees and proofs are those of the first, brief search; ``deeper`` is a search of
+    the same network that keeps its trees.
     """
 
-    def __init__(self, name: str, first: NetworkPlayer, deeper: TreeSearch, management: TimeManagement) -> None:
+    def __init__(
+        self,
+        name: str,
+        evaluator: Evaluate,
+        search: TreeSearch,
+        deeper: TreeSearch,
+        management: TimeManagement,
+    ) -> None:
         if deeper.reuse != "trees":
             raise ValueError("the deeper search must keep its trees from round to round")
-        self.name = name
-        self.budget = Budget(simulations=management.simulations)
+        super().__init__(name, evaluator, Budget(simulations=management.simulations), search=search)
         self.management = management
-        self._first = first
         self._deeper = deeper
 
     @property
@@ -329,46 +335,20 @@ class AutoPlayer:
         """See `SearchingPlayer`: nothing, as what only the longer search has proven is not kept for the next move."""
         return "nothing"
 
-    @property
-    def geometry(self) -> Geometry:
-        """The board."""
-        return self._deeper.geometry
-
-    def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
-        return [int(move) for move in self.search(positions).moves]
-
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """See `SearchingPlayer`."""
         started = time.perf_counter()
-        result = self._first.search(positions, budget or self.budget)
+        result = super().search(positions, budget)
         if budget is not None:
             return result
         value = np.take_along_axis(result.values, result.moves[:, None], axis=1)[:, 0]
         value = np.where(np.isnan(value), result.value, value)
         is_open = np.array([result.root_proof(row) == UNPROVEN for row in range(len(positions))], np.bool_)
         unsure = np.flatnonzero(is_open & (np.abs(value) < self.management.sure))
-        per_position = self.geometry.columns
-        for start in range(0, len(unsure), TREES_AT_ONCE // per_position):
-            rows = unsure[start : start + TREES_AT_ONCE // per_position]
-            self._think(positions, rows.tolist(), result)
+        together = TREES_AT_ONCE // self._search.geometry.columns
+        for start in range(0, len(unsure), together):
+            self._think(positions, unsure[start : start + together].tolist(), result)
         return dataclasses.replace(result, seconds=time.perf_counter() - started)
-
-    def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """See `SearchingPlayer`; the tree is that of the first, brief search."""
-        return self._first.node(index, path)
-
-    def detach(self) -> Searched:
-        """See `TreePlayer.detach`."""
-        return self._first.detach()
-
-    def drop_trees(self) -> None:
-        """See `TreePlayer.drop_trees`."""
-        self._first.drop_trees()
-
-    def winning_moves(self, index: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
-        """The moves that prove a win in the ``index``-th position searched last, if the first search found it."""
-        return self._first.winning_moves(index)
 
     def _think(self, positions: Sequence[Position], rows: Sequence[int], result: SearchResult) -> None:
         """Search every move of some positions by halving; writes what it finds into their rows of ``result``."""

@@ -4,14 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.storage.records import check_finite
-
-SPRT_ELO = 30.0  # advantage that the gate's sequential test asks about: more than chance, less than a good iteration
 Z95 = NormalDist().inv_cdf(0.975)
 NATS_PER_ELO = math.log(10) / 400
 
@@ -122,31 +118,6 @@ def sprt(counts: Sequence[float], elo0: float, elo1: float, *, alpha: float = 0.
     lower, upper = math.log(beta / (1 - alpha)), math.log((1 - beta) / alpha)
     accepted = True if ratio >= upper else False if ratio <= lower else None
     return SprtState(ratio=ratio, lower=lower, upper=upper, accepted=accepted)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GateRule:
-    """Rule by which a candidate replaces the best network."""
-
-    kind: Literal["threshold", "sprt"] = "threshold"
-    """threshold: its score reaches `threshold`; sprt: a sequential test accepts an advantage of `SPRT_ELO`."""
-    threshold: float = 0.52
-    """Score to reach, draws counting half (AlphaGo Zero: 0.55; AlphaZero and KataGo ask less or nothing)."""
-
-    def __post_init__(self) -> None:
-        check_finite(self)
-        if not 0 < self.threshold < 1:
-            raise ValueError(f"threshold must be within 0 and 1, not {self.threshold}")
-
-    def decide(self, pair_scores: Sequence[float]) -> tuple[bool | None, str]:
-        """``(accepted, why)``; ``accepted`` is None while a sequential test is undecided."""
-        score = score_interval(pair_scores)
-        shown = f"score {score.value:.3f} [{score.low:.3f}, {score.high:.3f}] over {2 * len(pair_scores)} games"
-        if self.kind == "threshold":
-            accepted = score.value >= self.threshold
-            return accepted, f"{shown}, {'at least' if accepted else 'below'} {self.threshold}"
-        state = sprt(pair_counts(pair_scores), 0.0, SPRT_ELO)
-        return state.accepted, f"{shown}, {state}"
 
 
 @dataclass(frozen=True, kw_only=True)

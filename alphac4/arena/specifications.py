@@ -46,7 +46,6 @@ from alphac4.storage.records import MAX_SIMULATIONS
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
     from alphac4.compute import Compute
-    from alphac4.nn.foreign import OnnxEvaluator
     from alphac4.storage.checkpoints import Checkpoint
 
 DEFAULT_SIMULATIONS = "100"
@@ -201,6 +200,7 @@ def _parse_value(name: str, text: str, hint: Any) -> Any:
 class NamedNetwork:
     """The network that a specification such as "runs/mine/best.safetensors@600,c-init=2" names."""
 
+    specification: str
     written: str  # "runs/mine/best.safetensors"
     name: str  # to show: "best", or the file's name without its ending; "mine/best" for runs/mine/checkpoints/best
     path: Path
@@ -217,42 +217,46 @@ class NamedNetwork:
         """The board that it plays on.
 
         Raises:
-            PlayerError: if the file cannot be used.
+            ValueError: if the file cannot be used.
         """
-        try:
-            if not self.is_onnx:
-                return checkpoint_geometry(self.path)
-            from alphac4.nn.foreign import onnx_geometry
+        if not self.is_onnx:
+            return checkpoint_geometry(self.path)
+        from alphac4.nn.foreign import onnx_geometry
 
-            return onnx_geometry(self.path)
-        except ValueError as error:  # of either kind of file
-            raise PlayerError(str(error)) from error
+        return onnx_geometry(self.path)
+
+    @property
+    def budget(self) -> Budget:
+        """Its budget for a move.
+
+        Raises:
+            PlayerError: for a limit that is no budget.
+        """
+        if self.limit != AUTO:
+            return _parse_budget(self.limit or DEFAULT_SIMULATIONS, self.specification)
+        if self.options.temperature:
+            raise PlayerError(f"{self.specification!r}: @auto plays the best move, and temperature has no place")
+        return Budget(simulations=TimeManagement().simulations)
+
+    def check(self, geometry: Geometry) -> None:
+        """Find out whether it can play on this board; quick, as nothing is loaded.
+
+        Raises:
+            ValueError: for a network of another board, one that cannot be read, or a limit that is no budget.
+        """
+        if self.geometry != geometry:
+            raise PlayerError(f"{self.path}: plays on {describe(self.geometry)}, not on {describe(geometry)}")
+        _ = self.budget
 
     def load(self) -> "Checkpoint":
         """The checkpoint.
 
         Raises:
-            PlayerError: if the file is no checkpoint that can be used.
+            ValueError: if the file is no checkpoint that can be used.
         """
         from alphac4.storage.checkpoints import load_checkpoint
 
-        try:
-            return load_checkpoint(self.path)
-        except CheckpointError as error:
-            raise PlayerError(str(error)) from error
-
-    def load_onnx(self, threads: int) -> "OnnxEvaluator":
-        """The network of an ONNX file, ready to evaluate.
-
-        Raises:
-            PlayerError: if its shapes are not understood.
-        """
-        from alphac4.nn.foreign import OnnxError, OnnxEvaluator
-
-        try:
-            return OnnxEvaluator(self.path, threads)
-        except OnnxError as error:
-            raise PlayerError(str(error)) from error
+        return load_checkpoint(self.path)
 
 
 def find_network(specification: str) -> NamedNetwork | None:
@@ -273,6 +277,7 @@ def find_network(specification: str) -> NamedNetwork | None:
     except (ValueError, CheckpointError) as error:
         raise PlayerError(f"{specification!r}: {error}") from error
     return NamedNetwork(
+        specification=specification,
         written=written,
         name=written if written in SHIPPED else shown_name(written) if is_hub_name(written) else _shown_name(path),
         path=path,
@@ -289,16 +294,10 @@ def _shown_name(path: Path) -> str:
     return "/".join((*folders[-1:], path.stem))
 
 
-def network_file(specification: str) -> Path | None:
-    """The file of the network that a specification names; None for any other player."""
-    network = find_network(specification)
-    return None if network is None else network.path
-
-
 def network_digest(specification: str) -> str | None:
-    """The SHA-256 of that file, by which records know a network whatever it is called; None for any other player."""
-    path = network_file(specification)
-    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+    """The SHA-256 of a network's file, by which records know it whatever it is called; None for any other player."""
+    network = find_network(specification)
+    return None if network is None else hashlib.sha256(network.path.read_bytes()).hexdigest()
 
 
 def named_checkpoint(specification: str) -> NamedNetwork:
@@ -312,16 +311,6 @@ def named_checkpoint(specification: str) -> NamedNetwork:
         names = f"{' or '.join(SHIPPED)}, FILE.safetensors or {PREFIX}OWNER/NAME"
         raise PlayerError(f"a network is named {names}, not {specification!r}")
     return network
-
-
-def load_network(specification: str) -> "tuple[str, Checkpoint]":
-    """The name and the checkpoint of a network such as "best" or FILE.safetensors; a limit is ignored.
-
-    Raises:
-        PlayerError: if a checkpoint is not named, or cannot be used.
-    """
-    network = named_checkpoint(specification)
-    return network.name, network.load()
 
 
 def parse_player(
@@ -348,8 +337,8 @@ def parse_player(
     threads = threads or cores()
     network = find_network(specification)
     if network is not None:
-        budget = check_network(network, specification, geometry)
-        return _network_player(network, budget, rng, geometry, threads, compute, batch_size, reuse, puct)
+        network.check(geometry)
+        return _network_player(network, rng, geometry, threads, compute, batch_size, reuse, puct)
     kind, _, argument = specification.partition(":")
     if specification == "random":
         return RandomPlayer(rng)
@@ -395,7 +384,6 @@ def parse_player(
 
 def _network_player(
     network: NamedNetwork,
-    budget: Budget,
     rng: np.random.Generator,
     geometry: Geometry,
     threads: int,
@@ -405,14 +393,17 @@ def _network_player(
     puct: PuctConfig | NetworkParameters | None,
 ) -> Player:
     """The player of a network that can be used; see `parse_player`."""
-    options = network.options
+    options, budget = network.options, network.budget
     if isinstance(puct, PuctConfig):
         options, puct = dataclasses.replace(options, config=puct), None
     label = describe_options(options) + ("" if puct is None else f",{type(puct).__name__}")
+    name = f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}"
     evaluator: Evaluate
     search_of: Callable[..., TreeSearch]
     if network.is_onnx:
-        evaluator = network.load_onnx(threads)
+        from alphac4.nn.foreign import OnnxEvaluator
+
+        evaluator = OnnxEvaluator(network.path, threads)
         search_of = partial(NetworkSearch, evaluator)
     else:
         from alphac4.compute import choose
@@ -422,12 +413,10 @@ def _network_player(
         evaluator = loaded = compute.evaluator(network.load().network, batch_size=size)
         search_of = partial(compute.search, loaded)
     search_of = partial(search_of, puct or options.config, geometry=geometry, rng=rng, cache=CACHE)
-    name = f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}"
-    first = search_of(reuse=reuse or "proofs")
-    player = NetworkPlayer(name, evaluator, budget, rng, temperature=options.temperature, search=first)
-    if network.limit != AUTO:
-        return player
-    return AutoPlayer(name, player, search_of(reuse="trees"), TimeManagement())
+    search = search_of(reuse=reuse or "proofs")
+    if network.limit == AUTO:
+        return AutoPlayer(name, evaluator, search, search_of(reuse="trees"), TimeManagement())
+    return NetworkPlayer(name, evaluator, budget, rng, temperature=options.temperature, search=search)
 
 
 def parse_searching_player(specification: str, **settings: Any) -> SearchingPlayer:
@@ -440,30 +429,6 @@ def parse_searching_player(specification: str, **settings: Any) -> SearchingPlay
     if searching is None:
         raise PlayerError(f"{specification!r} searches no tree; take a network such as best@600, or uct:10000")
     return searching
-
-
-def network_budget(network: NamedNetwork, specification: str) -> Budget:
-    """The budget of a network for a move.
-
-    Raises:
-        PlayerError: for a limit that is no budget.
-    """
-    if network.limit == AUTO:
-        if network.options.temperature:
-            raise PlayerError(f"{specification!r}: with @auto the best move is played, and temperature has no place")
-        return Budget(simulations=TimeManagement().simulations)
-    return _parse_budget(network.limit or DEFAULT_SIMULATIONS, specification)
-
-
-def check_network(network: NamedNetwork, specification: str, geometry: Geometry) -> Budget:
-    """The budget of a network for a move, if it plays on this board; quick, as nothing is loaded.
-
-    Raises:
-        PlayerError: for a network of another board, one that cannot be read, or a limit that is no budget.
-    """
-    if network.geometry != geometry:
-        raise PlayerError(f"{network.path}: plays on {describe(network.geometry)}, not on {describe(geometry)}")
-    return network_budget(network, specification)
 
 
 def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STANDARD) -> Geometry:

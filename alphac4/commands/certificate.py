@@ -19,8 +19,7 @@ from alphac4.certificate.file import (
 from alphac4.certificate.walk import Claim, position_of
 from alphac4.commands.options.judge import CertificateOptions
 from alphac4.compute import choose
-from alphac4.evaluation.certification import LevelReport, ProvingPlayer, build, moves_in_order
-from alphac4.evaluation.known_moves import KnownMoves
+from alphac4.evaluation.walks import KnownMoves, LevelReport, ProvingPlayer, build, moves_in_order
 from alphac4.machine import cores
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import shipped_file

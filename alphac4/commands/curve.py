@@ -10,7 +10,6 @@ from alphac4.commands.evaluate import parse_budgets
 from alphac4.commands.options.judge import CurveOptions
 from alphac4.compute import choose
 from alphac4.evaluation.curves import CurvePoint, check_comparable, find_runs, open_figures, parse_groups
-from alphac4.evaluation.measurement import check_board
 from alphac4.evaluation.pictures import check_picture, draw_run, draw_runs
 from alphac4.evaluation.positions import choose_sets
 from alphac4.game.rules import STANDARD
@@ -27,10 +26,10 @@ def run(options: CurveOptions) -> int:
     budgets = parse_budgets(options.simulations)
     found = find_runs(parse_groups(options.runs), options.every)
     networks = [path for run in found for path in run.networks]
-    geometry = checkpoint_geometry(networks[0]) if networks else STANDARD
-    sets = choose_sets(geometry, options.positions, options.count)
-    for path in networks:
-        check_board(path, checkpoint_geometry(path), sets)
+    geometries = {checkpoint_geometry(path) for path in networks} or {STANDARD}
+    if len(geometries) > 1:
+        raise ValueError("networks of different boards cannot be drawn beside each other")
+    sets = choose_sets(geometries.pop(), options.positions, options.count)
     points = [point for run in found for point in run.figures]
     compute = choose(backend=options.backend)
     with own_file(options.output), tqdm(total=len(networks), desc="networks", disable=None) as bar:

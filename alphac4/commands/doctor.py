@@ -126,14 +126,14 @@ def _check_device(device: str) -> None:
 
 def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     """The name, figures and line of each measurement."""
-    from alphac4.arena.specifications import load_network
+    from alphac4.arena.specifications import named_checkpoint
     from alphac4.benchmarks.parts import rate_of_streams
     from alphac4.benchmarks.presets import measure_preset
     from alphac4.compute import choose
     from alphac4.nn.backends import boards_for
     from alphac4.training.config import PRESETS
 
-    _, checkpoint = load_network("best")
+    checkpoint = named_checkpoint("best").load()
     for batch, use in ((1, "play"), (128, "matches")):
         compute = choose(device)
         evaluator = compute.evaluator(checkpoint.network, batch_size=batch)

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from alphac4.arena.specifications import find_network, network_budget, parse_searching_player
+from alphac4.arena.specifications import find_network, parse_searching_player
 from alphac4.commands.options.ship import EngineCommandOptions
 from alphac4.play.engine import Engine
 
@@ -14,7 +14,7 @@ def run(options: EngineCommandOptions) -> int:
     geometry = options.board.geometry()
     network = find_network(options.player)
     if network is not None:  # a bad player is reported now, though it is loaded at the first need
-        network_budget(network, options.player)
+        _ = network.budget
         network.load()
     else:
         parse_searching_player(options.player, rng=np.random.default_rng(0), geometry=geometry)

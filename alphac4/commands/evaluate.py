@@ -11,7 +11,6 @@ from alphac4.compute import choose
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
 from alphac4.evaluation.positions import choose_sets
-from alphac4.evaluation.report import as_text
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.records import MAX_SIMULATIONS
 
@@ -41,7 +40,7 @@ def run(options: EvaluateOptions) -> int:
         write_atomically(Path(options.json), f"{report.to_json()}\n".encode())
     if options.picture is not None:
         save_picture(report, options.picture)
-    print(report.to_json() if options.json == "-" else as_text(report))
+    print(report.to_json() if options.json == "-" else report)
     return 0
 
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import (
-    check_network,
     common_geometry,
     describe,
     find_network,
@@ -92,7 +91,7 @@ def _run_terminal(options: PlayOptions) -> int:
         name = name or "uct:5000"  # no network is shipped for another board
         network = find_network(name)
         if network is not None:
-            check_network(network, name, geometry)  # so that what is wrong is told before the board is shown
+            network.check(geometry)  # so that what is wrong is told before the board is shown
         elif name.partition(":")[0] != "certificate":  # which takes seconds to check
             return parse_player(name, rng=rng, geometry=geometry)
         return late(name, lambda: parse_player(name, rng=rng, geometry=geometry, batch_size=1))

@@ -7,16 +7,15 @@ from functools import partial
 import numpy as np
 from tqdm import tqdm
 
-from alphac4.arena.network_files import pool_players
+from alphac4.arena.network_files import SpecifiedPlayer, pool_players
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import common_geometry, network_digest, network_file, parse_player
+from alphac4.arena.specifications import common_geometry, find_network, network_digest, parse_player
 from alphac4.certificate.walk import Claim
 from alphac4.commands.arguments import device_with, pool_or_none
 from alphac4.commands.options.judge import ProveOptions
 from alphac4.compute import choose
 from alphac4.evaluation.answers import BATCH
-from alphac4.evaluation.known_moves import FORMAT, Kind, KnownMoves
-from alphac4.evaluation.proof import OutcomeSolver, PlyReport, PoolSolver, walk_games
+from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, OutcomeSolver, PlyReport, PoolSolver, walk_games
 from alphac4.machine import cores
 from alphac4.solver import Solver
 from alphac4.storage.journal import read_about
@@ -56,7 +55,7 @@ def _walk(options: ProveOptions, claim: Claim, plies: int) -> list[PlyReport]:
     if backend == "auto" and options.record is not None:
         backend = str((read_about(options.record, FORMAT) or {}).get("backend", backend))
     compute = choose(device_with(options.cluster, options.device), backend, threads=1)
-    one_a_core = network_file(options.player) is not None and compute.learning_device.type == "cpu"
+    one_a_core = find_network(options.player) is not None and compute.learning_device.type == "cpu"
     make = partial(
         parse_player,
         options.player,
@@ -71,15 +70,8 @@ def _walk(options: ProveOptions, claim: Claim, plies: int) -> list[PlyReport]:
     with pool_or_none(options.cluster) as pool:
         if pool is None:
             return _walk_with(players, Solver(geometry), options, backend, claim, plies)
-        players = pool_players(
-            pool,
-            options.player,
-            players[0],
-            geometry=geometry,
-            seed=options.seed,
-            backend=backend,
-            batch_size=BATCH,
-        )
+        recipe = SpecifiedPlayer(specification=options.player, geometry=geometry, backend=backend)
+        players = pool_players(pool, recipe, players[0], options.seed)
         return _walk_with(players, PoolSolver(pool=pool, geometry=geometry), options, backend, claim, plies)
 
 

@@ -10,7 +10,7 @@ from typing import TextIO
 import numpy as np
 
 from alphac4.arena.players import SearchingPlayer
-from alphac4.arena.specifications import check_network, common_geometry, find_network, parse_searching_player
+from alphac4.arena.specifications import common_geometry, find_network, parse_searching_player
 from alphac4.commands.options.play import ReviewOptions
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.position import may_be_moves
@@ -70,7 +70,7 @@ def _check_player(specification: str, geometry: Geometry) -> None:
     """Tell what is wrong with a network before anything is loaded or solved."""
     network = None if specification == NOBODY else find_network(specification)
     if network is not None:
-        check_network(network, specification, geometry)
+        network.check(geometry)
 
 
 def read_games(source: str, stdin: TextIO | None, geometry: Geometry = STANDARD) -> list[str]:

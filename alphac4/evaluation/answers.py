@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from queue import SimpleQueue
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,8 @@ from alphac4.compute import Compute, NetworkEvaluator
 from alphac4.evaluation.positions import PositionSet
 from alphac4.game import Geometry
 from alphac4.machine import worker_threads
-from alphac4.mcts.network_search import Evaluate
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Budget, TreeSearch
+from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
@@ -39,24 +38,16 @@ def _unwatched(_count: int) -> None:
     """Ignore how far the work is."""
 
 
-def ask_network(
-    evaluator: Evaluate,
-    sets: Sequence[PositionSet],
-    simulations: int,
-    searches: Sequence[TreeSearch],
-    *,
-    batch: int = BATCH,
-    on_batch: Callable[[int], object] = _unwatched,
-) -> Answers:
-    """The network's moves and values: by ``simulations`` of search in each position, or raw if that is 0.
+class Ask(Protocol):
+    """The answers of one network on sets of positions, as `make_asker` makes it."""
 
-    The raw network plays the legal move with the largest policy logit, without any look ahead. As many batches are
-    dealt with at a time as there are ``searches`` of the same network; ``on_batch`` gets how many positions have
-    just been answered.
-    """
-    budget = Budget(simulations=simulations)
-    players = [NetworkPlayer("network", evaluator, budget, search=search) for search in searches]
-    return ask_players(players, sets, batch, on_batch)
+    def __call__(
+        self, sets: Sequence[PositionSet], simulations: int, *, on_batch: Callable[[int], object] = _unwatched
+    ) -> Answers:
+        """The moves and values by so many ``simulations`` in each position, or raw if that is 0.
+
+        ``on_batch`` gets how many positions have just been answered.
+        """
 
 
 def make_asker(
@@ -64,17 +55,21 @@ def make_asker(
     network: PolicyValueNetwork | NetworkEvaluator,
     geometry: Geometry,
     puct: PuctConfig | None = None,
-    rng: np.random.Generator | None = None,
-) -> Callable[..., Answers]:
-    """`ask_network` of one network, or of the evaluator that holds it, on as many searches at a time as pay.
-
-    It takes sets, simulations and ``on_batch``.
-    """
+) -> Ask:
+    """What asks a network, or the evaluator that holds it, with as many searches at a time as pay."""
     if isinstance(network, PolicyValueNetwork):
         network = compute.evaluator(network, batch_size=compute.batch, streams=compute.streams)
-    rng = rng or np.random.default_rng(0)
-    searches = [compute.search(network, puct, geometry=geometry, rng=rng) for _ in range(compute.streams)]
-    return partial(ask_network, network, searches=searches, batch=compute.batch)
+    evaluator = network
+    searches = [compute.search(evaluator, puct, geometry=geometry) for _ in range(compute.streams)]
+
+    def ask(
+        sets: Sequence[PositionSet], simulations: int, *, on_batch: Callable[[int], object] = _unwatched
+    ) -> Answers:
+        budget = Budget(simulations=simulations)
+        players = [NetworkPlayer("network", evaluator, budget, search=search) for search in searches]
+        return ask_players(players, sets, compute.batch, on_batch)
+
+    return ask
 
 
 def ask_players(

@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,19 @@ import torch
 from tqdm import tqdm
 
 from alphac4.arena.alpha_beta import SolverPlayer
-from alphac4.arena.network_files import NetworkFile, pool_players
+from alphac4.arena.match import play_games
+from alphac4.arena.network_files import NetworkFile, SpecifiedPlayer, pool_players
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.specifications import (
     NamedNetwork,
-    describe,
+    NetworkOptions,
+    describe_options,
     find_network,
     network_digest,
     parse_player,
 )
 from alphac4.compute import Compute, NetworkEvaluator, Pool, choose
-from alphac4.evaluation.answers import BATCH, Answers, ask_players, make_asker
+from alphac4.evaluation.answers import BATCH, Answers, Ask, ask_players, make_asker
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import (
     UNTRAINED,
@@ -72,7 +73,7 @@ def measure_strength(
     network = _unlimited_network(player)
     if network is not None and twin:
         beginner = untrained(network.load(), measurement.seed)
-        subjects.append(prepare_network(UNTRAINED, beginner, measurement, network.options.config))
+        subjects.append(partial(_measure_network, UNTRAINED, beginner, measurement, network.options.config))
     subjects += [prepare(name, measurement) for name in references]
     return StrengthReport(sets=summarise_sets(measurement.sets), subjects=[measure() for measure in subjects])
 
@@ -80,18 +81,16 @@ def measure_strength(
 def prepare(specification: str, measurement: Measurement) -> Callable[[], SubjectReport]:
     """A function that measures a checkpoint with every budget, or any other player as it is.
 
-    Whatever is wrong with the player is reported here, before anything has taken time.
-
     Raises:
-        PlayerError: for an unknown player, or one for another board.
+        PlayerError: for an unknown player, or one for another board, before anything has taken time.
     """
     network = _unlimited_network(specification)
     if network is not None:
         if network.options.temperature:  # the raw network and the searches are measured by their best moves
             raise PlayerError(f"{specification!r}: a temperature needs a limit, such as {network.written}@100,...")
-        measure = prepare_network(specification, network.load(), measurement, network.options.config)
+        network.check(measurement.geometry)
         digest = network_digest(specification)
-        return lambda: replace(measure(), network=digest)
+        return partial(_measure_network, specification, network.load(), measurement, network.options.config, digest)
     player = parse_player(
         specification,
         rng=np.random.default_rng(measurement.seed),
@@ -100,27 +99,6 @@ def prepare(specification: str, measurement: Measurement) -> Callable[[], Subjec
         batch_size=BATCH,
     )
     return partial(_measure_player, specification, player, measurement)
-
-
-def prepare_network(
-    name: str, checkpoint: Checkpoint, measurement: Measurement, puct: PuctConfig | None = None
-) -> Callable[[], SubjectReport]:
-    """A function that measures a network with every budget.
-
-    Raises:
-        PlayerError: if it plays on another board.
-    """
-    check_board(name, checkpoint.geometry, measurement.sets)
-    return partial(_measure_network, name, checkpoint, measurement, puct)
-
-
-def check_board(name: str | Path, geometry: Geometry, sets: Sequence[PositionSet]) -> None:
-    """Raise a PlayerError unless a network's board is that of the positions."""
-    if geometry != sets[0].geometry:
-        raise PlayerError(
-            f"{name}: plays on {describe(geometry)}, not on {describe(sets[0].geometry)}; "
-            "--positions takes files of its own board"
-        )
 
 
 def _unlimited_network(specification: str) -> NamedNetwork | None:
@@ -141,15 +119,9 @@ def _measure_player(name: str, player: Player, measurement: Measurement) -> Subj
     started = time.perf_counter()
     players = [player]
     if measurement.pool is not None:
-        players = pool_players(
-            measurement.pool,
-            name,
-            player,
-            geometry=measurement.geometry,
-            seed=measurement.seed,
-            backend=measurement.compute.backends.evaluators,
-            batch_size=BATCH,
-        )
+        backend = measurement.compute.backends.evaluators
+        recipe = SpecifiedPlayer(specification=name, geometry=measurement.geometry, backend=backend)
+        players = pool_players(measurement.pool, recipe, player, measurement.seed)
     with _bar(name, measurement) as bar:
         answers = ask_players(players, measurement.sets, on_batch=bar.update)
     report = budget_report(measurement.sets, answers, None, time.perf_counter() - started)
@@ -157,23 +129,23 @@ def _measure_player(name: str, player: Player, measurement: Measurement) -> Subj
 
 
 def _measure_network(
-    name: str, checkpoint: Checkpoint, measurement: Measurement, puct: PuctConfig | None
+    name: str, checkpoint: Checkpoint, measurement: Measurement, puct: PuctConfig, digest: str | None = None
 ) -> SubjectReport:
     compute = measurement.compute
     evaluator = compute.evaluator(checkpoint.network, batch_size=compute.batch, streams=compute.streams)
-    rng = np.random.default_rng(measurement.seed)
+    ask: Ask
     if measurement.pool is None:
-        ask = make_asker(compute, evaluator, measurement.geometry, puct, rng)
+        ask = make_asker(compute, evaluator, measurement.geometry, puct)
     else:
         ask = partial(_ask_network_in_pool, measurement.pool, checkpoint, evaluator, puct)
     reports = []
     for simulations in measurement.budgets:
         started = time.perf_counter()
         with _bar(f"{name}, {simulations or 'no'} simulations", measurement) as bar:
-            answers = ask(sets=measurement.sets, simulations=simulations, on_batch=bar.update)
+            answers = ask(measurement.sets, simulations, on_batch=bar.update)
         reports.append(budget_report(measurement.sets, answers, simulations, time.perf_counter() - started))
     budget = Budget(simulations=measurement.games_simulations)
-    search = compute.search(evaluator, puct, geometry=measurement.geometry, rng=rng, reuse="proofs")
+    search = compute.search(evaluator, puct, geometry=measurement.geometry, reuse="proofs")
     player = NetworkPlayer(name, evaluator, budget, search=search)
     config = checkpoint.network.config
     return SubjectReport(
@@ -181,6 +153,7 @@ def _measure_network(
         description=f"{config.channels} channels x {config.blocks} blocks, by {compute.inference}",
         budgets=reports,
         games=_games(player, measurement.games_simulations, measurement),
+        network=digest,
     )
 
 
@@ -188,28 +161,24 @@ def _ask_network_in_pool(
     pool: Pool,
     checkpoint: Checkpoint,
     evaluator: NetworkEvaluator,
-    puct: PuctConfig | None,
-    *,
+    puct: PuctConfig,
     sets: Sequence[PositionSet],
     simulations: int,
+    *,
     on_batch: Callable[[int], object],
 ) -> Answers:
-    """The answers of `ask_network`, from the processes of a pool."""
-    network = NetworkFile(written="network", suffix=".safetensors", content=pack_checkpoint(checkpoint))
+    """See `Ask`; the answers come from the processes of a pool."""
+    network = NetworkFile(written="network.safetensors", suffix=".safetensors", content=pack_checkpoint(checkpoint))
     geometry = sets[0].geometry
     model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), None, geometry, puct, reuse="nothing")
-    players = pool_players(
-        pool,
-        f"{network.written}@{simulations}",
-        model,
+    options = describe_options(NetworkOptions(config=puct))
+    player = SpecifiedPlayer(
+        specification=f"{network.written}@{simulations}{options}",
         geometry=geometry,
         backend=evaluator.backend,
-        batch_size=BATCH,
         reuse="nothing",
-        puct=puct,
-        network=network,
     )
-    return ask_players(players, sets, on_batch=on_batch)
+    return ask_players(pool_players(pool, player, model, network=network), sets, on_batch=on_batch)
 
 
 def _games(player: Player, simulations: int | None, measurement: Measurement) -> PerfectMatchReport | None:
@@ -245,23 +214,10 @@ def play_perfect(
     *,
     on_game_over: Callable[[], object] = lambda: None,
 ) -> list[PerfectGame]:
-    """Play all games in lockstep from unfinished ``starts``, each with whether our side moves first in the game."""
-    positions = [start for start, _ in starts]
-    running = list(range(len(starts)))
-    while running:
-        for ours in (True, False):
-            turn = [game for game in running if (positions[game].first_to_move == starts[game][1]) == ours]
-            if not turn:
-                continue
-            moves = (player if ours else perfect).choose([positions[game] for game in turn])
-            for game, column in zip(turn, moves, strict=True):
-                positions[game] = positions[game].play(column)
-                if positions[game].outcome() is not None:
-                    running.remove(game)
-                    on_game_over()
-    return [
-        _judge(end.moves or "", start, perfect, first) for end, (start, first) in zip(positions, starts, strict=True)
-    ]
+    """Play games from unfinished ``starts``, each with whether our side moves first in the game."""
+    turns = [(start, start.first_to_move == first) for start, first in starts]
+    ends = play_games(player, perfect, turns, on_game_over=on_game_over)
+    return [_judge(end.moves or "", start, perfect, first) for end, (start, first) in zip(ends, starts, strict=True)]
 
 
 def _judge(moves: str, start: Position, perfect: SolverPlayer, first: bool) -> PerfectGame:

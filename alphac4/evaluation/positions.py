@@ -150,6 +150,8 @@ def choose_sets(
     """
     if count is not None and count < 1:
         raise ValueError(f"count must be at least 1, not {count}")
+    if not files and geometry != STANDARD:
+        raise ValueError("the package has positions of the standard board alone; --positions takes files of another")
     if not files:
         return packaged_positions(count)
     sets = [load_positions(path, geometry) for path in files]

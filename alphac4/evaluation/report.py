@@ -85,9 +85,9 @@ class SetSummary:
     decisive: int  # where at least one move errs
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StrengthReport:
-    """Everything that an evaluation found; the first subject is the one asked about."""
+    """Everything that an evaluation found, shown as tables; the first subject is the one asked about."""
 
     sets: list[SetSummary]
     subjects: list[SubjectReport]
@@ -95,6 +95,21 @@ class StrengthReport:
     def to_json(self) -> str:
         """Indented JSON; numbers that do not exist, such as a rate over no positions, are null."""
         return json.dumps(_plain({"format": FORMAT} | dataclasses.asdict(self)), indent=1)
+
+    def errors(self, simulations: int | None = None) -> dict[str, float]:
+        """The share of moves that err in each set and in all, at one of the budgets; by default at the last.
+
+        Raises:
+            ValueError: for a budget that was not measured.
+        """
+        budgets = {budget.simulations: budget for budget in self.subjects[0].budgets}
+        wanted = simulations if simulations is not None else list(budgets)[-1]
+        if wanted not in budgets:
+            raise ValueError(f"measured with {', '.join(map(str, budgets))} simulations, not with {wanted}")
+        return {name: figures.moves.error.value for name, figures in budgets[wanted].sets.items()}
+
+    def __repr__(self) -> str:
+        return _as_text(self)
 
 
 def budget_report(
@@ -133,7 +148,7 @@ def _plain(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def as_text(report: StrengthReport) -> str:
+def _as_text(report: StrengthReport) -> str:
     """Move errors by set and budget for every subject, then the other figures over all sets, then the games."""
     names = [part.name for part in report.sets]
     counts = [

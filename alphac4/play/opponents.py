@@ -9,7 +9,7 @@ import numpy as np
 from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
-from alphac4.arena.specifications import CACHE, check_network, named_checkpoint, parse_searching_player
+from alphac4.arena.specifications import CACHE, named_checkpoint, parse_searching_player
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry, Position
 from alphac4.mcts.network_search import NetworkSearch
@@ -31,7 +31,7 @@ def level_player(
     named = named_checkpoint(network)
     if level.perfect:
         return SolverPlayer(rng, geometry)
-    check_network(named, network, geometry)
+    named.check(geometry)
     from alphac4.compute import choose
 
     compute = compute or choose()

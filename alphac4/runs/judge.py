@@ -8,7 +8,7 @@ the report of an iteration.
 from collections.abc import Sequence
 
 from alphac4.compute import Compute, Pool
-from alphac4.evaluation.answers import Answers, ask_network, ask_players, errors_by_set, judge_moves, judge_values
+from alphac4.evaluation.answers import Answers, ask_players, errors_by_set, judge_moves, judge_values, make_asker
 from alphac4.evaluation.positions import PositionSet, packaged_positions
 from alphac4.game.rules import STANDARD, Geometry
 from alphac4.nn.network import PolicyValueNetwork
@@ -34,12 +34,7 @@ class Judge:
     ) -> None:
         self._elsewhere = None if pool is None else PoolSide(pool, SIDE, side.backend, geometry, side.puct)
         self._evaluator = side.evaluator
-        self._searches = (
-            []
-            if pool is not None
-            else [compute.search(side.evaluator, side.puct, geometry=geometry) for _ in range(compute.streams)]
-        )
-        self._batch = compute.batch
+        self._ask_here = make_asker(compute, side.evaluator, geometry, side.puct)
         self._backend = compute.inference
         self._geometry = geometry
         self._config = config
@@ -64,7 +59,7 @@ class Judge:
         if self._elsewhere is not None:
             return ask_players(self._elsewhere.players(network, "judged", simulations), sets)
         self._evaluator.update(network)
-        return ask_network(self._evaluator, sets, simulations, self._searches, batch=self._batch)
+        return self._ask_here(sets, simulations)
 
 
 def measure_against_solver(sets: Sequence[PositionSet], answers: Answers) -> ExactPlayFigures:

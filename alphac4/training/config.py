@@ -3,14 +3,14 @@
 import dataclasses
 import difflib
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from alphac4.arena.ratings import GateRule
+from alphac4.arena.ratings import pair_counts, score_interval, sprt
 from alphac4.game.rules import BoardConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
@@ -64,6 +64,34 @@ class LearningConfig:
         for name in ("passes", "learning_rate", "muon_rate"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+
+
+SPRT_ELO = 30.0  # advantage that a sequential gate asks about: more than chance, less than a good iteration
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateRule:
+    """Rule by which a candidate replaces the best network."""
+
+    kind: Literal["threshold", "sprt"] = "threshold"
+    """threshold: its score reaches `threshold`; sprt: a sequential test accepts an advantage of `SPRT_ELO`."""
+    threshold: float = 0.52
+    """Score to reach, draws counting half (AlphaGo Zero: 0.55; AlphaZero and KataGo ask less or nothing)."""
+
+    def __post_init__(self) -> None:
+        check_finite(self)
+        if not 0 < self.threshold < 1:
+            raise ValueError(f"threshold must be within 0 and 1, not {self.threshold}")
+
+    def decide(self, pair_scores: Sequence[float]) -> tuple[bool | None, str]:
+        """``(accepted, why)``; ``accepted`` is None while a sequential test is undecided."""
+        score = score_interval(pair_scores)
+        shown = f"score {score.value:.3f} [{score.low:.3f}, {score.high:.3f}] over {2 * len(pair_scores)} games"
+        if self.kind == "threshold":
+            accepted = score.value >= self.threshold
+            return accepted, f"{shown}, {'at least' if accepted else 'below'} {self.threshold}"
+        state = sprt(pair_counts(pair_scores), 0.0, SPRT_ELO)
+        return state.accepted, f"{shown}, {state}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import TournamentRecord
 from alphac4.certificate.walk import ASK, stones_of
-from alphac4.evaluation.known_moves import KnownMoves, answers
 from alphac4.evaluation.positions import load_positions
+from alphac4.evaluation.walks import Kind, KnownMoves, Moves
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.play.terminal import Session
 from alphac4.runs.costs import CostJournal, Costs
@@ -135,7 +135,7 @@ def make_files(folder: Path) -> None:
         result = MatchResult(wins=1, draws=1, losses=0, pair_scores=(1.5,), games=("1234", "4321"))
         tournament.add(("a", "b"), part, result)
     for key, column in WALKED.items():
-        walk.add([answers(np.array([key], np.uint64), np.array([column]))])
+        walk.add([Moves.of_kind(Kind.ANSWER, np.array([key], np.uint64), np.array([column]))])
         walk.save()
     book = KnownScores(np.arange(3, 90, 3, dtype=np.uint64), np.arange(29, dtype=np.int8), 4)
     save_book(folder / "board.book", SMALL_BOARD, book)
