@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from alphac4.arena.certificate_player import CertificatePlayer
-from alphac4.arena.players import PlayerError, SearchingPlayer
+from alphac4.arena.players import NetworkPlayer, PlayerError, SearchingPlayer
 from alphac4.arena.specifications import parse_player
 from alphac4.certificate.file import (
     SHIPPED,
@@ -41,7 +41,7 @@ from alphac4.game import Geometry, Outcome, Position, make_geometry
 from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.results import SearchResult
-from alphac4.mcts.tree import UNPROVEN
+from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.solver import Solver
@@ -108,7 +108,7 @@ class BestByMinimax:
         result.moves[:] = self.choose(positions)
         return result
 
-    def winning_moves(self, index: int) -> tuple[Keys, Columns]:  # noqa: ARG002
+    def proven_moves(self, index: int, least: int) -> tuple[Keys, Columns]:  # noqa: ARG002
         """There are none."""
         raise AssertionError("nothing was proven")
 
@@ -355,15 +355,23 @@ def test_an_interrupted_walk_asks_nothing_twice_but_what_was_damaged(
         KnownMoves(SMALL, path, {"player": "y"})
 
 
-def test_a_proof_of_a_search_is_a_certificate_from_there(checker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The moves taken from the tree win against every reply, as the stand-alone checker finds as well."""
+@pytest.mark.parametrize(
+    "claim",
+    [
+        Claim(after="145254644542113431257116"),
+        Claim(after="5426244732676124124531177425737", side="second", result="draw"),
+    ],
+    ids=str,
+)
+def test_a_proof_of_a_search_is_a_certificate_from_there(
+    claim: Claim, checker: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moves taken from the tree win, or draw, against every reply, as the stand-alone checker finds as well."""
     monkeypatch.setattr(checker, "print", lambda *_words, **_options: None, raising=False)
     search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0))
-    position = Position.from_moves("145254644542113431257116")
-    assert search.search([position], Budget(simulations=2000)).proven_wins[0]
+    search.search([claim.start], Budget(simulations=2000))
     known = KnownMoves(STANDARD)
-    known.add([Moves.of_kind(Kind.PROOF, *search.winning_moves(0))])
-    claim = Claim(after=position.moves or "")
+    known.add([Moves.of_kind(Kind.PROOF, *search.proven_moves(0, PROVEN_DRAW + claim.least))])
     columns = moves_in_order(known, claim)
     assert len(columns) > 10
 
@@ -373,7 +381,8 @@ def test_a_proof_of_a_search_is_a_certificate_from_there(checker: ModuleType, mo
 
     def theirs(columns: Columns) -> Any:
         digits = "".join(str(column + 1) for column in columns).encode()
-        return checker.check(digits, checker.begin({"side": "first", "after": claim.after, "result": "win"}), False)
+        begun = checker.begin({"side": claim.side, "after": claim.after, "result": claim.result})
+        return checker.check(digits, begun, claim.result == "draw")
 
     assert ours(columns) == theirs(columns)
     for other, told in ((columns[:-1], "missing"), (np.append(columns, np.int8(0)), "left over")):
@@ -493,6 +502,19 @@ def test_a_claim_of_either_side_to_a_win_or_a_draw_is_shown_and_checked(claim: C
     other = Claim(geometry=geometry, side="second" if claim.side == "first" else "first", after=claim.after)
     with pytest.raises(CertificateError):  # moves of one side are none of the other's
         walk_certificate(Certificate(claim=other, columns=certificate.columns))
+
+
+def test_a_proven_draw_ends_a_line_of_a_claim_to_a_draw() -> None:
+    """Deeper down the player is asked no more; to a claim of a win such a proof means nothing."""
+    geometry = make_geometry(3, 4, 4)
+    claim, known = Claim(geometry=geometry, result="draw"), KnownMoves(geometry)
+    player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=300), geometry=geometry, reuse="nothing")
+    levels = list(build([player], known, claim))
+    assert levels[-1].last
+    assert any(level.proven and not level.answered for level in levels)
+    walk_certificate(Certificate(claim=claim, columns=moves_in_order(known, claim)))
+    player.search([Position(geometry=geometry)])
+    assert not len(player.proven_moves(0, PROVEN_DRAW + 1)[0])
 
 
 def test_what_is_not_true_is_not_shown() -> None:

@@ -235,9 +235,9 @@ class NetworkPlayer(TreePlayer):
         variations = [line if line[:1] == [move] else [move] for move, line in lines]
         return dataclasses.replace(result, moves=moves, variations=variations)
 
-    def winning_moves(self, index: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
-        """The moves that prove a win in the ``index``-th position searched last; see `TreeSearch.winning_moves`."""
-        return self._search.winning_moves(index)
+    def proven_moves(self, index: int, least: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
+        """The moves that prove a result in the ``index``-th position searched last; see `TreeSearch.proven_moves`."""
+        return self._search.proven_moves(index, least)
 
     def _drawn_by_policy(self, result: SearchResult, row: int) -> int:
         columns = np.flatnonzero(result.proofs[row] != ILLEGAL)

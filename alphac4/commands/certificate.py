@@ -86,7 +86,7 @@ def build_certificate(options: CertificateOptions) -> int:
         )
         for index in range(cores())
     ]
-    if not all(hasattr(player, "winning_moves") for player in players):
+    if not all(hasattr(player, "proven_moves") for player in players):
         raise ValueError(f"{options.player}: only a network's search can be asked for its proofs")
     if players[0].budget.seconds is not None:
         raise ValueError(

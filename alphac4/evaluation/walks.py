@@ -39,7 +39,7 @@ from alphac4.game import Geometry, Outcome, Position, column_name
 from alphac4.game.planes import stones
 from alphac4.game.rules import Words
 from alphac4.machine import cores, worker_threads
-from alphac4.mcts.tree import UNPROVEN, proof_value
+from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, proof_value
 from alphac4.solver import Solver
 from alphac4.solver.solver import Scores
 from alphac4.storage.journal import Journal
@@ -58,7 +58,7 @@ class Kind(IntEnum):
     """Kinds of moves on a walk."""
 
     ANSWER = 0  # the player's answer; the game goes on
-    PROOF = 1  # the player's search has proven that it wins, here or from an earlier position
+    PROOF = 1  # the player's search has proven the result, here or from an earlier position
     TAKEN_BACK = 2  # an answer that no longer is one
     WINS = 3  # it completes a run
     DRAWS = 4  # it fills the board
@@ -350,8 +350,8 @@ def _outcomes(
 class ProvingPlayer(SearchingPlayer, Protocol):
     """A player whose proofs can be taken down."""
 
-    def winning_moves(self, index: int) -> tuple[Keys, Columns]:
-        """See `alphac4.mcts.search.TreeSearch.winning_moves`."""
+    def proven_moves(self, index: int, least: int) -> tuple[Keys, Columns]:
+        """See `alphac4.mcts.search.TreeSearch.proven_moves`."""
 
 
 @dataclass(kw_only=True)
@@ -361,7 +361,7 @@ class LevelReport:
     stones: int
     positions: int
     decided: int  # the player wins at once, must block, or cannot
-    proven: int  # the player's search has proven the win, there or from an earlier position
+    proven: int  # the player's search has proven the result, there or from an earlier position
     mended: int  # the player's first answer was taken back
     errors: list[int] = field(default_factory=list)  # canonical keys of those in which the claim does not hold
     last: bool = False  # no line goes on
@@ -471,8 +471,10 @@ def _ask(
 
     def think(player: ProvingPlayer, part: Keys) -> tuple[list[Moves], Keys]:
         result = player.search([position_of(claim.geometry, int(key)) for key in part])
+        best = np.where(result.proofs == UNPROVEN, ILLEGAL, result.proofs).max(axis=1)
+        least = PROVEN_DRAW + claim.least
         proofs = [
-            Moves.of_kind(Kind.PROOF, *player.winning_moves(int(row))) for row in np.flatnonzero(result.proven_wins)
+            Moves.of_kind(Kind.PROOF, *player.proven_moves(int(row), least)) for row in np.flatnonzero(best >= least)
         ]
         found = [result.root_proof(row) for row in range(len(part))]
         hopeless = np.array([proof != UNPROVEN and proof_value(proof) < claim.least for proof in found], np.bool_)

@@ -33,9 +33,9 @@ from alphac4.mcts.tree import (
     make_trees,
     node_proof,
     proof_value,
+    proven_moves,
     reset_tree,
     summarize_roots,
-    winning_moves,
 )
 
 MAX_BUDGET = 2**30  # more than any memory holds
@@ -178,13 +178,13 @@ class TreeSearch(ABC):
         self._kept = self._kept.empty()
         return detached
 
-    def winning_moves(self, index: int) -> tuple[Words, npt.NDArray[np.int8]]:
-        """The winner's moves in the proof found for the ``index``-th position; see `alphac4.mcts.tree.winning_moves`.
+    def proven_moves(self, index: int, least: int) -> tuple[Words, npt.NDArray[np.int8]]:
+        """The moves that prove a result in the ``index``-th position; see `alphac4.mcts.tree.proven_moves`.
 
         Raises:
             ValueError: if there is no such tree.
         """
-        return winning_moves(*self._tree(index))
+        return proven_moves(*self._tree(index), least)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """The node that the 0-based columns ``path`` lead to in the tree of the ``index``-th position searched last.

@@ -338,37 +338,35 @@ def _move_node(trees: Trees, t: int, source: int, target: int, parent: int) -> N
 
 
 @allocating
-def winning_moves(trees: Trees, t: int) -> tuple[Words, npt.NDArray[np.int8]]:
-    """The winner's move in every position of the proof: canonical keys [P] and columns [P] as they see them.
+def proven_moves(trees: Trees, t: int, least: int) -> tuple[Words, npt.NDArray[np.int8]]:
+    """The moves by which the side to move at the root is sure of its proven result, if that is ``least`` or better.
 
-    Those are one move for the winner and every reply of the other side. Nothing unless tree ``t`` proves that the side
-    to move at its root wins. Positions in which it completes a run at once are left out, as are those after a reply
-    that allows one.
+    ``least`` is PROVEN_DRAW, or PROVEN_DRAW + 1 for any win. They come as canonical keys [P] and columns [P] as those
+    positions see them: one move of that side in every position that the other side's replies lead to. Positions in
+    which it completes a run at once are left out, as are those after a reply that allows one.
     """
     geometry = trees.geometry
     size = max(1, int(trees.size[t]))
     keys, columns = np.empty(size, np.uint64), np.empty(size, np.int8)
     nodes = np.empty(size, np.int32)
     owns, occupieds = np.empty(size, np.uint64), np.empty(size, np.uint64)
-    count, waiting = 0, 0
-    proof = node_proof(trees, t, ROOT)
-    if proof != UNPROVEN and proof > PROVEN_DRAW:
-        nodes[0], owns[0], occupieds[0] = ROOT, trees.own[t], trees.occupied[t]
-        waiting = 1
+    nodes[0], owns[0], occupieds[0] = ROOT, trees.own[t], trees.occupied[t]
+    count, waiting = 0, 1
     while waiting > 0:
         waiting -= 1
         node, own, occupied = nodes[waiting], owns[waiting], occupieds[waiting]
-        proof = node_proof(trees, t, node)
-        if proof == PROVEN_WIN - 1:
-            continue
-        move = NO_ACTION
+        move, proof = NO_ACTION, least - 1
         for a in range(geometry.columns):
-            if trees.proof[t, node, a] == proof and move == NO_ACTION:
-                move = a
+            if trees.proof[t, node, a] != UNPROVEN and trees.proof[t, node, a] > proof:
+                move, proof = a, int(trees.proof[t, node, a])
+        if move == NO_ACTION or proof == PROVEN_WIN - 1:
+            continue
         keys[count] = canonical_key(geometry, own, occupied)
         columns[count] = geometry.columns - 1 - move if mirror_is_canonical(geometry, own, occupied) else move
         count += 1
         child = trees.child[t, node, move]
+        if child == NO_NODE:  # the move fills the board
+            continue
         theirs, then = play(geometry, own, occupied, move)
         for a in range(geometry.columns):
             if trees.proof[t, child, a] == ILLEGAL or trees.child[t, child, a] == NO_NODE:
