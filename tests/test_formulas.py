@@ -127,13 +127,13 @@ def test_the_mixed_value_weighs_visited_values_by_their_priors() -> None:
 
 def test_the_improved_policy_raises_priors_by_completed_values() -> None:
     policy = np.empty(4, np.float32)
-    improved_policy(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2), 0, PRIOR, 50.0, 0.1, policy)
+    improved_policy(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2), 0, PRIOR, 0.1, policy)
     # sigma(q) = (50 + 3) * 0.1 * (q + 1) / 2 = 2.65 (q + 1), with the mixed value 17 / 175 where there is no visit
     weights = PRIOR * np.exp(2.65 * np.array([0.5, -0.5, 17 / 175, 17 / 175]))
     np.testing.assert_allclose(policy, weights / weights.sum(), rtol=1e-5)
 
     proofs = [UNPROVEN, LOSS, PROVEN_DRAW, ILLEGAL]  # a draw counts 0, a loss and a full column get nothing
-    improved_policy(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2, proofs=proofs), 0, PRIOR, 50.0, 0.1, policy)
+    improved_policy(root([3, 1, 0, 0], [0.5, -0.5, 0, 0], value=0.2, proofs=proofs), 0, PRIOR, 0.1, policy)
     weights = np.array([0.4 * math.exp(2.65 * 0.5), 0, 0.2, 0])
     np.testing.assert_allclose(policy, weights / weights.sum(), rtol=1e-5)
 
@@ -154,7 +154,7 @@ def test_a_proven_root_has_the_policy_of_its_fastest_wins() -> None:
     trees = root([1, 9, 1, 1], [0] * 4, proofs=[PROVEN_WIN - 3, PROVEN_WIN - 5, PROVEN_WIN - 3, UNPROVEN])
     policies = np.empty((2, 4), np.float32)
     visit_policy(trees, 0, policies[0])
-    improved_policy(trees, 0, PRIOR, 50.0, 0.1, policies[1])
+    improved_policy(trees, 0, PRIOR, 0.1, policies[1])
     assert policies.tolist() == [[0.5, 0, 0.5, 0]] * 2
 
 
@@ -176,7 +176,7 @@ def test_sequential_halving_considers_half_as_many_after_each_phase(actions: int
 def test_the_gumbel_action_is_the_best_of_those_whose_turn_it_is() -> None:
     def action(trees: Trees, gumbels: list[float], simulation: int, c_scale: float = 0.1, actions: int = 4) -> int:
         noise = np.array(gumbels, np.float32)
-        return gumbel_action(trees, 0, PRIOR, noise, actions, 8, simulation, 50.0, c_scale)
+        return gumbel_action(trees, 0, PRIOR, noise, actions, 8, simulation, c_scale)
 
     # Eight simulations: four moves once, then two moves twice. log prior = -0.92, -1.20, -1.61, -2.30
     unvisited = root([0] * 4, [0] * 4)
@@ -238,7 +238,7 @@ def test_returns_are_td_lambda_cut_at_moves_made_to_explore() -> None:
     np.testing.assert_allclose(lambda_returns(games, 0.0, 2.0)[:, 0], [searched[0]] * 3)
 
 
-SIMULATIONS, CONSIDERED, C_VISIT, C_SCALE = 32, 4, 50.0, 0.1
+SIMULATIONS, CONSIDERED, C_SCALE = 32, 4, 0.1
 POLICY_WEIGHTS, VALUE_WEIGHTS = (  # so short that every order of adding them up gives the same float32
     (np.round(np.random.default_rng(6).normal(size=(84, n), scale=scale) * 2**18) / 2**18).astype(np.float32)
     for n, scale in ((7, 0.2), (1, 0.06))
@@ -275,7 +275,7 @@ def search_by_hand(positions: list[Position], parameters: PuctParameters, gumbel
 def next_gumbel_action(trees: Trees, t: int, gumbels: Floats, simulation: int) -> int:
     """`gumbel_action` with the numbers above."""
     prior = trees.priors[t, ROOT]
-    return gumbel_action(trees, t, prior, gumbels, CONSIDERED, SIMULATIONS, simulation, C_VISIT, C_SCALE)
+    return gumbel_action(trees, t, prior, gumbels, CONSIDERED, SIMULATIONS, simulation, C_SCALE)
 
 
 @pytest.mark.slow
@@ -321,7 +321,7 @@ def test_visits_moves_and_policies_are_those_of_mctx(rng: np.random.Generator) -
     completed = partial(
         mctx.qtransform_completed_by_mix_value,
         value_scale=C_SCALE / 2,
-        maxvisit_init=C_VISIT,
+        maxvisit_init=50.0,
         rescale_values=False,
     )
 
@@ -369,5 +369,5 @@ def test_visits_moves_and_policies_are_those_of_mctx(rng: np.random.Generator) -
     for t, (policy, move) in enumerate(zip(policies, moves, strict=True)):
         assert next_gumbel_action(trees, t, gumbels[t], SIMULATIONS) == move
         ours = np.empty(7, np.float32)
-        improved_policy(trees, t, trees.priors[t, ROOT], C_VISIT, C_SCALE, ours)
+        improved_policy(trees, t, trees.priors[t, ROOT], C_SCALE, ours)
         np.testing.assert_allclose(ours, policy, atol=1e-5)

@@ -7,7 +7,7 @@ import pytest
 from alphac4.arena.specifications import UctOptions, describe_options, parse_options, parse_player
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.classic.rollouts import CHAINS, Rollout, chains_value, draw_cell, lines_value, rollout, styled_rollout
+from alphac4.mcts.classic.rollouts import CHAINS, Rollout, chains_value, draw_cell, lines_value, rollout
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig, final_move
 from alphac4.mcts.results import SearchResult
@@ -90,12 +90,13 @@ def test_final_rules_by_hand() -> None:
     assert final_move(tie, values, scores, proofs, "visits") == 1  # the better mean
 
 
-def test_styled_rollouts_without_preferences_are_uniform_ones() -> None:
+def test_rollouts_without_preferences_are_uniform_ones() -> None:
     states = np.array([1, 2], np.uint64)
     empty = np.uint64(0)
+    endless = Rollout(depth=STANDARD.cells)  # which draws by weights, all of them 1, and is never cut off
     means = [
-        np.mean([rollout(STANDARD, empty, empty, states, 0) for _ in range(20_000)]),
-        np.mean([styled_rollout(STANDARD, empty, empty, states, 1, Rollout()) for _ in range(20_000)]),
+        np.mean([rollout(STANDARD, empty, empty, states, t, style) for _ in range(20_000)])
+        for t, style in enumerate((Rollout(), endless))
     ]
     assert means[0] == pytest.approx(means[1], abs=0.03)  # the standard error of the difference is 0.01
 
@@ -106,7 +107,7 @@ def test_guarded_rollouts_take_every_win_and_block_every_threat() -> None:
     def results(moves: str, style: Rollout) -> set[float]:
         position = Position.from_moves(moves)
         own, occupied = np.uint64(position.own), np.uint64(position.occupied)
-        return {styled_rollout(STANDARD, own, occupied, states, 0, style) for _ in range(200)}
+        return {rollout(STANDARD, own, occupied, states, 0, style) for _ in range(200)}
 
     assert results("112233", Rollout(guards=True)) == {1.0}  # X to move has three in the bottom row
     assert len(results("112233", Rollout())) > 1

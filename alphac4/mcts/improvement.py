@@ -13,11 +13,13 @@ from alphac4.mcts.tree import NO_ACTION, PROVEN_DRAW, ROOT, UNPROVEN, Trees, nod
 
 Row = npt.NDArray[np.float32]
 
+C_VISIT = 50.0  # Gumbel AlphaZero's; more visits trust the values more
+
 
 @inlined
-def value_bonus(value: float, max_visits: int, c_visit: float, c_scale: float) -> float:
+def value_bonus(value: float, max_visits: int, c_scale: float) -> float:
     """``sigma(q) = (c_visit + max N) c_scale q`` with q rescaled from [-1, 1] to [0, 1], equation 8."""
-    return (c_visit + max_visits) * c_scale * 0.5 * (value + 1.0)
+    return (C_VISIT + max_visits) * c_scale * 0.5 * (value + 1.0)
 
 
 @compiled
@@ -51,7 +53,7 @@ def completed_value(trees: Trees, t: int, action: int, unvisited: float) -> floa
 
 
 @compiled
-def improved_policy(trees: Trees, t: int, prior: Row, c_visit: float, c_scale: float, policy: Row) -> None:
+def improved_policy(trees: Trees, t: int, prior: Row, c_scale: float, policy: Row) -> None:
     """Write ``softmax(log prior + sigma(completed Q))`` over legal actions into ``policy`` [A], equation 11.
 
     ``prior`` [A] is the network's, without noise. Proven losses get nothing as long as another move is open.
@@ -69,7 +71,7 @@ def improved_policy(trees: Trees, t: int, prior: Row, c_visit: float, c_scale: f
         policy[a] = -math.inf
         if trees.proof[t, ROOT, a] >= PROVEN_DRAW:
             value = completed_value(trees, t, a, unvisited)
-            policy[a] = math.log(prior[a] + 1e-12) + value_bonus(value, most, c_visit, c_scale)
+            policy[a] = math.log(prior[a] + 1e-12) + value_bonus(value, most, c_scale)
             highest = max(highest, policy[a])
     total = 0.0
     for a in range(len(prior)):
@@ -139,7 +141,6 @@ def gumbel_action(
     actions: int,
     simulations: int,
     simulation: int,
-    c_visit: float,
     c_scale: float,
 ) -> int:
     """The root action of the next simulation (algorithm 2), or with ``simulation == simulations`` the move to play.
@@ -155,7 +156,6 @@ def gumbel_action(
         actions: how many of them halving considers at first.
         simulations: of the whole search.
         simulation: counts those from 0.
-        c_visit: see `value_bonus`.
         c_scale: see `value_bonus`.
     """
     legal = 0
@@ -177,7 +177,7 @@ def gumbel_action(
         # A proof may have closed the prescribed action: then the one nearest to the schedule is next.
         gap = abs(trees.visits[t, ROOT, a] - wanted)
         value = completed_value(trees, t, a, unvisited)
-        score = gumbels[a] + math.log(prior[a] + 1e-12) + value_bonus(value, most, c_visit, c_scale)
+        score = gumbels[a] + math.log(prior[a] + 1e-12) + value_bonus(value, most, c_scale)
         if gap < best_gap or (gap == best_gap and score > best_score):
             best, best_gap, best_score = a, gap, score
     return best

@@ -237,6 +237,7 @@ class TreeSearch(ABC):
         statistics = self._statistics(trees, 0, count, ROOT)
         value, proven, moves = np.empty(count), np.empty(count, np.int64), np.empty(count, np.int64)
         summarize_roots(trees, value, proven, moves)
+        moves = self._moves(moves, statistics)
         draw = trees.draw_sum[:count] / np.maximum(trees.draw_count[:count], 1)
         draw = np.where(proven == UNPROVEN, draw, proven == PROVEN_DRAW)
         return SearchResult(
@@ -248,6 +249,10 @@ class TreeSearch(ABC):
             variations=principal_variations(trees, moves),
             **statistics,
         )
+
+    def _moves(self, moves: npt.NDArray[np.int64], statistics: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64]:  # noqa: ARG002
+        """The moves to play [B], where another rule than `best_action` may decide by what `_statistics` says."""
+        return moves
 
 
 def compiled_for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -272,15 +277,23 @@ class KeptTrees:
 
     def prepare(self, positions: Sequence[Position], capacity: int, reuse: Reuse) -> Trees:
         """Trees whose roots are these positions, with room for ``capacity`` more nodes each."""
-        trees = self.trees
-        sources = [None] * len(positions) if reuse == "nothing" else self._sources(positions, reuse)
-        kept = max((int(trees.size[row]) for row in sources if row is not None and trees is not None), default=0)
+        old = self.trees
+        sources: list[int | None] = [None] * len(positions)
+        if old is not None and reuse != "nothing":
+            sources = self._sources(old, positions, reuse)
+        kept = max((int(old.size[row]) for row in sources if row is not None and old is not None), default=0)
         room = capacity + kept if reuse == "trees" else max(capacity, kept)  # proven trees grow no more
-        if trees is None or len(trees.size) < len(positions) or trees.parent.shape[1] < room:
-            if reuse == "trees" and trees is not None and trees.parent.shape[1] < room:
-                room = max(room, 2 * trees.parent.shape[1])  # or a tree that grows and grows would be copied each time
-            trees = self.trees = self._enlarged(len(positions), room)
-        _gather(trees, sources, kept)
+        if old is None:
+            trees = self._make(len(positions), room)
+        elif len(old.size) >= len(positions) and old.parent.shape[1] >= room:
+            trees = old
+        else:
+            if reuse == "trees" and old.parent.shape[1] < room:
+                room = max(room, 2 * old.parent.shape[1])  # or a tree that grows and grows would be copied each time
+            trees = self._make(max(len(positions), len(old.size)), room)
+        if old is not None:
+            _copy(old, trees, sources, kept)
+        self.trees = trees
         for t, (position, row) in enumerate(zip(positions, sources, strict=True)):
             if row is not None:
                 for name in (position.moves or "")[len(self.positions[row].moves or "") :]:
@@ -291,11 +304,11 @@ class KeptTrees:
         self.positions = list(positions)
         return trees
 
-    def _sources(self, positions: Sequence[Position], reuse: Reuse) -> list[int | None]:
+    def _sources(self, trees: Trees, positions: Sequence[Position], reuse: Reuse) -> list[int | None]:
         """The tree of the last call from whose position each follows; one tree for one position, None without."""
         rows: dict[str | tuple[int, int], list[int]] = {}
         for row, position in enumerate(self.positions):
-            if reuse == "trees" or (self.trees is not None and node_proof(self.trees, row, ROOT) != UNPROVEN):
+            if reuse == "trees" or node_proof(trees, row, ROOT) != UNPROVEN:
                 rows.setdefault(_name(position), []).append(row)
         sources = []
         for position in positions:
@@ -306,36 +319,20 @@ class KeptTrees:
             sources.append(found.pop(0) if found else None)
         return sources
 
-    def _enlarged(self, count: int, nodes: int) -> Trees:
-        """New trees with more room that hold what the old ones did."""
-        old = self.trees
-        if old is None:
-            return self._make(count, nodes)
-        new = self._make(max(count, len(old.size)), nodes)
-        # Memory that was never used is not taken yet, and need not be.
-        used = min(int(old.size.max(initial=0)), nodes)
-        for name in ARRAYS:
-            source, target = getattr(old, name), getattr(new, name)
-            if source.ndim == 1 and name != "rng":
-                target[: len(source)] = source
-            elif source.ndim > 1:
-                target[: len(source), :used] = source[:, :used]
-        return new
-
 
 def _name(position: Position) -> str | tuple[int, int]:
     """A position's moves, or its stones where they are not known."""
     return (int(position.own), int(position.occupied)) if position.moves is None else position.moves
 
 
-def _gather(trees: Trees, sources: Sequence[int | None], nodes: int) -> None:
-    """Bring the first ``nodes`` nodes of tree ``sources[t]`` into tree t, wherever that is another."""
-    moved = [(t, row) for t, row in enumerate(sources) if row not in (None, t)]
+def _copy(old: Trees, new: Trees, sources: Sequence[int | None], nodes: int) -> None:
+    """Bring the first ``nodes`` nodes of the old tree ``sources[t]`` into the new tree t, wherever that is another."""
+    moved = [(t, row) for t, row in enumerate(sources) if row is not None and (row != t or old is not new)]
     if moved:
-        to, out_of = (np.array(column) for column in zip(*moved, strict=True))
+        to, out_of = np.array(moved).T
         for name in set(ARRAYS) - {"rng"}:
-            array = getattr(trees, name)
-            if array.ndim == 1:
-                array[to] = array[out_of]
+            source, target = getattr(old, name), getattr(new, name)
+            if source.ndim == 1:
+                target[to] = source[out_of]
             else:
-                array[to, :nodes] = array[out_of, :nodes]
+                target[to, :nodes] = source[out_of, :nodes]

@@ -13,7 +13,7 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game.rules import U64_0, Geometry, column_cells, has_run, legal_cells, play
 from alphac4.mcts import random_state
 from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
-from alphac4.mcts.network_search import NO_ROW, EvaluationCache, recall, remember
+from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, remember
 from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, leaf_key, write_leaf
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
 from alphac4.mcts.tree import (
@@ -32,8 +32,6 @@ from alphac4.mcts.tree import (
     root_visits,
 )
 from alphac4.selfplay.config import SelfPlayConfig
-
-C_VISIT = 50.0  # of an improved policy (Gumbel AlphaZero: 50); more visits trust the values more
 
 # What a slot does next.
 NEW_GAME = 0
@@ -104,21 +102,8 @@ class SelfPlayParameters(NamedTuple):
 
 def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
     """The configuration's numbers as compiled code takes them."""
-    return SelfPlayParameters(
-        full_simulations=config.full_simulations,
-        fast_simulations=config.fast_simulations,
-        full_search_prob=config.full_search_prob,
-        completed_q=config.policy_target == "completed_q",
-        c_scale=config.c_scale,
-        gumbel_actions=config.gumbel_actions,
-        dirichlet_alpha=config.dirichlet_alpha,
-        dirichlet_fraction=config.dirichlet_fraction,
-        opening_plies=config.opening_plies,
-        opening_prob=config.opening_prob,
-        temperature=config.temperature,
-        temperature_end=config.temperature_end,
-        temperature_halflife=config.temperature_halflife,
-    )
+    numbers = {name: getattr(config, name) for name in SelfPlayParameters._fields if name != "completed_q"}
+    return SelfPlayParameters(completed_q=config.policy_target == "completed_q", **numbers)
 
 
 def _rows(count: int, geometry: Geometry) -> dict[str, npt.NDArray[np.generic]]:
@@ -236,7 +221,6 @@ def forced_root_action(trees: Trees, games: Games, t: int, parameters: SelfPlayP
         parameters.gumbel_actions,
         parameters.full_simulations,
         root_visits(trees, t),
-        C_VISIT,
         parameters.c_scale,
     )
 
@@ -296,7 +280,7 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
         games.draw[t, ply] = 1.0 if proof == PROVEN_DRAW else 0.0
     policy = games.policy[t, ply]
     if parameters.completed_q:
-        improved_policy(trees, t, games.prior[t], C_VISIT, parameters.c_scale, policy)
+        improved_policy(trees, t, games.prior[t], parameters.c_scale, policy)
     else:
         visit_policy(trees, t, policy)
     surprise = 0.0
@@ -392,27 +376,21 @@ def advance(
 
     A leaf whose evaluation is in the ``cache`` does not wait for the network.
     """
+    temperature = puct.prior_temperature
     for t in range(trees.size.shape[0]):
-        known = NO_ROW
         if trees.leaf[t] != NO_NODE:
-            known = remember(cache, leaf_key(trees, t), logits[t], wdl[t])
+            remember(cache, leaf_key(trees, t), logits[t], wdl[t])
+            expand(trees, t, logits[t], wdl[t], temperature)
         left = SIMULATIONS_A_STEP
         while True:
-            if known != NO_ROW:
-                expand(trees, t, cache.logits[known], cache.wdl[known], puct.prior_temperature)
-            known = NO_ROW
             left = walk(trees, games, t, parameters, puct, left)
             if games.stage[t] == GAME_OVER:
                 if finished.rows[0] >= finished.outcome.shape[0]:
                     break  # the slot waits for the host to take the finished games
                 finished.rows[0] += 1
                 hand_over(games, finished, t, finished.rows[0] - 1)
-                continue
-            if trees.leaf[t] == NO_NODE:
-                break  # no evaluation was needed for so long that the other slots come first
-            known = recall(cache, leaf_key(trees, t))
-            if known == NO_ROW:
-                break  # for the network
+            elif not expand_from_cache(trees, t, cache, temperature):
+                break  # for the network, or no evaluation was needed for so long that the other slots come first
         if trees.leaf[t] != NO_NODE:
             write_leaf(trees, t, planes[t], np.float32(1))
 

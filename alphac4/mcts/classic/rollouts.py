@@ -156,26 +156,6 @@ class Rollout(NamedTuple):
     guide: int = NO_HEURISTIC  # what weighs the moves
 
 
-@compiled
-def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: States, t: int) -> float:
-    """Play uniformly random moves to the end of an unfinished game: +1 if the side to move wins, 0 for a draw."""
-    sign = 1.0
-    while True:
-        legal = legal_cells(geometry, occupied)
-        if legal == U64_0:
-            return 0.0
-        # Drop into a random column until one is open: cheaper than counting the open ones.
-        cell = U64_0
-        while cell == U64_0:
-            cell = legal & column_cells(geometry, random_state.below(states, t, geometry.columns))
-        own |= cell
-        if has_run(geometry, own):
-            return sign
-        occupied |= cell
-        own ^= occupied
-        sign = -sign
-
-
 @inlined
 def centre_weight(geometry: Geometry, column: int) -> float:
     """1 at the edge, 2 beside it, and so on to the middle."""
@@ -216,25 +196,29 @@ def draw_cell(
 
 
 @compiled
-def styled_rollout(
-    geometry: Geometry, own: np.uint64, occupied: np.uint64, states: States, t: int, style: Rollout
-) -> float:
-    """`rollout` with preferences, guards, or a limit: the value in [-1, 1] to the side to move."""
+def rollout(geometry: Geometry, own: np.uint64, occupied: np.uint64, states: States, t: int, style: Rollout) -> float:
+    """Play random moves on from an unfinished game; returns the value in [-1, 1] to the side to move."""
+    plain = not (style.centre or style.guards or style.depth >= 0 or style.guide != NO_HEURISTIC)
     sign = 1.0
     ply = 0
     while True:
         legal = legal_cells(geometry, occupied)
         if legal == U64_0:
             return 0.0
-        if ply == style.depth:
-            return sign * heuristic_value(geometry, style.heuristic, own, own ^ occupied)
-        if style.guards:
-            if winning_cells(geometry, own, occupied) & legal != U64_0:
-                return sign
-            threats = winning_cells(geometry, own ^ occupied, occupied) & legal
-            if threats != U64_0:
-                legal = threats
-        cell = draw_cell(geometry, own, occupied, legal, style, states, t)
+        cell = U64_0
+        if plain:  # drop into a random column until one is open: cheaper than counting the open ones
+            while cell == U64_0:
+                cell = legal & column_cells(geometry, random_state.below(states, t, geometry.columns))
+        else:
+            if ply == style.depth:
+                return sign * heuristic_value(geometry, style.heuristic, own, own ^ occupied)
+            if style.guards:
+                if winning_cells(geometry, own, occupied) & legal != U64_0:
+                    return sign
+                threats = winning_cells(geometry, own ^ occupied, occupied) & legal
+                if threats != U64_0:
+                    legal = threats
+            cell = draw_cell(geometry, own, occupied, legal, style, states, t)
         own |= cell
         if has_run(geometry, own):
             return sign
@@ -249,5 +233,5 @@ def run_rollouts(geometry: Geometry, own: np.uint64, occupied: np.uint64, count:
     """The mean result of ``count`` rollouts for the side to move; ``states`` [1] is the random state."""
     total = 0.0
     for _ in range(count):
-        total += rollout(geometry, own, occupied, states, 0)
+        total += rollout(geometry, own, occupied, states, 0, Rollout())
     return total / count

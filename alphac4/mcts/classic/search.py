@@ -4,6 +4,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from alphac4.game import STANDARD, Geometry, Position
 from alphac4.machine import check_block
 from alphac4.mcts.classic.rollouts import NO_HEURISTIC
 from alphac4.mcts.classic.uct import UctConfig, final_move, run_uct
-from alphac4.mcts.results import SearchResult, principal_variations
+from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
 
@@ -86,15 +87,14 @@ class UctSearch(TreeSearch):
             if deadline is not None and time.perf_counter() > deadline:
                 return
 
-    def _result(self, trees: Trees, count: int, before: npt.NDArray[np.int64], seconds: float) -> SearchResult:
-        result = super()._result(trees, count, before, seconds)
+    def _moves(self, moves: npt.NDArray[np.int64], statistics: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+        """See `TreeSearch`; of several trees of a position, the merged statistics will decide."""
         if self.roots > 1 or (self.config.final == "visits" and self.config.proofs):
-            return result
-        moves = self._final_moves(result)
-        return dataclasses.replace(result, moves=moves, variations=principal_variations(trees, moves))
+            return moves
+        return self._final_moves(statistics)
 
-    def _final_moves(self, result: SearchResult) -> npt.NDArray[np.int64]:
-        rows = zip(result.visits, result.values, result.scores, result.proofs, strict=True)
+    def _final_moves(self, of: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+        rows = zip(of["visits"], of["values"], of["scores"], of["proofs"], strict=True)
         return np.array([final_move(*row, rule=self.config.final) for row in rows], np.int64)
 
     def _merged(self, parts: SearchResult) -> SearchResult:
@@ -125,7 +125,7 @@ class UctSearch(TreeSearch):
             wdl=wdl,
             simulations=parts.simulations.reshape(-1, self.roots).sum(axis=1),
         )
-        moves = self._final_moves(merged)
+        moves = self._final_moves(vars(merged))
         for row in range(len(moves)):
             if (proof := merged.root_proof(row)) != UNPROVEN:
                 value[row] = proof_value(proof)

@@ -18,7 +18,6 @@ from alphac4.mcts.classic.rollouts import (
     Rollout,
     heuristic_value,
     rollout,
-    styled_rollout,
 )
 from alphac4.mcts.simulation import Rule, Scores, backup, rules, select_leaf
 from alphac4.mcts.tree import (
@@ -251,10 +250,7 @@ def write_heuristics(trees: Trees, t: int, leaf: int, own: np.uint64, occupied: 
 @inlined  # passing the trees to another function would cost as much as a short rollout
 def rollout_value(trees: Trees, t: int, own: np.uint64, occupied: np.uint64, style: Rollout) -> float:
     """One rollout's value to the side to move; draws are counted for the report."""
-    if style.centre or style.guards or style.depth >= 0 or style.guide != NO_HEURISTIC:
-        value = styled_rollout(trees.geometry, own, occupied, trees.rng, t, style)
-    else:
-        value = rollout(trees.geometry, own, occupied, trees.rng, t)
+    value = rollout(trees.geometry, own, occupied, trees.rng, t, style)
     trees.draw_sum[t] += 1.0 if value == 0.0 else 0.0
     trees.draw_count[t] += 1
     return value
