@@ -86,7 +86,10 @@ def _dispatch(arguments: Sequence[str]) -> int:
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
         raise ValueError(f"no command {name!r}{similar(name, COMMANDS)}; there are {', '.join(COMMANDS)}")
-    options = _read_options(name, rest)  # what is wrong with them is told before PyTorch and the like are loaded
+    from alphac4.commands.options import OPTIONS, read_options
+
+    # Before the command itself: neither --help nor a misspelt word should wait for PyTorch.
+    options = read_options(name, rest) if name in OPTIONS else None
     module: Any = import_module(f"alphac4.commands.{name}")
     if "numba" in sys.modules:  # else nothing is compiled
         from alphac4.compiled import announce_compilation
@@ -94,14 +97,6 @@ def _dispatch(arguments: Sequence[str]) -> int:
         announce_compilation(_announce_compilation)
     execute: Callable[[Any], int] = module.run
     return execute(module.parse(rest) if options is None else options)
-
-
-def _read_options(name: str, arguments: Sequence[str]) -> object:
-    """The options of a command; None for those that read their own."""
-    from alphac4.commands.arguments import read_arguments
-    from alphac4.commands.options import OPTIONS
-
-    return read_arguments(OPTIONS[name], arguments, name) if name in OPTIONS else None
 
 
 def _overview() -> str:

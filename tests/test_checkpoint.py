@@ -14,13 +14,13 @@ from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.checkpoints import (
     FORMAT,
     SCHEMA_VERSION,
-    SHIPPED,
     Checkpoint,
     CheckpointError,
     load_checkpoint,
     save_checkpoint,
     shipped_checkpoint,
 )
+from alphac4.storage.hub import SHIPPED
 
 
 @pytest.fixture

@@ -3,13 +3,16 @@ import re
 import runpy
 import subprocess
 import sys
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
 
 import alphac4
 from alphac4.cli import COMMANDS, GROUPS, main
+from alphac4.commands.train import OUTER_SETTINGS
 from alphac4.storage.files import check_folder, check_output
+from alphac4.training.config import TrainConfig
 
 
 def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
@@ -106,7 +109,10 @@ HELP = """
 import sys
 from alphac4.cli import COMMANDS, main
 assert all(main([name, "--help"]) == 0 for name in COMMANDS if name != "selfplay")
-assert main(["arena", "--gamess", "2"]) == 2
+for typo in (
+    "arena --gamess 2", "arena bestt", "play --level mastr", "prove utc:5", "train --presett x", "train --preset quik"
+):
+    assert main(typo.split()) == 2
 assert not {"torch", "numba", "numpy"} & set(sys.modules)
 assert main(["selfplay", "--help"]) == 0  # shows the settings of the search, which is compiled
 assert "torch" not in sys.modules
@@ -130,6 +136,8 @@ def test_options_are_explained_before_anything_is_loaded() -> None:
     """PyTorch takes two seconds of processor time, Numba a third of one."""
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
+    outer = {item.name.replace("_", "-") for item in fields(TrainConfig) if not is_dataclass(item.type)}
+    assert set(OUTER_SETTINGS) == outer, "a misspelt one is told at once, without the settings' class"
 
 
 @pytest.mark.slow

@@ -27,7 +27,8 @@ from alphac4.mcts import Budget, NetworkSearch, PuctConfig
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.solver import analyze
-from alphac4.storage.checkpoints import SHIPPED, Checkpoint, save_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.hub import SHIPPED
 
 Planes = npt.NDArray[np.float32]
 Make = Callable[[np.random.Generator], Player]

@@ -21,9 +21,6 @@ from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
 
-MODULE_FORM = re.compile(
-    r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
-)
 START_SECONDS = 120.0  # for loading and compiling
 MOVE_SECONDS = 300.0  # for a move
 CLOSE_SECONDS = 5.0

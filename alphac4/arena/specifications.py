@@ -1,7 +1,6 @@
 """Players from short texts such as "uct:1000" or "best@600,c-init=2", as the command line and settings write them."""
 
 import dataclasses
-import difflib
 import hashlib
 import math
 import re
@@ -17,7 +16,8 @@ import numpy as np
 
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
 from alphac4.arena.certificate_player import CertificatePlayer
-from alphac4.arena.foreign import MODULE_FORM, EnginePlayer, OpenSpielPlayer, make_foreign_player
+from alphac4.arena.foreign import EnginePlayer, OpenSpielPlayer, make_foreign_player
+from alphac4.arena.forms import MODULE_FORM, unknown_player
 from alphac4.arena.players import (
     AutoPlayer,
     NetworkPlayer,
@@ -39,9 +39,9 @@ from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
-from alphac4.storage.checkpoints import SHIPPED, CheckpointError, checkpoint_geometry, named_file
+from alphac4.storage.checkpoints import CheckpointError, checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM
-from alphac4.storage.hub import PREFIX, is_hub_name, shown_name
+from alphac4.storage.hub import PREFIX, SHIPPED, is_hub_name, shown_name
 from alphac4.storage.records import MAX_SIMULATIONS
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
@@ -51,32 +51,6 @@ if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do witho
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # a limit: as long as the player is unsure
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
-SPECIFICATIONS = """\
-  FILE.safetensors@600   a checkpoint searching 600 simulations a move (100 if none are given)
-  FILE.safetensors@1s    the same for one second a move
-  FILE.safetensors@auto  briefly where it is sure, and long, looking at every move, where it is not
-  FILE.safetensors@0     its raw policy, without search
-  best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one
-  hf://OWNER/NAME@600    the same with a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600
-                         takes another file of that repository than model.safetensors
-  best@600,OPTIONS       another search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
-  FILE.onnx@600          an ONNX network, with the same limits and options: `alphac4 export --onnx` or any other that
-                         takes planes and gives a policy and a value (needs alphac4[onnx])
-  uct:1000               classic MCTS with 1000 random rollouts a move
-  uct:1s                 the same for one second a move
-  uct:1000,OPTIONS       its variants, such as uct:1000,exploration=1,final=rate,proofs=off; see docs/players.md
-  negamax:4              alpha-beta 4 plies deep with a simple evaluation
-  solver                 perfect play: the fastest wins, the slowest losses
-  solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
-  certificate            wins every game that it begins: the moves of the certificates that come with the project, or of
-                         certificate:FILE,FILE,...; elsewhere it plays as the player does whose moves they are
-  random                 uniformly random moves
-  openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])
-  engine:COMMAND         any program that speaks the protocol of `alphac4 engine`, such as "engine:other --nodes 600"
-  MODULE:CLASS           a player of one's own: a class or function that can be imported, which is called with those of
-                         rng, geometry and threads that it has parameters for; MODULE:CLASS@600 adds a budget,
-                         MODULE:CLASS,NAME=VALUE other arguments"""
-FORMS = ", ".join(line.split()[0].rstrip(",") for line in SPECIFICATIONS.splitlines() if line[2] != " ")
 ONNX = ".onnx"
 NETWORK_FORM = re.compile(
     rf"(?P<network>{'|'.join(SHIPPED)}|{HUB_FORM}|.+\.(?:safetensors|onnx))(?P<limit>@[^,]*)?(?P<options>,.*)?",
@@ -324,7 +298,7 @@ def parse_player(
     reuse: Reuse | None = None,
     puct: PuctConfig | NetworkParameters | None = None,
 ) -> Player:
-    """Make a player from a short specification such as "uct:1000"; see `SPECIFICATIONS`.
+    """Make a player from a short specification such as "uct:1000"; see `alphac4.arena.forms`.
 
     ``threads`` is how many cores it may use, by default all; ``compute`` is where networks run, by default wherever
     they are fastest; ``batch_size`` is how many positions a network will usually be asked about at once; ``reuse`` is
@@ -379,7 +353,7 @@ def parse_player(
     if found is not None and kind not in ("random", "solver"):
         budget_given = {} if found["limit"] is None else {"budget": _parse_budget(found["limit"], specification)}
         return make_foreign_player(found, rng=rng, geometry=geometry, threads=threads, **budget_given)
-    raise PlayerError(f"unknown player {specification!r}{_similar(specification)}; players are written {FORMS}")
+    raise PlayerError(unknown_player(specification))
 
 
 def _network_player(
@@ -444,14 +418,6 @@ def describe(geometry: Geometry) -> str:
     """A board in words."""
     diagonals = "" if geometry.diagonals else " without diagonals"
     return f"{geometry.rows} x {geometry.columns} with runs of {geometry.run_length}{diagonals}"
-
-
-def _similar(specification: str) -> str:
-    """A guess at the player that was meant, for the message about an unknown one."""
-    kind = re.split("[@:,]", specification, maxsplit=1)[0]
-    known = {*SHIPPED, *(re.split("[@:,]", form)[0] for form in FORMS.split(", ") if form[0].islower())}
-    found = difflib.get_close_matches(kind, known, n=1)
-    return f" (is it {found[0] + specification[len(kind) :]}?)" if found else ""
 
 
 def _parse_budget(text: str, specification: str) -> Budget:

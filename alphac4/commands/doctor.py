@@ -214,7 +214,8 @@ def _check_book() -> str:
 
 
 def _check_networks() -> str:
-    from alphac4.storage.checkpoints import SHIPPED, load_checkpoint
+    from alphac4.storage.checkpoints import load_checkpoint
+    from alphac4.storage.hub import SHIPPED
 
     for name in SHIPPED:
         load_checkpoint(Path(name))

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from alphac4.commands.options.ship import ExportOptions
-from alphac4.storage.checkpoints import SHIPPED, Checkpoint, load_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint
 from alphac4.storage.files import check_folder, check_output
+from alphac4.storage.hub import SHIPPED
 
 _log = logging.getLogger(__name__)
 

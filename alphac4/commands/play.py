@@ -33,7 +33,7 @@ def run(options: PlayOptions) -> int:
     Raises:
         RuntimeError: if the page was asked for, and its packages are not installed.
     """
-    options.check_used()
+    options.check()
     if options.puzzle:
         return _run_puzzles(options)
     if not options.web:

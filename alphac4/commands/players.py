@@ -1,6 +1,6 @@
 """`alphac4 players`: how players are written, wherever a command takes one."""
 
-from alphac4.arena.specifications import SPECIFICATIONS
+from alphac4.arena.forms import SPECIFICATIONS
 from alphac4.commands.options.play import PlayersOptions
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.specifications import common_geometry, find_network, parse_searching_player
-from alphac4.commands.options.play import ReviewOptions
+from alphac4.commands.options.play import NOBODY, ReviewOptions
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.position import may_be_moves
 from alphac4.game.rules import STANDARD
@@ -21,7 +21,6 @@ from alphac4.review.text import describe_review
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.files import check_output, write_atomically
 
-NOBODY = "none"
 STDIN = "-"
 REVIEWER = "best@200"  # on the standard board, unless another is asked for
 

@@ -6,15 +6,16 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import tyro
 
 from alphac4.commands.arguments import read_arguments
 from alphac4.storage.files import check_folder
+from alphac4.storage.records import similar
 
 DESCRIPTION = """\
 Train a network from nothing, or go on with the run in the folder.
@@ -35,6 +36,9 @@ class RunOptions:
     cluster: str | None = None
     """Let self-play run on the GPUs of a Ray cluster, or else on its cores: HOST:PORT of its head, or auto for the one
     that this machine or job belongs to (docs/cluster.md). A run may change from one machine to a cluster and back."""
+
+
+OUTER_SETTINGS = ("iterations", "samples", "seed", "start-from")  # those that belong to no part
 
 
 def _setting(name: str, about: str) -> Any:
@@ -62,14 +66,20 @@ def parse(arguments: Sequence[str]) -> Any:
     if {"-h", "--help"} & set(arguments):
         more = f"{DESCRIPTION} These are the usual ones;\n`alphac4 train --help-all` explains them all."
         read_arguments(FrequentOptions, ["--help"], "train", description=more)
-    from alphac4.runs.session import find_config
-    from alphac4.training.config import TrainConfig
-
+    _check_names(arguments)
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--run", type=Path, nargs="?", default=RunOptions.run)
     first.add_argument("--preset", nargs="?")
     first.add_argument("--settings", type=Path, nargs="?")
     chosen, _ = first.parse_known_args(arguments)
+    presets = get_args(get_type_hints(RunOptions)["preset"])
+    if chosen.preset not in (None, *presets):
+        raise ValueError(
+            f"no preset {chosen.preset!r}{similar(chosen.preset, presets)}; there are {', '.join(presets)}"
+        )
+    from alphac4.runs.session import find_config
+    from alphac4.training.config import TrainConfig
+
     config = find_config(chosen.run or RunOptions.run, chosen.preset, chosen.settings, RunOptions.preset)
     settings = (
         "config",
@@ -80,6 +90,16 @@ def parse(arguments: Sequence[str]) -> Any:
     default = options(preset=chosen.preset or RunOptions.preset, settings=chosen.settings, config=config)
     shown = ["--help" if argument == "--help-all" else argument for argument in arguments]
     return read_arguments(options, shown, "train", description=DESCRIPTION, default=default)
+
+
+def _check_names(arguments: Sequence[str]) -> None:
+    """Refuse misspelt options at once; only those of a part, such as --gate.pears, are left to the settings' reader."""
+    names = ("help", "help-all", *OUTER_SETTINGS, *(item.name for item in fields(RunOptions)))
+    known = [f"--{name}" for name in names]
+    for argument in arguments:
+        name = argument.partition("=")[0].replace("_", "-")
+        if name.startswith("--") and "." not in name and name not in known:
+            raise ValueError(f"no option {name}{similar(name, known)}; alphac4 train --help-all lists them")
 
 
 def run(options: Any) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from alphac4.game.rules import STANDARD, BoardConfig, Geometry
 from alphac4.storage.arrays import ArrayFileError, Header, load_arrays, load_header, pack_arrays
 from alphac4.storage.files import write_atomically
-from alphac4.storage.hub import HubError, hub_file, is_hub_name
+from alphac4.storage.hub import SHIPPED, HubError, hub_file, is_hub_name
 from alphac4.storage.records import read_record
 
 if TYPE_CHECKING:
@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 2
 FORMAT = "alphac4-checkpoint"
-
-# The networks that come with the project: two by what they are for, and every file by its own name.
-SHIPPED = {
-    "best": "grown.safetensors",
-    "fast": "quick.safetensors",
-    "grown": "grown.safetensors",
-    "standard": "standard.safetensors",
-    "former-standard": "former-standard.safetensors",
-    "quick": "quick.safetensors",
-}
 
 
 class CheckpointError(ArrayFileError):

@@ -1,4 +1,4 @@
-"""Networks on the Hugging Face hub, by names such as hf://OWNER/NAME."""
+"""Names of networks: those that come with the project, and hf://OWNER/NAME for those on the Hugging Face hub."""
 
 import errno
 import logging
@@ -7,6 +7,15 @@ import re
 from functools import cache
 from pathlib import Path
 
+# The networks that come with the project: two by what they are for, and every file by its own name.
+SHIPPED = {
+    "best": "grown.safetensors",
+    "fast": "quick.safetensors",
+    "grown": "grown.safetensors",
+    "standard": "standard.safetensors",
+    "former-standard": "former-standard.safetensors",
+    "quick": "quick.safetensors",
+}
 PREFIX = "hf://"
 FORM = r"hf://[^@,]+"  # of a name within a player's specification
 NETWORK_FILE = "model.safetensors"  # what a repository's network is called where no file is named

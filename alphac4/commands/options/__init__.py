@@ -1,5 +1,9 @@
 """The options of the commands, apart from what the commands do, so that nothing else is loaded to explain them."""
 
+from collections.abc import Sequence
+
+from alphac4.arena.forms import check_players
+from alphac4.commands.arguments import read_arguments
 from alphac4.commands.options import judge, play, ship
 
 OPTIONS: dict[str, type] = {
@@ -21,3 +25,19 @@ OPTIONS: dict[str, type] = {
     "doctor": ship.DoctorOptions,
 }
 """Those of `train` and `selfplay` are settings, which these commands read themselves."""
+
+
+def read_options(name: str, arguments: Sequence[str]) -> object:
+    """The options of a command in `OPTIONS`.
+
+    Raises:
+        SystemExit: after ``--help``, and with code 2 after a complaint on the standard error.
+        ValueError: in one line, for what else is seen at once, such as a player's name that is misspelt.
+    """
+    options: object = read_arguments(OPTIONS[name], arguments, name)
+    if isinstance(options, play.PlayOptions):
+        options.check()
+    for field in ("player", "players", "reference"):
+        value = getattr(options, field, ())
+        check_players(*({value} - {play.NOBODY} if isinstance(value, str) else value))
+    return options

@@ -6,11 +6,13 @@ from typing import Annotated, Literal
 
 import tyro
 
+from alphac4.arena.forms import check_players
 from alphac4.commands.arguments import Board, BoardOptions
-from alphac4.play.levels import LEVELS
+from alphac4.play.levels import LEVELS, find_level
 from alphac4.storage.records import MAX_SIMULATIONS, MOST_SEED, check_ranges
 
 HUMAN = "human"
+NOBODY = "none"  # whose opinion a review can do without
 MAX_PORT = 65_535
 WAYS = {"puzzle": ("puzzle_file", "difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}
 """What else than a game in the terminal `play` can begin, and the options of each."""
@@ -75,12 +77,14 @@ class PlayOptions:
             port=(0, MAX_PORT),
         )
 
-    def check_used(self) -> None:
-        """Refuse options that would have no effect.
+    def check(self) -> None:
+        """Refuse players and levels that there are not, and options that would have no effect.
 
         Raises:
             ValueError: naming the first of them.
         """
+        find_level(self.level)
+        check_players(*({self.first, self.second} - {HUMAN, *(level.name for level in LEVELS)}))
         plain = PlayOptions()
         given = [item.name for item in fields(self) if getattr(self, item.name) != getattr(plain, item.name)]
         way = next((name for name in WAYS if name in given), None)

@@ -1,0 +1,56 @@
+"""How players are written, for people and for a first look at what they write, before anything is loaded."""
+
+import re
+
+from alphac4.storage.hub import SHIPPED
+from alphac4.storage.records import similar
+
+SPECIFICATIONS = """\
+  FILE.safetensors@600   a checkpoint searching 600 simulations a move (100 if none are given)
+  FILE.safetensors@1s    the same for one second a move
+  FILE.safetensors@auto  briefly where it is sure, and long, looking at every move, where it is not
+  FILE.safetensors@0     its raw policy, without search
+  best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one
+  hf://OWNER/NAME@600    the same with a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600
+                         takes another file of that repository than model.safetensors
+  best@600,OPTIONS       another search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
+  FILE.onnx@600          an ONNX network, with the same limits and options: `alphac4 export --onnx` or any other that
+                         takes planes and gives a policy and a value (needs alphac4[onnx])
+  uct:1000               classic MCTS with 1000 random rollouts a move
+  uct:1s                 the same for one second a move
+  uct:1000,OPTIONS       its variants, such as uct:1000,exploration=1,final=rate,proofs=off; see docs/players.md
+  negamax:4              alpha-beta 4 plies deep with a simple evaluation
+  solver                 perfect play: the fastest wins, the slowest losses
+  solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
+  certificate            wins every game that it begins: the moves of the certificates that come with the project, or of
+                         certificate:FILE,FILE,...; elsewhere it plays as the player does whose moves they are
+  random                 uniformly random moves
+  openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])
+  engine:COMMAND         any program that speaks the protocol of `alphac4 engine`, such as "engine:other --nodes 600"
+  MODULE:CLASS           a player of one's own: a class or function that can be imported, which is called with those of
+                         rng, geometry and threads that it has parameters for; MODULE:CLASS@600 adds a budget,
+                         MODULE:CLASS,NAME=VALUE other arguments"""
+FORMS = ", ".join(line.split()[0].rstrip(",") for line in SPECIFICATIONS.splitlines() if line[2] != " ")
+MODULE_FORM = re.compile(
+    r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
+)
+KINDS = (*SHIPPED, *(re.split("[@:,]", form)[0] for form in FORMS.split(", ") if form[0].islower()))
+
+
+def check_players(*specifications: str) -> None:
+    """Refuse what is written like no player; an empty text stands for a command's own choice.
+
+    Raises:
+        ValueError: in one line, naming the player that was perhaps meant.
+    """
+    for text in filter(None, specifications):
+        network = text.startswith("hf://") or ".safetensors" in text or ".onnx" in text
+        if re.split("[@:,]", text)[0] not in KINDS and not network and not MODULE_FORM.fullmatch(text):
+            raise ValueError(unknown_player(text))
+
+
+def unknown_player(specification: str) -> str:
+    """What is said of a player that there is not."""
+    kind = re.split("[@:,]", specification, maxsplit=1)[0]
+    meant = similar(kind, KINDS).replace("?)", f"{specification[len(kind) :]}?)")
+    return f"unknown player {specification!r}{meant}; players are written {FORMS}"
