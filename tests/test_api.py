@@ -103,6 +103,7 @@ def test_answers_that_no_search_can_use_are_refused(network: Any, told: str) -> 
     [
         ("444444444", "illegal move"),
         ("49", "columns are written 1 to 7"),
+        ("1212121", "the game is over after 1212121"),
         (4455, "a position is a move string such as '4455', or a Position, not 4455"),
     ],
 )
@@ -120,6 +121,9 @@ def test_bad_arguments_are_one_clear_value_error(file: Path) -> None:
         (lambda: alphac4.load("random").search("44"), "random only chooses moves"),
         (lambda: agent.search("44", simulations=0), "at least one simulation"),
         (lambda: agent.search("44", seconds=math.nan), "a positive number, not nan"),
+        (lambda: agent.search("44", simulations=2.5), "a whole number of simulations, not 2.5"),
+        (lambda: agent.choose("4455"), "several positions are a list of them, not '4455'"),
+        (lambda: alphac4.load(7), "7 is no player"),
         (lambda: load(file).search("44", simulations=10**10), "1,073,741,824 simulations at most"),
         (lambda: load(file).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
         (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),

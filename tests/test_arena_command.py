@@ -1,5 +1,6 @@
 import json
 import os
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from alphac4.arena.tournament import (
     play_part,
     play_round_robin,
     rate_players,
+    short_names,
 )
 from alphac4.cli import main
 from alphac4.commands.arena import run
@@ -67,6 +69,8 @@ def test_the_table_shows_ranks_points_and_mutual_scores() -> None:
     assert head == ["player", "Elo", "±", "games", "points", "1", "2"]
     assert first[:2] + first[4:] == ["1", "b", "4", "3.0", "-", "75"]
     assert second[:2] + second[4:] == ["2", "a@9", "4", "1.0", "25", "-"]
+    both = ("runs/a/best.safetensors", "older/a/best.safetensors")  # which would have one name
+    assert short_names(both) == {name: name for name in both}
 
 
 def test_a_sequential_test_ends_a_pairing_early(
@@ -133,15 +137,16 @@ def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path:
     before = path.read_bytes()
     assert json.loads(before.splitlines()[0])["about"]["backend"] != "auto"  # which may be timed otherwise
     arena(path, **options)
-    with pytest.raises(match="seed 0, not 1"):
-        arena(path, **options, seed=1)
+    for name, value, told in (("seed", 1, "0, not 1"), ("games", 6, "4, not 6"), ("sprt", (0, 9), "null, not")):
+        with pytest.raises(match=f"{name} {told}"):
+            arena(path, **(options | {name: value}))
     save()
     with pytest.raises(match="checkpoints"):
         arena(path, **options)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", ['{"moves": "44"}\n', "\xff\xfe\n"])
+@pytest.mark.parametrize("content", ['{"moves": "44"}\n', "\xff\xfe\n", "[" * 200_000])
 def test_a_foreign_file_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "notes.md"
     path.write_text(content, encoding="latin-1")
@@ -167,6 +172,7 @@ def test_the_order_in_which_parts_finish_does_not_matter() -> None:
         ("random random", "two different players"),
         ("random uct:10 --games 3", "--games must be an even number, not 3"),
         ("random uct:10 --sprt 30 0", "ELO0 below ELO1"),
+        ("random uct:10 --processes 2 --cluster 127.0.0.1:1", "--processes are those of this machine"),
         ("random missing.safetensors", "missing.safetensors: no such file"),
     ],
 )
@@ -176,6 +182,17 @@ def test_bad_input_is_reported_in_one_line(arguments: str, told: str, capsys: py
     assert output.out == ""
     assert told in output.err
     assert output.err.count("\n") == 1
+
+
+def test_parts_that_were_played_count_though_others_failed_at_the_same_time() -> None:
+    failed, played = Future[MatchResult](), Future[MatchResult]()
+    failed.set_exception(RuntimeError("an engine was too slow"))
+    played.set_result(MatchResult(wins=2))
+    parts = [Part(pairing=("a", "b"), number=number, openings=()) for number in range(2)]
+    results = module._as_they_finish(iter(parts), 2, lambda part: (failed, played)[part.number])
+    assert next(results) == (parts[1], MatchResult(wins=2))
+    with pytest.raises(RuntimeError, match="too slow"):
+        next(results)
 
 
 @pytest.mark.slow

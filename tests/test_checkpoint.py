@@ -43,7 +43,7 @@ def test_a_checkpoint_comes_back_as_it_was(saved: Path, network: PolicyValueNetw
 def test_a_truncated_or_changed_file_is_refused_in_one_line(saved: Path) -> None:
     content = saved.read_bytes()
     cut = [content[:length] for length in (0, 1, 7, 8, 100, len(content) // 2, len(content) - 1)]
-    places = np.linspace(8, len(content) - 1, 60).astype(int)
+    places = np.linspace(0, len(content) - 1, 60).astype(int)
     changed = [content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :] for place in places]
     for damaged in (*cut, *changed):
         saved.write_bytes(damaged)
@@ -100,13 +100,6 @@ def test_a_header_that_does_not_fit_is_refused(saved: Path, header: dict[str, ob
     repacked(saved, header=header)
     with pytest.raises(CheckpointError, match=message):
         load_checkpoint(saved)
-
-
-def test_another_board_comes_back_with_its_rules(tmp_path: Path) -> None:
-    geometry = make_geometry(5, 6, 3, diagonals=False)
-    network = PolicyValueNetwork(NetworkConfig(rows=5, columns=6, channels=4, blocks=1))
-    save_checkpoint(tmp_path / "small", Checkpoint(network=network, geometry=geometry))
-    assert load_checkpoint(tmp_path / "small").geometry == geometry
 
 
 def test_every_shipped_network_has_a_name_and_a_description() -> None:

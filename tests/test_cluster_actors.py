@@ -202,6 +202,11 @@ def test_an_actor_that_takes_over_ends_the_games_of_the_last_block_received(make
     blocks += play(actors, 600)
     assert actors._lost == 2
     check_ended_once(begun, blocks)
+    for lost in (2, 0):  # told once
+        report = actors.cluster_report()
+        assert report is not None
+        assert report.lost == lost
+        play(actors, 50)
 
 
 def test_a_core_that_joins_is_used(make_actors: MakeActors) -> None:
@@ -229,6 +234,16 @@ def test_play_ahead_is_bounded_and_counts_as_spent_until_it_is_handed_over(make_
     assert spent["games"] == sum(len(block.games.plies) for block in seen) > 0
     assert spent["evaluations"] == sum(block.work.evaluations for block in seen) > 0
     assert not any(actors.spent_ahead().values())
+
+
+def test_nobody_plays_ahead_of_the_last_call(make_actors: MakeActors) -> None:
+    """The cores are free for whatever closes the run."""
+    ray = FakeRay(3)
+    actors = make_actors(ray)
+    play(actors, 200)
+    actors.end_with_next()
+    assert 200 <= positions_in(play(actors, 200)) < 200 + LARGEST_BLOCK
+    wait_for(lambda: not any(actor.alive for actor in ray.actors))
 
 
 def test_what_a_block_has_too_much_the_next_iteration_has_less(make_actors: MakeActors) -> None:

@@ -56,6 +56,9 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("search 44 --player fast@0 --svg tree.svg", "fast@0 searches no tree that --svg could draw"),
         ("export fast --kaggle main.py --license mit", "--license has no effect without --hub"),
         ("train --run FILE", "FILE: is a file, where a run needs a folder"),
+        ("train --run FILE/run", "FILE"),
+        ("solve 1122334", "there is nothing to solve, the game is over: x has won"),
+        ("play --puzzle-file FILE", "--puzzle-file needs --puzzle"),
         ("engine --player utc:50", "unknown player 'utc:50' (is it uct:50?); players are written"),
         ("export best --web /proc/page", "/proc/page: No such file or directory"),
     ],
@@ -75,6 +78,7 @@ def test_the_usual_settings_of_training_are_settings(capsys: pytest.CaptureFixtu
     short, _, long = capsys.readouterr().out.partition("usage: ")[2].partition("usage: ")
     options = re.findall(r"(--[\w.-]+) (?:INT|PATH|STR|\{)", short)
     assert len(options) == 10
+    assert "--selfplay.search.c-init" in long
     assert all(f"{option} " in long for option in options)
 
 

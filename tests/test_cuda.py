@@ -1,3 +1,4 @@
+import itertools
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from alphac4.compute.gpu.device import Exchange, largest_that_fits, share_trees,
 from alphac4.compute.gpu.trees import DeviceActor, DeviceSearch
 from alphac4.game import STANDARD, Geometry, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts import search as host_search
 from alphac4.mcts.tree import make_trees
 from alphac4.nn import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
@@ -175,6 +177,24 @@ def test_search_on_the_device_finds_the_same() -> None:
         assert found.variations == expected.variations
         np.testing.assert_allclose(found.wdl, expected.wdl, atol=1e-4)
         np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("moves", ["", "15257261452643115367565214214636"])
+def test_search_on_the_device_ends_in_time(moves: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that advances by a second at every look; also where simulations end in draws, and no leaf waits."""
+    network = small_network(STANDARD)
+    with torch.no_grad():  # sure of the second column, which soon is a proven draw, and that whoever moves will win
+        for layer, bias in ((network.policy, [0.0, 40, 0, 0, 0, 0, 0]), (network.value, [40.0, 0, 0])):
+            layer.weight.zero_()
+            layer.bias.copy_(torch.tensor(bias))
+    evaluator = Evaluator(network, device="cpu", backend="torch-fp32")
+    search = DeviceSearch(evaluator, rng=np.random.default_rng(0), precision=torch.float32)
+    clock = types.SimpleNamespace(perf_counter=map(float, itertools.count()).__next__)
+    for module in (host_search, kernels):
+        monkeypatch.setattr(module, "time", clock)
+    result = search.search([Position.from_moves(moves)], Budget(simulations=5_000, seconds=8))
+    assert 0 < result.simulations[0] <= 9 * kernels.SEARCH_STEPS * kernels.SIMULATIONS_A_STEP
 
 
 @pytest.mark.parametrize("nodes", [10, 40_000])

@@ -127,6 +127,9 @@ def test_seeds_become_a_mean_in_a_band_of_their_extremes() -> None:
         ([], "name at least one run's folder"),
         (["a", "b/a"], "the name a is given twice"),
         (["one=a,b"], "no network of the same iteration"),
+        (["."], "no reports of a run here"),
+        (["a", "--every", "0"], "every must be at least 1"),
+        (["a", "--picture", "curve.txt"], "curve.txt"),
     ],
 )
 def test_runs_that_cannot_be_told_apart_are_refused(

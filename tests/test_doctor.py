@@ -1,11 +1,15 @@
 import json
+import threading
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import MagicMock, Mock
 
 import pytest
 import torch
 from campaigns.tiny_run import tiny_run
 
+from alphac4.benchmarks import presets
 from alphac4.benchmarks.presets import LATER_WORK, OTHER_WORK, measure_preset
 from alphac4.cli import main
 from alphac4.commands import doctor
@@ -72,6 +76,30 @@ def test_what_needs_a_gpu_is_not_said_to_work_without_one(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert main(["doctor", "--device", "cuda"]) == 2
     assert capsys.readouterr().err.splitlines() == [f"alphac4 doctor: {NO_DEVICE}"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "actors", "rate"),
+    [
+        (3, "ab", 300 / 2 + 100 / 2),  # each from its first block to its last
+        (1, "ab", 100 / 1 + 50 / 2),  # each has had one block
+        (3, "a", 2 * 1200 / 4),  # b has had none: it is taken to be as fast
+    ],
+)
+def test_self_play_is_timed_from_block_to_block(
+    seconds: float, actors: str, rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluations a second, worked by hand; the games stop at the first block after the time."""
+    now = [0.0]
+
+    def play(_samples: int, stop: threading.Event, on_block: Callable[..., None]) -> None:
+        for actor, now[0], evaluations in (("a", 1, 100), ("b", 2, 50), ("a", 3, 300), ("b", 4, 100), ("a", 5, 900)):
+            if actor in actors and not stop.is_set():
+                on_block(actor, Mock(samples=[], work=Mock(evaluations=evaluations)))
+
+    monkeypatch.setattr(presets, "time", Mock(perf_counter=lambda: now[0]))
+    playing = MagicMock(play=play, __len__=lambda _self: 2)
+    assert presets._measure_self_play(playing, Mock(), seconds) == pytest.approx(rate)
 
 
 def test_a_presets_duration_follows_from_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:

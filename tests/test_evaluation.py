@@ -223,20 +223,29 @@ def test_generated_sets_go_on_where_they_were_cut_and_leave_alone_what_is_no_set
     cut.write_text(text[: len(text) // 2])
     assert write(cut) == text
     assert len(load_positions(whole)) == 8
-    for content in (b"hello\nworld", b"\xff\xfe\n"):
+    whole.write_text("\n -2 -1 0 1 0 -1 -2\n\n 1 cut")  # of which the empty board is one
+    assert write_set(whole, "begin-hard", 1, [], solver) == 1
+    assert whole.read_text() == "\n -2 -1 0 1 0 -1 -2\n\n"
+    for content in (b"hello\nworld", b"\xff\xfe\n", b"44 1 2\n"):
         whole.write_bytes(content)
         with pytest.raises(PositionSetError, match=re.escape(str(whole))):
             write_set(whole, "begin-hard", 1, [], solver)
         assert whole.read_bytes() == content
 
 
-def test_samples_are_drawn_from_move_strings_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_samples_are_drawn_from_move_strings_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Scores in the source are not read: wrong ones make no difference. Too few positions are told."""
     part = packaged_positions(12)[5]
     source, made = tmp_path / "end-easy.columns", tmp_path / "made" / "end-easy.columns"
     source.write_text("".join(f"{position.moves} 99 99\n" for position in part.positions))
     assert main(["positions", str(made.parent), "--sets", "end-easy", "--count", "15", "--sample", str(source)]) == 0
     assert "12 of 15 positions; the sample has no more of this set" in caplog.text
+    source.write_text("666165577462463234152541333211132724554777\n")  # drawn on a full board
+    over = ["positions", str(made.parent), "--sets", "end-easy", "--count", "99", "--sample", str(source)]
+    assert main(over) == 2
+    assert "end-easy.columns: the game is over after 6661" in capsys.readouterr().err
     found = load_positions(made)
     assert dict(zip([p.moves for p in found.positions], found.scores.tolist(), strict=True)) == dict(
         zip([p.moves for p in part.positions], part.scores.tolist(), strict=True)
@@ -307,7 +316,7 @@ def test_the_untrained_network_has_the_same_shape_and_is_always_the_same(network
 def test_games_against_the_perfect_player_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On a small board: results by colour, the plies of the slips, a picture, and the moves in the JSON."""
     small = PolicyValueNetwork(NetworkConfig(rows=4, columns=4, channels=8, blocks=1)).eval()
-    path, positions = tmp_path / "small.safetensors", tmp_path / "mine.columns"
+    path, positions = tmp_path / "small.safetensors", tmp_path / "my $_\\frac$.columns"  # no formula for matplotlib
     save_checkpoint(path, Checkpoint(network=small, geometry=make_geometry(4, 4, 3)))
     positions.write_text("1234 1 1 1 1\n11 0 1 -1 0\n")
     told, picture = tmp_path / "report.json", tmp_path / "report.png"
@@ -316,7 +325,13 @@ def test_games_against_the_perfect_player_are_reported(tmp_path: Path, capsys: p
     assert main(["evaluate", *arguments]) == 0
     printed = capsys.readouterr().out
     assert "moving first from the empty board" in printed
+    rows = [line.split() for line in printed.splitlines()]
     for subject in json.loads(told.read_text())["subjects"]:
+        for budget in subject["budgets"]:
+            error = budget["sets"]["all"]["moves"]["error"]
+            farther = max(error["high"] - error["value"], error["value"] - error["low"])
+            shown = [f"{100 * error['value']:.1f}", "±", f"{100 * farther:.1f}"]
+            assert any(row[:1] == [str(budget["simulations"])] and row[-3:] == shown for row in rows), shown
         games = subject["games"]["games"]
         assert [game["first"] for game in games] == [True, False] * 3
         slipped = sum(bool(game["slips"]) for game in games if game["first"])
@@ -340,6 +355,9 @@ def test_a_set_without_decisive_positions_has_no_rate(
         (["random", "--simulations", "0,many"], "--simulations takes numbers such as 0,100,600, not '0,many'"),
         (["random", "--positions", "absent.columns"], "absent.columns: no such file"),
         (["other.safetensors"], "standard board alone; --positions takes files of another"),
+        (["other.safetensors", "--positions", "seven.columns"], "line 1: expected moves and a score for each of 6"),
+        (["random", "--positions", "empty.columns"], "empty.columns: holds no positions"),
+        (["random", "--positions", "binary.columns"], "binary.columns: not a text file"),
     ],
 )
 def test_bad_input_is_reported_in_one_line(
@@ -352,6 +370,8 @@ def test_bad_input_is_reported_in_one_line(
     monkeypatch.chdir(tmp_path)
     other = PolicyValueNetwork(NetworkConfig(rows=5, columns=6, channels=8, blocks=0)).eval()
     save_checkpoint(Path("other.safetensors"), Checkpoint(network=other, geometry=make_geometry(5, 6, 4)))
+    for name, content in (("seven", b"44 1 1 1 1 1 1 1\n"), ("empty", b"\n"), ("binary", b"\xff\xfe\x00")):
+        Path(f"{name}.columns").write_bytes(content)
     assert main(["evaluate", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert told in line

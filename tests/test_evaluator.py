@@ -114,6 +114,8 @@ def test_a_backend_that_answers_otherwise_is_never_chosen(
     monkeypatch.setattr(TorchBackend, "__call__", broken)
     for weights in (network, fresh):
         assert first_that_agrees(["torch-bf16", "torch-fp32"], weights, 16, 1)[0] == "torch-fp32"
+    for answers in reference(fresh, random_boards(STANDARD, 16, np.random.default_rng(0))):
+        assert np.ptp(answers, axis=1).max() < 0.3  # which learning begins with
 
 
 def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fresh: PolicyValueNetwork) -> None:
@@ -166,6 +168,10 @@ def test_what_is_not_there_is_refused_by_name(network: PolicyValueNetwork, monke
         Evaluator(network, device="cpu", backend="abacus")
     with pytest.raises(RuntimeError, match="no CUDA device"):
         Evaluator(network, device="cuda", backend="torch-fp32")
+    with pytest.raises(ValueError, match="no device 'tpu'"):  # it must not silently run on the cores
+        Evaluator(network, device="tpu")
+    with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
+        Evaluator(network, device="cpu", batch_size=0)
 
 
 SMALL, LARGE = NetworkConfig(channels=32, blocks=4), NetworkConfig(channels=64, blocks=5)

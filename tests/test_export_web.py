@@ -2,11 +2,13 @@
 
 import base64
 import hashlib
+import http.client
 import io
 import json
 import re
 import tarfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -106,6 +108,9 @@ def test_what_is_there_already_is_safe(
     refuse(page, "not the onnxruntime-web expected", *given)
     monkeypatch.setattr(pages, "RUNTIME_URL", "http://127.0.0.1:9/onnxruntime-web-1.30.0.tgz")
     refuse(page, "give the file by --web-runtime")
+    nonsense = Mock(side_effect=http.client.BadStatusLine("nonsense"))
+    monkeypatch.setattr("urllib.request.urlopen", nonsense)
+    refuse(page, "cannot be downloaded (nonsense); give the file by --web-runtime")
     assert (page / "network.onnx").read_bytes() == b"network"
     assert not list(tmp_path.glob(".*"))
 

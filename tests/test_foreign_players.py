@@ -126,6 +126,7 @@ def test_a_class_or_function_of_ones_own_is_a_player(module: str, rng: np.random
     ("written", "told"),
     [
         ("engine:/no/such/program", "cannot be started"),
+        ("engine:true", "ended with exit code 0"),  # and says nothing
         ("MODULE:Missing", "has no Missing"),
         ("MODULEs:Leftmost", "cannot be imported: ModuleNotFoundError"),
         ("MODULE:broken", "broken failed: KeyError: 'no idea"),

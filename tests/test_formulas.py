@@ -34,7 +34,7 @@ from alphac4.mcts.tree import (
     root_visits,
 )
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import choose_move, make_finished, make_games, make_parameters
+from alphac4.selfplay.games import choose_move, make_finished, make_games, make_parameters, regret
 from alphac4.selfplay.samples import lambda_returns
 
 Floats = npt.NDArray[np.float32]
@@ -217,6 +217,15 @@ def test_the_move_is_the_proven_one_or_the_one_that_halving_has_left() -> None:
     assert {choose_move(trees, games, 0, halving) for _ in range(100)} == {0, 1, 2, 3}
     won = root([9, 9, 0, 0], [0] * 4, proofs=[UNPROVEN, PROVEN_WIN - 7, PROVEN_WIN - 5, UNPROVEN])
     assert {choose_move(won, games, 0, halving) for _ in range(100)} == {2}
+
+
+def test_the_regret_of_a_move_is_what_the_best_one_looks_better_by() -> None:
+    trees = root([5, 3, 1, 0], [0.25, -0.25, 0.5, 0.0], value=-0.5)  # the best is the most visited one
+    assert [regret(trees, 0, column) for column in range(4)] == [0.0, 0.5, 0.0, 0.75]
+    trees.proof[0, ROOT, 1] = LOSS
+    assert regret(trees, 0, 1) == 1.25
+    trees.proof[0, ROOT, 0] = PROVEN_WIN - 3  # then nothing is explored
+    assert regret(trees, 0, 1) == 0.0
 
 
 def test_returns_are_td_lambda_cut_at_moves_made_to_explore() -> None:

@@ -36,6 +36,8 @@ huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs pip insta
 
 BOARD = make_geometry(4, 5, 3)
 PROVENANCE = {"run": "mine", "iteration": 3, "seconds": 754, "games": 1234, "evaluations": 567890, "config": {}}
+PROVENANCE |= {"started_from": {"checkpoint": "elsewhere.safetensors"}, "with_start": {"seconds": 1200, "games": 5000}}
+STRENGTH = {"elo": 12.0, "uct:1000": {"score": 0.845, "games": 100}}
 NAME = "hf://someone/connect-4.5"
 
 
@@ -46,7 +48,7 @@ def save_small(path: Path, geometry: Geometry = BOARD, channels: int = 4) -> Non
         board = {name: getattr(geometry, name) for name in ("rows", "columns", "run_length")}
         config = from_dict({"board": board, "network": {"channels": channels, "blocks": 1}}).network_config()
         network = PolicyValueNetwork(config).eval()
-    save_checkpoint(path, Checkpoint(network=network, geometry=geometry, provenance=PROVENANCE))
+    save_checkpoint(path, Checkpoint(network=network, geometry=geometry, provenance=PROVENANCE, strength=STRENGTH))
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
@@ -141,7 +143,7 @@ def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
 
 @pytest.mark.usefixtures("requests")
 def test_what_the_hub_lacks_is_told_in_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(name: str) -> str:
         assert main(["search", "12", "--player", f"{name}@5"]) == 2
@@ -155,6 +157,10 @@ def test_what_the_hub_lacks_is_told_in_one_line(
         ("hf://someone", "is no network on the hub; write hf://OWNER/NAME"),
     ):
         assert words in refused(name)
+    (tmp_path / "file").touch()
+    with monkeypatch.context() as patch:  # a full disk answers likewise
+        patch.setenv("HF_HUB_CACHE", str(tmp_path / "file" / "below"))
+        assert "cannot be kept in the hub's cache, which HF_HUB_CACHE names" in refused(NAME)
     with no_connection(monkeypatch):
         assert "no connection to the hub" in refused(f"{NAME}/elsewhere.safetensors")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
@@ -204,6 +210,8 @@ def test_the_card_has_the_evaluations_figures_and_what_the_checkpoint_records(ex
     assert json.loads((ready / "evaluation.json").read_text()) == report
     text = (ready / "README.md").read_text()
     assert "3 iterations, 12.6 minutes, 1,234 games, 567,890 network evaluations" in text
+    assert "called `elsewhere.safetensors`; both together took 20.0 minutes, 5,000 games" in text
+    assert "84.5 % of the points against `uct:1000` in 100 games" in text
     assert "It plays **too fast** after 4444." in text
 
 
@@ -267,6 +275,7 @@ def test_bad_input_is_told_in_one_line_before_anything_is_measured(
         (exported / "report.json", "measures another network: "),
         (tmp_path / "twin.json", "measures another network: "),
         (tmp_path / "list.json", "no report of alphac4 evaluate --json"),
+        (tmp_path / "none.json", "none.json: cannot be read"),
     ):
         options = [] if report is None else ["--license", "mit", "--evaluation", str(report)]
         assert main(["export", str(tmp_path / "other.safetensors"), "--hub", str(tmp_path / "out"), *options]) == 2

@@ -96,7 +96,12 @@ def test_an_agent_stops_within_the_act_timeout(checkpoint: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("specification", "told"), [("nobody", "unknown player"), ("missing.safetensors@many", "no such file")]
+    ("specification", "told"),
+    [
+        ("nobody", "unknown player"),
+        ("missing.safetensors@many", "no such file"),
+        ("openspiel:10", "positions .* whose moves are known|needs the open_spiel package"),
+    ],
 )
 def test_bad_players_are_refused_before_a_game_begins(specification: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
@@ -318,6 +323,9 @@ def test_the_submission_plays_where_only_numpy_can_be_imported(network: PolicyVa
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout) == [0 if game[:3] == (3, 3, 4) else game[3] for game in games]
+    (tmp_path / "main.py").write_text("import alphac4")  # or else nothing would have been proved
+    refused = subprocess.run([*command[:-1], "[]"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "No module named 'alphac4'" in refused.stderr
 
 
 def test_weights_beyond_half_precision_are_not_exported(network: PolicyValueNetwork) -> None:

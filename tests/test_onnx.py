@@ -1,6 +1,7 @@
 """ONNX files: what we write, and the networks of other programs that we play."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -113,6 +114,9 @@ def test_what_is_not_understood_is_refused_with_the_shapes_found_and_expected(
     path = foreign(tmp_path / "net.onnx", outputs, planes=planes)
     with pytest.raises(ValueError, match=told):
         parse_player(f"{path}@600", rng=rng)
+    path.write_text("hello")
+    with pytest.raises(ValueError, match=r"net\.onnx: cannot be read as ONNX"):
+        parse_player(f"{path}@600", rng=rng)
 
 
 def trained_a_little(rows: int = 6, columns: int = 7, planes: PlanesName = "stones") -> PolicyValueNetwork:
@@ -176,4 +180,8 @@ def test_a_file_that_would_answer_otherwise_is_not_written(
     monkeypatch.setattr(export, "onnx_bytes", lambda _checkpoint: other)
     assert main(["export", str(source), "--onnx", str(target)]) == 2
     assert "is not written: ONNX would answer otherwise" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert main(["export", str(source), "--onnx", str(target)]) == 2
+    assert "pip install 'alphac4[onnx]'" in capsys.readouterr().err.splitlines()[-1]
     assert target.read_text() == "old"

@@ -175,6 +175,17 @@ def test_levels_can_be_changed_in_the_game() -> None:
     assert [side.name for side in game.sides] == ["you", "fast, beginner"]
 
 
+def test_levels_play_on_the_board_of_their_network_and_the_perfect_one_on_any(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = ["--rows", "4", "--columns", "5", "--second", "random"]
+    assert run_command(monkeypatch, *board, given="level 6\n3\nlevel 8\nlevel\n3\n") == 0
+    output = capsys.readouterr().out
+    assert "not on 4 x 5 with runs of 4" in output
+    assert "random plays" in output  # the game went on
+    assert "8 perfect" in next(line for line in output.splitlines() if "<- now" in line)
+
+
 def test_every_level_plays_and_stronger_ones_take_wins() -> None:
     position = Position.from_moves("112233")
     for number, level in enumerate(LEVELS, start=1):
@@ -233,7 +244,7 @@ def test_analysis_adds_up_and_is_json() -> None:
     assert json.loads(json.dumps(analysis.to_dict()))["moves"] == "44444"
 
 
-def test_analysis_keeps_its_tree_and_can_be_stopped() -> None:
+def test_analysis_keeps_its_tree_its_time_and_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     analyst = Analyst.named("uct:3000")
     first = analyst.analyze(Position())
     second = analyst.analyze(Position().play(first.best), Budget(simulations=10))
@@ -248,6 +259,12 @@ def test_analysis_keeps_its_tree_and_can_be_stopped() -> None:
     analysis = analyst.analyze(Position.from_moves("3"), Budget(simulations=100_000_000), stop=stop, on_progress=watch)
     assert not analysis.finished
     assert len(reports) == 1
+    # However fast the last slice was, as where it found its evaluations in the cache, none takes longer than is left.
+    budgets: list[Budget] = []
+    search = analyst._player.search
+    monkeypatch.setattr(analyst._player, "search", lambda p, budget: budgets.append(budget) or search(p, budget))
+    analyst.analyze(Position(), Budget(seconds=0.05))
+    assert all(budget.seconds is not None and budget.seconds <= 0.05 for budget in budgets)
 
 
 @pytest.mark.slow
@@ -278,6 +295,7 @@ def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
         ("--first nobody", "unknown player"),
         ("--moves 49", "illegal move"),
         ("--moves nofile.txt", "there is no such file"),
+        ("--moves " + "4" * 5000, "illegal move column 4 after '444444'"),  # no name that a file could have
         ("--network missing.safetensors", "missing.safetensors"),
         ("--port 9000", "--port needs --web"),
         ("--puzzle --moves 44", "--moves has no effect with --puzzle"),

@@ -171,6 +171,19 @@ def test_the_solver_only_plays_best_moves_and_all_of_them(rng: np.random.Generat
             assert set(played) == {c for c, score in scores.items() if equal(score) == equal(best)}
 
 
+def test_openspiel_refuses_positions_whose_moves_are_not_known(rng: np.random.Generator) -> None:
+    known = Position.from_moves("44")
+    with pytest.raises(PlayerError, match="moves are known"):
+        make_openspiel(rng).choose([Position(known.own, known.occupied)])
+
+
+def test_classic_players_keep_their_trees_between_moves_where_they_were_told_to(rng: np.random.Generator) -> None:
+    for tree in ("keep", "new"):
+        player = parse_searching_player(f"uct:100,tree={tree}", rng=rng, threads=1)
+        player.search([Position.from_moves("44")])
+        assert (player.search([Position.from_moves("4443")]).visits.sum() > 100) == (tree == "keep")
+
+
 @pytest.mark.parametrize("make", [THINKERS["uct"], THINKERS["network"]])
 def test_limited_time_is_each_positions_own(make: Make, rng: np.random.Generator) -> None:
     player = make(rng)
@@ -229,6 +242,8 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
         # Where it is unsure it compares values, so a temperature would count in some positions only.
         ("best@auto,temperature=1", "temperature"),
         ("best@600,c-init=0", "positive"),
+        ("best@600,c-init=1,c-init=2", "twice"),
+        ("best@600,c-init=2,", "missing before or after a comma"),
         ("best@600,speed=2", "c-init, c-base, fpu-reduction"),
     ],
 )

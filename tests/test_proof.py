@@ -137,6 +137,13 @@ def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsy
     assert main(["prove", "negamax:1", *start, "--record", str(path)]) == 2
     assert 'holds player "random", not "negamax:1"' in capsys.readouterr().err
     assert path.read_text() == before
+    for nothing, told in (
+        ("--start 4444 --plies 2", "the start has 4 stones already"),
+        ("--start 1212121", "the game is over"),
+        ("--side second --plies 0", "random, moving second, has its first move after that"),
+    ):
+        assert main(["prove", "random", *nothing.split()]) == 2
+        assert told in capsys.readouterr().err
 
 
 def test_a_proof_that_is_not_played_out_ends_no_line() -> None:

@@ -78,6 +78,8 @@ def test_a_run_reports_what_it_did(folder: Path) -> None:
     for tag, value in scalars([first, report]).items():
         assert events.Scalars(tag)[-1].value == pytest.approx(value, rel=1e-5, abs=1e-6), tag
     assert {"games/openings", "strength/elo by iteration"} < set(events.Tags()["images"])
+    (point,) = events.Scalars("strength/closing match against uct:20")
+    assert (point.step, point.value) == (2, pytest.approx(best.strength["uct:20"]["score"]))
 
 
 def test_an_iteration_is_told_in_plain_words(folder: Path) -> None:
@@ -221,6 +223,11 @@ def test_a_healthy_run_is_left_alone(folder: Path) -> None:
     like = reports(folder)[-1]
     assert not told(iterations(like))
     assert not told(iterations(like, error=[None] * 36))  # without evaluations nothing is known of errors
+    resumed = iterations(like)  # after their self-play, of which they have no figures
+    nothing = dataclasses.replace(like.selfplay, games=0, samples=0, openings={}, policy_entropy=0.0)
+    for index in (12, 13, 14, 35):
+        resumed[index] = dataclasses.replace(resumed[index], selfplay=nothing)
+    assert not told(resumed)
 
 
 def some_gates(count: int, accept: float, rng: np.random.Generator) -> tuple[list[MatchReport], int]:
@@ -246,3 +253,21 @@ def test_the_rating_over_a_run_is_that_of_all_networks_together(accept: float, r
     assert found.elo == pytest.approx(expected.elo, rel=1e-6)
     assert found.error == pytest.approx(expected.error, rel=1e-4)
     assert elo_over_run(gates, 0) == elo_over_run([], 0) == Rating(elo=0.0, error=0.0)
+
+
+def test_a_gate_whose_line_is_damaged_does_not_change_the_rating(folder: Path, rng: np.random.Generator) -> None:
+    """A later report tells how strong the same network was; less exactly, as more networks share the prior then."""
+    gates, _ = some_gates(12, 0.5, rng)
+    history, best = [], 0
+    for number, gate in enumerate(gates, start=1):
+        best = number if gate.accepted else best
+        rating = elo_over_run(gates[:number], best)
+        facts = {"gate": gate, "best_iteration": best, "elo": rating.elo, "elo_error": rating.error}
+        history.append(dataclasses.replace(reports(folder)[-1], **facts))
+    expected = elo_over_run(gates, best)
+    told_twice = {one.best_iteration for one, gate in zip(history, gates, strict=True) if not gate.accepted} - {0, best}
+    assert told_twice
+    for lost in told_twice:
+        found = elo_over_run(gates[: lost - 1] + gates[lost:], best, history[: lost - 1] + history[lost:])
+        assert found.elo == pytest.approx(expected.elo, abs=2)
+        assert found.error == pytest.approx(expected.error, rel=0.05)

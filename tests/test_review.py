@@ -2,6 +2,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -119,6 +120,21 @@ def test_whoever_waits_can_end_it() -> None:
         review_game("4444", on_pause=stop)
 
 
+def test_the_players_time_is_none_of_the_solvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that takes longer than the solver may take for better moves leaves it its time."""
+    now = [0.0]
+    monkeypatch.setattr("alphac4.solver.solver.time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Slow(Counting):
+        def search(self, positions: Sequence[Position]) -> SimpleNamespace:
+            now[0] += 1000.0
+            return super().search(positions)
+
+    found = review_game(GAME, SMALL, solver=Solver(SMALL, book=no_known_scores()), player=Slow(), seconds=10)
+    assert found.turning_points
+    assert found.unmended == 0
+
+
 def test_opinions_are_those_of_the_player() -> None:
     player = parse_searching_player("uct:300", rng=np.random.default_rng(0))
     review = review_game("1122334", player=player, seconds=0.1)
@@ -171,6 +187,11 @@ def test_the_graph_tells_the_exact_outcomes() -> None:
     outcomes = [scores[0], -scores[1], scores[2]]  # for x
     line = "   exact |" + " ".join("x" if score > 0 else "o" if score < 0 else "=" for score in outcomes)
     assert line in describe_review(review_game("12", SMALL)).splitlines()
+    # A player that sees x win until the seventh move: points stand above the moves that have led there; . is the start.
+    seen = replace(review_game("61121314", SMALL, player=Counting(), seconds=0), values=(1,) * 7 + (-1,) * 2)
+    lines = {line.partition(" |")[0].strip(): line for line in describe_review(seen).splitlines()}
+    for name, moves in (("x wins", ".611213"), ("o wins", "14")):
+        assert [lines["played"][place] for place, mark in enumerate(lines[name]) if mark == "*"] == list(moves)
 
 
 def test_games_come_from_files_and_the_standard_input(tmp_path: Path) -> None:
@@ -194,7 +215,7 @@ def test_the_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.
         assert main(["review", *arguments, "--rows", "5", "--columns", "6"]) == 0
         return capsys.readouterr().out
 
-    assert "x (red) has won" in command("1122334", "--player", "none")
+    assert "x (red) has won" in command("1122334")  # by the solver alone, as no network comes for such a board
     told = [json.loads(line) for line in command(str(path), "--player", "uct:50", "--json").splitlines()]
     assert [review["outcome"] for review in told] == [1, None]
     assert told[0]["reviewed"][-1]["move"] == "4"

@@ -169,6 +169,8 @@ def test_impossible_kaggle_boards_are_refused(cells: dict[int, int], mark: int |
     board = [cells.get(cell, 0) for cell in range(42)]
     with pytest.raises(ValueError, match=told):
         Position.from_kaggle(board, mark=mark)
+    with pytest.raises(ValueError, match="has 42 cells, not 41"):
+        Position.from_kaggle(board[:41])
 
 
 def test_stones_that_no_moves_have_put_there_have_no_moves() -> None:

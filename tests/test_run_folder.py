@@ -1,3 +1,4 @@
+import contextlib
 import shutil
 import threading
 from collections import Counter
@@ -5,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -283,13 +285,40 @@ def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monke
     assert CostJournal(tmp_path / "costs.json", Costs()).now() == journal.now()
 
 
+def test_nobody_counts_costs_while_another_thread_does(tmp_path: Path) -> None:
+    """The players of a match tick as they please: time would be counted twice, or not at all."""
+    journal = CostJournal(tmp_path / "costs.json", Costs())
+    threads = [threading.Thread(target=journal.now), threading.Thread(target=journal.add, args=(1, 1))]
+    with journal._lock:
+        for thread in threads:
+            thread.start()
+            thread.join(0.1)
+            assert thread.is_alive()
+
+
+def test_curves_on_a_full_disk_print_no_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """TensorBoard writes from a thread of its own."""
+    with Monitor(tmp_path, {}, STANDARD) as monitor:
+        queue = monitor._writer.file_writer.event_writer._async_writer
+        queue._writer.write = Mock(side_effect=OSError(28, "No space left on device"))
+        with contextlib.suppress(OSError):  # where the thread has failed already, at what it was still writing
+            monitor._writer.add_text("settings", "x", 0)
+        queue._worker.join(60)
+    assert "No space left" in caplog.text or queue._worker.exception is not None
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_finished_run_made_longer_keeps_its_final_learning_rate(run: Path) -> None:
-    history = train(run, iterations=4)
+    """And may be judged and gated otherwise from then on, of which its networks tell."""
+    history = train(run, iterations=4, evaluation={"every": 9}, gate=SETTINGS["gate"] | {"simulations": 3})
     rates = [report.learning.learning_rate for report in history]
     assert rates[1] < rates[0]
     assert rates[2:] == pytest.approx([LearningConfig().final_learning_rate] * 2)
     changes = load_checkpoint(run / "checkpoints" / "000004.safetensors").provenance["changes"]
-    assert changes == [{"after_iteration": 2, "setting": "iterations", "from": 2, "to": 4}]
+    found = {change["setting"]: (change["after_iteration"], change["from"], change["to"]) for change in changes}
+    assert found == {"iterations": (2, 2, 4), "gate.simulations": (2, 2, 3), "evaluation.every": (2, 0, 9)}
 
 
 @pytest.mark.slow

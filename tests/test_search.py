@@ -108,11 +108,6 @@ def test_search_is_exactly_symmetric(network: PolicyValueNetwork, rng: np.random
     assert (results[0].wdl == results[1].wdl).all()
 
 
-def test_a_finished_game_is_not_searched() -> None:
-    with pytest.raises(ValueError, match="over"):
-        make_search("puct").search([Position.from_moves("1212121")], Budget(simulations=1))
-
-
 def test_rollouts_agree_with_plain_random_games() -> None:
     mean = run_rollouts(make_geometry(4, 4, 3), np.uint64(0), np.uint64(0), 200_000, np.array([3], np.uint64))
     rng = random.Random(0)
@@ -128,6 +123,16 @@ def test_rollouts_agree_with_plain_random_games() -> None:
         results.append(winner)
     assert mean == pytest.approx(np.mean(results), abs=5 * np.std(results) / math.sqrt(len(results)))
     assert abs(mean) > 0.1  # moving first helps, so that the sides could not be mixed up
+
+
+@both_kinds
+def test_no_positions_and_the_narrowest_board_are_searched(kind: str) -> None:
+    search = make_search(kind)
+    result = search.search([], Budget(simulations=5))
+    assert (len(result.moves), result.visits.shape) == (0, (0, 7))
+    narrow = make_geometry(63, 1, 4)  # whose column fills a whole word of bits, and where nobody ever has four
+    result = make_search(kind, narrow).search([Position(geometry=narrow)], Budget(simulations=10))
+    assert (result.moves.tolist(), result.value[0]) == ([0], 0.0)
 
 
 @both_kinds

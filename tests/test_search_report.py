@@ -58,6 +58,8 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "best line" in capsys.readouterr().out
     ElementTree.parse(picture)
     assert main(["search", "44", "--player", "random"]) == 2  # searches no tree
+    assert main(["search", "12", "--rows", "4", "--columns", "4", "--run-length", "3"]) == 0
+    assert "x to move, uct:10000" in capsys.readouterr().out  # where no network comes with the project
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,8 @@ def test_scores_count_the_stones_left_to_the_winner(solver: Solver, moves: str, 
     position = Position.from_moves(moves)
     assert solver.solve(position) == score
     assert solver.solve_outcome(position) is (Outcome.WIN if score > 0 else Outcome.LOSS)
+    if position.outcome() is not None:
+        assert solver.analyze(position) == [None] * 7
 
 
 def test_a_full_board_is_a_draw_and_another_board_is_refused() -> None:
@@ -206,6 +208,8 @@ def test_the_command_shows_a_position_as_a_table(capsys: pytest.CaptureFixture[s
     assert main(["solve", NEARLY_FULL]) == 0
     rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert {"1 . full", "6 -1 loses in 2 moves *", "7 -2 loses in 1 move"} <= set(rows)
+    assert main(["solve", "112233", "--weak"]) == 0  # which claims no number of moves
+    assert "4      1  wins  *" in capsys.readouterr().out
 
 
 def test_a_batch_is_answered_line_by_line_but_for_bad_lines(

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import logging
+import math
 import os
 import signal
 from pathlib import Path
@@ -31,12 +32,20 @@ def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
         ({"selfplay": {"search": {"c_init": "much"}}}, r"selfplay\.search\.c_init must be float"),
         ({"selfplay": {"policy_target": "vibes"}}, "policy_target"),
         ({"selfplay": {"full_search_prob": 1.5}}, "full_search_prob"),
+        ({"selfplay": {"temperature": math.inf}}, "temperature"),
+        ({"selfplay": {"search": {"c_init": math.nan}}}, "c_init"),
+        ({"evaluation": {"every": -1}}, "every"),
     ):
         with pytest.raises(ValueError, match=words):
             from_dict(settings)
-    (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(ValueError, match="not JSON"):
-        load_config(tmp_path / "bad.json")
+    for content, words in (
+        ("{", "not JSON"),
+        ("[" * 200_000, "/bad.json.*nested too deeply"),
+        (None, "cannot be read"),
+    ):
+        (tmp_path / "bad.json").write_text(content) if content else (tmp_path / "bad.json").unlink()
+        with pytest.raises(ValueError, match=words):
+            load_config(tmp_path / "bad.json")
 
 
 def train_command(folder: Path, **changes: object) -> list[str]:
@@ -97,16 +106,6 @@ def test_ctrl_c_stops_at_once(
     monkeypatch.setattr(RunFolder, "record", record)
     assert main(train_command(tmp_path, samples=10**6)) == 130
     assert "goes on from there" in capsys.readouterr().out
-
-
-def test_the_command_explains_itself_and_refuses_what_it_cannot_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("")
-    assert main(["train", "--preset", "quick", "--run", str(tmp_path / "file" / "run")]) == 2
-    assert "file" in capsys.readouterr().err
-    assert main(["train", "--help-all"]) == 0
-    assert "--selfplay.search.c-init" in capsys.readouterr().out
 
 
 def test_a_seed_fixes_the_games_of_an_untrained_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

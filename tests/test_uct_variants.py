@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from alphac4.arena.specifications import UctOptions, describe_options, parse_options, parse_player
-from alphac4.game import Position
+from alphac4.game import Position, make_geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.rollouts import CHAINS, Rollout, chains_value, draw_cell, lines_value, rollout
 from alphac4.mcts.classic.search import UctSearch
@@ -40,6 +40,10 @@ def test_every_variant_takes_a_win_and_blocks_one(name: str) -> None:
     player = UctSearch(VARIANTS[name], rng=np.random.default_rng(0))
     positions = [Position.from_moves(moves) for moves in ("112233", "11223")]  # three on the bottom row, x or o to move
     assert player.search(positions, Budget(simulations=2000)).moves.tolist() == [3, 3]
+    for board in (make_geometry(5, 9, 4, diagonals=False), make_geometry(4, 5, 4)):
+        player = UctSearch(VARIANTS[name], geometry=board, rng=np.random.default_rng(0))
+        positions = [Position.from_moves(moves, board) for moves in ("112233", "11223", "12121")]
+        assert player.search(positions, Budget(simulations=2000)).moves.tolist() == [3, 3, 0]
 
 
 def test_plain_search_proves_nothing_below_the_root() -> None:
@@ -171,6 +175,8 @@ def test_options_come_back_from_their_names() -> None:
         ("final=best", "visits, rate, ucb"),
         ("speed=9", "exploration"),
         ("exploration=nan", "finite"),
+        ("depth=-1", "negative"),
+        ("tree=keep,roots=2", "roots=1"),
         ("roots=1000000000", "at most 256"),  # would take all memory before the first simulation
     ],
 )
