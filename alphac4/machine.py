@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 MAX_CORES = 4096
 
@@ -29,6 +30,13 @@ def cores() -> int:
             raise ValueError(f"ALPHAC4_CORES must be a number of cores, 1 to {MAX_CORES}, not {asked!r}")
         return int(asked)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def install_advice(extra: str) -> str:
+    """The command that installs a missing extra: a clone's own script, or pip."""
+    if (Path(__file__).parents[1] / "scripts" / "setup.sh").is_file():
+        return f"./scripts/setup.sh {extra}"
+    return f"pip install 'alphac4[{extra}]'"
 
 
 def processor_name() -> str:

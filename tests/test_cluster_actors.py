@@ -388,4 +388,4 @@ def test_an_address_without_a_cluster_is_refused_at_once(
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
         assert f":{port}: " in refusal("auto")
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert "a cluster needs Ray: pip install 'alphac4[cluster]'" in refusal("auto")
+    assert "a cluster needs Ray: ./scripts/setup.sh cluster" in refusal("auto")

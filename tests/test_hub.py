@@ -32,7 +32,7 @@ from alphac4.storage import hub
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import BoardConfig, from_dict
 
-huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs pip install 'alphac4[hub]'")
+huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs ./scripts/setup.sh hub")
 
 BOARD = make_geometry(4, 5, 3)
 PROVENANCE = {"run": "mine", "iteration": 3, "seconds": 754, "games": 1234, "evaluations": 567890, "config": {}}
@@ -164,7 +164,7 @@ def test_what_the_hub_lacks_is_told_in_one_line(
     with no_connection(monkeypatch):
         assert "no connection to the hub" in refused(f"{NAME}/elsewhere.safetensors")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert "pip install 'alphac4[hub]'" in refused(NAME)
+    assert "./scripts/setup.sh hub" in refused(NAME)
 
 
 @pytest.fixture(scope="module")

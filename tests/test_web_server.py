@@ -214,6 +214,20 @@ def test_a_port_that_cannot_be_had_is_reported(capsys: pytest.CaptureFixture[str
             assert port in capsys.readouterr().err
 
 
+def test_the_browser_is_opened_at_a_desktop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CI", "SSH_CONNECTION", "SSH_TTY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert not server.at_desktop()  # another program reads what is printed
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert server.at_desktop()
+    monkeypatch.setattr("sys.platform", "linux")
+    for name, value in (("CI", "true"), ("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22"), ("DISPLAY", "")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert not server.at_desktop()
+
+
 def test_where_others_can_connect_the_link_has_a_token(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ from alphac4.arena.players import Player, PlayerError
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
+from alphac4.machine import install_advice
 
 START_SECONDS = 120.0  # for loading and compiling
 MOVE_SECONDS = 300.0  # for a move
@@ -218,7 +219,7 @@ class OpenSpielPlayer:
         try:
             import pyspiel
         except ImportError as error:
-            raise PlayerError("openspiel needs the open_spiel package: pip install 'alphac4[openspiel]'") from error
+            raise PlayerError(f"openspiel needs the open_spiel package: {install_advice('openspiel')}") from error
         self.name = f"openspiel:{simulations}"
         self._game = pyspiel.load_game("connect_four")
         seed, rollout_seed = (int(number) for number in rng.integers(1, 2**31 - 1, 2))

@@ -15,7 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from alphac4.commands.options.ship import DoctorOptions
-from alphac4.machine import cores, processor_name
+from alphac4.machine import cores, install_advice, processor_name
 from alphac4.version import __version__
 
 UNSOUND = 1  # exit code
@@ -113,7 +113,7 @@ def _describe_check(check: Check) -> str:
 def _describe_extra(extra: Extra) -> str:
     if not extra.missing:
         return f"  ok   {extra.name}: {extra.purpose}" + (f" (installed, but {extra.note})" if extra.note else "")
-    return f"  --   {extra.name}, for {extra.purpose}: pip install 'alphac4[{extra.name}]' ({', '.join(extra.missing)})"
+    return f"  --   {extra.name}, for {extra.purpose}: {install_advice(extra.name)} ({', '.join(extra.missing)})"
 
 
 def _check_device(device: str) -> None:

@@ -17,6 +17,7 @@ from alphac4.arena.specifications import (
 from alphac4.commands.options.play import HUMAN, PlayOptions
 from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import STANDARD
+from alphac4.machine import install_advice
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.opponents import LatePlayer, compile_search, level_player
@@ -41,7 +42,7 @@ def run(options: PlayOptions) -> int:
     try:
         from alphac4.play.web.server import serve
     except ImportError as error:
-        raise RuntimeError(f"the page needs {error.name}: pip install 'alphac4[web]'") from error
+        raise RuntimeError(f"the page needs {error.name}: {install_advice('web')}") from error
     serve(
         options.network,
         options.host,

@@ -20,6 +20,7 @@ from alphac4.evaluation.positions import ALL, PositionSet, packaged_positions
 from alphac4.evaluation.report import FORMAT
 from alphac4.export.onnx import INPUT, OUTPUT, export_onnx
 from alphac4.game import STANDARD, Outcome, Position, column_name
+from alphac4.machine import install_advice
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.files import write_atomically
 from alphac4.storage.folders import check_replaceable, foreign_file, place_to_build, put_in_place, seal
@@ -158,7 +159,7 @@ def check_export(folder: Path) -> None:
     """
     for package, extra in PACKAGES.items():
         if importlib.util.find_spec(package) is None:
-            raise ValueError(f"--hub needs {package}: pip install 'alphac4[{extra}]'")
+            raise ValueError(f"--hub needs {package}: {install_advice(extra)}")
     check_replaceable(folder)
     if folder.exists() and (foreign := foreign_file(folder.resolve())):
         raise ValueError(f"{folder} holds {foreign}, which this program did not write as it is: choose a new folder")

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from alphac4.machine import install_advice
 from alphac4.nn.backends import random_boards
 from alphac4.nn.network import LinePlanes, fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
@@ -63,7 +64,7 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
         import onnx
         import onnxscript  # noqa: F401 - PyTorch's exporter needs it
     except ImportError as error:
-        raise RuntimeError(f"ONNX needs {error.name}: pip install 'alphac4[onnx]'") from error
+        raise RuntimeError(f"ONNX needs {error.name}: {install_advice('onnx')}") from error
     geometry = checkpoint.geometry
     planes = torch.zeros(2, 2, geometry.rows, geometry.columns)
     disabled = logging.root.manager.disable
@@ -102,7 +103,7 @@ def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
     try:
         import onnxruntime
     except ImportError as error:
-        raise RuntimeError("checking ONNX needs onnxruntime: pip install 'alphac4[onnx]'") from error
+        raise RuntimeError(f"checking ONNX needs onnxruntime: {install_advice('onnx')}") from error
     geometry = checkpoint.geometry
     network = checkpoint.network.eval()
     seen = random_boards(geometry, CHECKED_BOARDS, np.random.default_rng(0), network.config.input_planes)

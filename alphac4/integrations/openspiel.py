@@ -15,11 +15,12 @@ from typing import Any
 
 from alphac4.arena.players import Player
 from alphac4.game import Position, make_geometry
+from alphac4.machine import install_advice
 
 try:
     import pyspiel
 except ImportError as error:
-    raise ImportError("OpenSpielBot needs the open_spiel package: pip install 'alphac4[openspiel]'") from error
+    raise ImportError(f"OpenSpielBot needs the open_spiel package: {install_advice('openspiel')}") from error
 
 
 class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc] # its package has no types

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.rules import STANDARD, Geometry, make_geometry
+from alphac4.machine import install_advice
 from alphac4.mcts.results import root_wdl
 from alphac4.nn.backends import random_boards
 from alphac4.nn.evaluator import softmax
@@ -166,7 +167,7 @@ def _open(path: Path, threads: int | None) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise OnnxError(f"{path}: needs onnxruntime: pip install 'alphac4[onnx]'") from error
+        raise OnnxError(f"{path}: needs onnxruntime: {install_advice('onnx')}") from error
     if not path.is_file():
         raise OnnxError(f"{path}: no such file")
     options = onnxruntime.SessionOptions()

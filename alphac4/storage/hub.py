@@ -7,6 +7,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from alphac4.machine import install_advice
+
 # The networks that come with the project: two by what they are for, and every file by its own name.
 SHIPPED = {
     "best": "grown.safetensors",
@@ -72,7 +74,7 @@ def _download(name: str) -> Path:
             RepositoryNotFoundError,
         )
     except ImportError as error:
-        raise HubError(f"{shown} needs the package {error.name}: pip install 'alphac4[hub]'") from error
+        raise HubError(f"{shown} needs the package {error.name}: {install_advice('hub')}") from error
     # The library reads these when it is imported, which may have been long ago in a notebook.
     endpoint, cache = os.environ.get("HF_ENDPOINT"), os.environ.get("HF_HUB_CACHE")
     disabled = logging.root.manager.disable

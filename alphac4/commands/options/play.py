@@ -63,8 +63,8 @@ class PlayOptions:
     lets others on the network connect."""
     names: tuple[str, ...] = ()
     """With --web: further names under which the server is reached, such as that of a proxy before it."""
-    open: bool = False
-    """With --web: open the page in the browser."""
+    open: bool = True
+    """With --web: open the page in the browser, if it was started at a terminal of this machine's desktop."""
     board: Board = field(default_factory=BoardOptions)
     """The board."""
 
@@ -91,7 +91,8 @@ class PlayOptions:
         if "level" in given and (self.second or self.first != HUMAN):
             raise ValueError("--level has no effect where both sides are named: leave --second out")
         for name in given:
-            shown = "another board" if name == "board" else f"--{name.replace('_', '-')}"
+            unlike = {"board": "another board", "open": "--no-open"}
+            shown = unlike.get(name, f"--{name.replace('_', '-')}")
             if way is not None and name not in (way, *WAYS[way]):
                 raise ValueError(f"{shown} has no effect with --{way}: leave one of them out")
             needed = next((other for other, own in WAYS.items() if name in own), None)

@@ -17,6 +17,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
+from alphac4.machine import install_advice
 from alphac4.version import __version__
 
 T = TypeVar("T")
@@ -204,7 +205,7 @@ def import_ray() -> Any:
     try:
         ray = importlib.import_module("ray")
     except ImportError as error:
-        raise RuntimeError("a cluster needs Ray: pip install 'alphac4[cluster]'") from error
+        raise RuntimeError(f"a cluster needs Ray: {install_advice('cluster')}") from error
     importlib.import_module("ray.util.metrics")
     # Ray has no setting that keeps the cluster's own errors, twenty lines each, from a driver's terminal; we tell of
     # those that matter, and Ray's logs have them all.

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from alphac4.game.rules import Geometry
+from alphac4.machine import install_advice
 from alphac4.mcts.tree import Trees
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.precision import has_bf16
@@ -80,7 +81,7 @@ def why_not() -> str:
     if not torch.cuda.is_available():
         return NO_DEVICE
     if importlib.util.find_spec("numba_cuda") is None:
-        return "search on the GPU needs numba-cuda: pip install 'alphac4[cuda]'"
+        return f"search on the GPU needs numba-cuda: {install_advice('cuda')}"
     return ""
 
 

@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import errno
 import ipaddress
+import os
 import secrets
 import socket
+import sys
 import webbrowser
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -67,7 +69,7 @@ def serve(
         token: whether the link carries a secret word without which nothing is answered; "auto" where others on the
             network could connect.
         names: further names under which the server is known.
-        open_browser: whether to open the page.
+        open_browser: whether to open the page where a person sits at a desktop.
 
     Raises:
         ValueError: if there is no such network.
@@ -83,10 +85,17 @@ def serve(
         print(f"playing at {link} (Ctrl-C ends)", flush=True)
         if not loopback and word is None:
             print("everybody on the network can use it: --token never", flush=True)
-        if open_browser:
+        if open_browser and at_desktop():
             webbrowser.open(link)
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn ends in order, then raises it again
             server.run(sockets=[listener])
+
+
+def at_desktop() -> bool:
+    """Whether a person has started this at a desktop of this machine: not over ssh, in CI, or in another program."""
+    if any(os.environ.get(name) for name in ("CI", "SSH_CONNECTION", "SSH_TTY")) or not sys.stdout.isatty():
+        return False
+    return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 @dataclass(frozen=True, kw_only=True)
