@@ -37,6 +37,11 @@ html_theme = "furo"
 html_title = f"alphac4 {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["copy.js"]
+html_logo = html_favicon = "static/logo.svg"  # the icon of the page that plays, whose blue is the accent here
+_ACCENT = {"color-brand-primary": "#2456a6", "color-brand-content": "#2456a6", "color-brand-visited": "#5b3fa0"}
+_ACCENT_DARK = {"color-brand-primary": "#8ab4f3", "color-brand-content": "#8ab4f3", "color-brand-visited": "#b9a2ee"}
+html_theme_options = {"light_css_variables": _ACCENT, "dark_css_variables": _ACCENT_DARK}
 html_copy_source = False
 html_extra_path = ["static/root"]  # the page at the top, which leads to this one
 

@@ -114,7 +114,7 @@ def test_a_game_is_reviewed_on_the_board(browser: Browser, address: str) -> None
     page.click("#review-ask")
     expect(page, "#sides", "Red: .* best, . mistakes?.*Yellow: .* best, . mistakes?")
     page.click("#previous")
-    expect(page, "#now", "slips|turns a win")
+    expect(page, "#now", "away|turns a win")
     move = page.inner_text("#now")
     ply, better = int(move.split(".")[0]), re.search(r"Better: (\d)", move)
     assert better is not None

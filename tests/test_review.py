@@ -109,7 +109,7 @@ def test_better_moves_are_looked_for_from_the_end(review: Review) -> None:
     hurried = review_game(GAME, SMALL, solver=HurriedSolver(middle))
     assert [bool(move.better) for move in hurried.turning_points] == [ply >= middle for ply in slips]
     assert hurried.unmended == slips.index(middle) > 0
-    assert f"missing for {hurried.unmended} slips" in describe_review(hurried)
+    assert f"missing for {hurried.unmended} mistakes" in describe_review(hurried)
 
 
 def test_whoever_waits_can_end_it() -> None:

@@ -19,7 +19,7 @@ LEVELS = (
     Level(name="beginner", about="moves on a whim", simulations=0, temperature=3.0),
     Level(name="novice", about="has seen the game before", simulations=0, temperature=1.5),
     Level(name="casual", about="plays its first thought, mostly", simulations=0, temperature=0.7),
-    Level(name="club", about="looks a little ahead, errs at times", simulations=8, temperature=0.7),
+    Level(name="club", about="looks a little ahead, makes mistakes", simulations=8, temperature=0.7),
     Level(name="strong", about="misses nothing short", simulations=32, temperature=0.3),
     Level(name="expert", about="plays to win", simulations=200),
     Level(name="master", about="wins every game that it begins", simulations=1600, certified=True),

@@ -32,8 +32,8 @@ class Grade(Enum):
 
     BEST = "best"  # nothing is better
     KEEPS = "keeps the outcome"  # but wins later, or loses sooner
-    SLIPS_WIN = "slips a win"  # only draws
-    SLIPS_DRAW = "slips a draw"  # loses
+    SLIPS_WIN = "gives the win away"  # only draws
+    SLIPS_DRAW = "gives the draw away"  # loses
     THROWS_WIN = "turns a win into a loss"
     UNKNOWN = "not judged"
 

@@ -56,7 +56,7 @@ def describe_review(review: Review, drawing: Drawing | None = None) -> str:
         moves = count_of(review.unjudged, "move")
         parts.append(f"{moves} {verb} not judged: the time was over. {MORE_TIME}")
     if review.unmended:
-        slips = count_of(review.unmended, "slip")
+        slips = count_of(review.unmended, "mistake")
         parts.append(f"Better moves are missing for {slips}: the time was over. {MORE_TIME}")
     return "\n\n".join(part for part in parts if part)
 
@@ -71,7 +71,7 @@ def _result(review: Review, drawing: Drawing) -> str:
 def _side(review: Review, index: int, drawing: Drawing) -> str:
     side = review.side(index)
     accuracy = "not judged" if side.accuracy is None else f"accuracy {side.accuracy:.0f} %"
-    judged, slips = count_of(side.judged, "judged move"), count_of(side.slips, "slip")
+    judged, slips = count_of(side.judged, "judged move"), count_of(side.slips, "mistake")
     return f"{drawing.side(index)}: {accuracy}; of {judged} {side.best} best, {slips}"
 
 
@@ -91,7 +91,7 @@ def _graph(review: Review, drawing: Drawing) -> str:
     exact = [None if start is None else start.outcome, *(move.first_player_outcome for move in moves)]
     lines.append(f"{'exact':>8} |" + " ".join(marks[outcome] for outcome in exact))
     lines.append(f"{'played':>8} |. " + " ".join(column_name(move.column) for move in moves))
-    lines.append((f"{'slips':>8} |  " + " ".join("^" if move.grade.slips else " " for move in moves)).rstrip())
+    lines.append((f"{'mistakes':>8} |  " + " ".join("^" if move.grade.slips else " " for move in moves)).rstrip())
     if review.values:
         lines.append(f"* what {review.player} expects at the start and after each move")
     lines.append("exact: who wins after it with best play (= draw, ? not judged)")
@@ -101,7 +101,7 @@ def _graph(review: Review, drawing: Drawing) -> str:
 def _turning_points(review: Review, drawing: Drawing) -> str:
     points = review.turning_points
     if not points:
-        return "" if review.unjudged else "Neither side let the outcome slip."
+        return "" if review.unjudged else "Neither side made a mistake."
     told = [_turning_point(review, move, drawing) for move in points]
     wrapped = [textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ") for text in told]
     return "\n".join(["Turning points:", *wrapped])

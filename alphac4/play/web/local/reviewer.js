@@ -8,7 +8,7 @@ const LINE_PLIES = 10;
 const MARKS = { "throws-win": "??", "slips-win": "?", "slips-draw": "?", keeps: "~" };
 const SLIPS = ["slips-win", "slips-draw", "throws-win"];
 const COMMENTS = {
-  best: "best", "slips-win": "slips a win", "slips-draw": "slips a draw", "throws-win": "turns a win into a loss",
+  best: "best", "slips-win": "gives the win away", "slips-draw": "gives the draw away", "throws-win": "turns a win into a loss",
 };
 
 function grade(best, played) {

@@ -94,7 +94,7 @@ export class Record {
         ` ${comment}: with best play it ${does(best)}, now it ${does(played)}.${better.length ? ` Better: ${better.join(" or ")}.` : ""}`);
       return element("li", "", button);
     }));
-    if (!review.turning_points.length) $("turns").append(element("li", "quiet", "Neither side let the outcome slip."));
+    if (!review.turning_points.length) $("turns").append(element("li", "quiet", "Neither side made a mistake."));
     $("legend").textContent = (review.values.length ? "The curve is what the network expects after each move. " : "")
       + "The bars are exact: tall for who wins with best play, low for a draw. Triangles are mistakes. Click to go there.";
     const notes = [];
