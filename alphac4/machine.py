@@ -54,16 +54,6 @@ def resident_memory_mb() -> float:
     return float(psutil.Process().memory_info().rss / 2**20)
 
 
-def process_runs(pid: int) -> bool:
-    """Whether a process of this machine is running; one of another user is."""
-    import psutil
-
-    try:
-        return bool(psutil.pid_exists(pid))
-    except OverflowError:  # no process has such a number
-        return False
-
-
 def bound_openmp_spinning() -> None:
     """Let the threads of PyTorch's operations spin at their barriers for half a millisecond, then sleep.
 

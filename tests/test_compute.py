@@ -16,7 +16,7 @@ from alphac4.compute import Backends, choose, choose_for_run
 from alphac4.compute.gpu.device import ANY_TREES, TREES, simulated
 from alphac4.compute.gpu.self_test import distrust, evaluate_and_learn
 from alphac4.game import Position, make_geometry
-from alphac4.machine import BlockEndedError, bound_openmp_spinning, cores, process_runs, worker_threads
+from alphac4.machine import BlockEndedError, bound_openmp_spinning, cores, worker_threads
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
 from alphac4.nn.backends import INT8
@@ -192,12 +192,6 @@ def test_no_number_of_cores_is_refused(asked: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ALPHAC4_CORES", asked)
     with pytest.raises(ValueError, match="ALPHAC4_CORES must be a number of cores"):
         cores()
-
-
-def test_a_process_runs_until_it_has_ended() -> None:
-    assert process_runs(os.getpid())
-    assert not process_runs(2**31 - 1)
-    assert not process_runs(2**70)
 
 
 def test_a_missing_gpu_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

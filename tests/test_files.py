@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from alphac4.runs.costs import Costs
-from alphac4.storage.files import append_line, link_atomically, remove_leftovers, write_atomically
-from alphac4.storage.folders import foreign_file, place_to_build, put_in_place, seal
+from alphac4.storage.files import append_line, remove_leftovers, write_atomically
+from alphac4.storage.folders import check_replaceable, replaced_folder
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import parse_json, read_record
 
@@ -111,38 +111,21 @@ def test_the_folder_is_flushed_after_a_rename(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("os.fsync", seen)
     write_atomically(tmp_path / "file", b"x")
     assert flushed == [False, True]
-    flushed.clear()
-    link_atomically(tmp_path / "file", tmp_path / "second")
-    assert flushed == [True]
     for expected in ([False, True], [False]):  # a new name, and one that is there already
         flushed.clear()
         append_line(tmp_path / "lines", "x")
         assert flushed == expected
 
 
-def test_a_second_name_replaces_the_old_file_and_leaves_nothing(tmp_path: Path) -> None:
-    for content in (b"1", b"2"):
-        write_atomically(tmp_path / "now", content)
-        for _ in range(2):
-            link_atomically(tmp_path / "now", tmp_path / "before")
-            assert (tmp_path / "before").read_bytes() == content
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["before", "now"]
-
-
-def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
-    host = socket.gethostname().replace(".", "-")
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    ours = tmp_path / f".a.{host}+{ended.pid}+0123abcd.alphac4-tmp"
-    kept = [
-        tmp_path / ".notes.tmp",
-        tmp_path / f".a.{host}+{os.getpid()}+0123abcd.alphac4-tmp",
-        tmp_path / f".a.elsewhere+{ended.pid}+0123abcd.alphac4-tmp",
-    ]
-    for path in (ours, *kept):
-        path.write_bytes(b"")
+def test_what_a_killed_process_was_writing_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    kill = "import os; os.fsync = lambda _: os._exit(9); from pathlib import Path; import sys"
+    write = "from alphac4.storage.files import write_atomically; write_atomically(Path(sys.argv[1]), b'x')"
+    subprocess.run([sys.executable, "-c", f"{kill}; {write}", str(tmp_path / "file")], check=False)
+    (left,) = tmp_path.iterdir()
+    (tmp_path / ".notes.tmp").touch()
     remove_leftovers(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted(kept)
+    assert not left.exists()
+    assert [path.name for path in tmp_path.iterdir()] == [".notes.tmp"]
 
 
 def test_deeply_nested_json_is_refused_in_one_line() -> None:
@@ -245,86 +228,75 @@ def make_folder(path: Path, **files: str) -> Path:
     return path
 
 
-def test_a_sealed_folder_knows_its_own_files(tmp_path: Path) -> None:
-    page = make_folder(tmp_path / "page", index="1", static__code="2")
-    seal(page)
-    assert foreign_file(page) == ""
-    (page / "index").write_text("changed by hand")
-    assert foreign_file(page) == "index"
-    (page / "index").write_text("1")
-    (page / "static" / "photo").write_text("")
-    assert foreign_file(page) == "static/photo"
-    assert foreign_file(make_folder(tmp_path / "mine", index="1", diary="x")) == "diary"
+def export(folder: Path, content: str) -> None:
+    """Replace a folder by one with a file of that content."""
+    with replaced_folder(folder) as new:
+        make_folder(new, index=content, static__code="2")
+
+
+def test_a_folder_that_holds_what_others_wrote_is_not_replaced(tmp_path: Path) -> None:
+    page, mine = tmp_path / "page", make_folder(tmp_path / "mine", index="1", diary="x")
+    export(page, "1")
+    export(page, "2")
+    for folder, name, content in ((page, "index", "by hand"), (page, "static/photo", ""), (mine, "diary", "x")):
+        before = (folder / name).read_text() if (folder / name).exists() else None
+        (folder / name).write_text(content)
+        with pytest.raises(ValueError, match=f"{folder} holds {name}, which this program did not write"):
+            export(folder, "3")
+        if before is not None and folder == page:
+            (folder / name).write_text(before)
+    check_replaceable(tmp_path / "new")
+    assert {path.name for path in tmp_path.iterdir()} == {"page", "mine"}
 
 
 def test_the_old_folder_comes_back_if_the_new_one_cannot_be_put_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old, new = make_folder(tmp_path / "page", index="old"), make_folder(tmp_path / "new", index="new")
-    real = Path.rename
+    page, real = tmp_path / "page", Path.rename
+    export(page, "old")
 
     def failing(self: Path, target: Path) -> Path:
-        if self == new:
+        if self.name == ".page.alphac4-new":
             raise OSError(5, "Input/output error")
         return real(self, target)
 
     monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(OSError, match="Input/output"):
-        put_in_place(new, old)
-    assert (old / "index").read_text() == "old"
-    monkeypatch.undo()
-    put_in_place(new, old)
-    assert (old / "index").read_text() == "new"
+        export(page, "new")
+    assert (page / "index").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["page"]
+    monkeypatch.undo()
+    export(page, "new")
+    assert (page / "index").read_text() == "new"
 
 
 KILLED = """
 import os, sys
 from pathlib import Path
-from alphac4.storage.folders import place_to_build, put_in_place
-folder, rename = Path(sys.argv[1]), Path.rename
-building = place_to_build(folder)
-(building / "static").mkdir(parents=True)
-if sys.argv[2:] == ["in place"]:  # when the old folder has been renamed, and the new one has not
-    Path.rename = lambda path, to: os._exit(9) if path == building else rename(path, to)
-    put_in_place(building, folder)
-os._exit(9)
+from alphac4.storage.folders import replaced_folder
+rename = Path.rename
+Path.rename = lambda path, to: os._exit(9) if path.name.endswith("-new") else rename(path, to)
+with replaced_folder(Path(sys.argv[1])) as new:
+    (new / "index").write_text("new")
+    if sys.argv[2] == "within":
+        os._exit(9)
 """
 
 
-def killed_while_building(folder: Path, *when: str) -> set[str]:
-    """The names beside a folder after somebody was killed who was to replace it."""
-    subprocess.run([sys.executable, "-c", KILLED, str(folder), *when], check=False)
-    return {path.name for path in folder.parent.iterdir()} - {folder.name}
+@pytest.mark.parametrize("when", ["within", "between the renames"])
+def test_a_kill_costs_no_folder_and_leaves_nothing(when: str, tmp_path: Path) -> None:
+    page = tmp_path / "page [1]"
+    export(page, "old")
+    subprocess.run([sys.executable, "-c", KILLED, str(page), when], check=False)
+    assert page.exists() == (when == "within")
+    with replaced_folder(page) as new:
+        assert (page / "index").read_text() == "old"
+        assert list(new.iterdir()) == []
+    export(page, "new")
+    assert (page / "index").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["page [1]"]
 
 
-def test_what_a_killed_process_was_building_is_removed(tmp_path: Path) -> None:
-    page = make_folder(tmp_path / "page [1]", index="1")
-    (left,) = killed_while_building(page)
-    host, _, rest = left.removeprefix(".page [1].").partition("+")
-    number, _, purpose = rest.partition(".")
-    kept = {
-        f".page [1].{host}+{os.getppid()}.{purpose}",
-        f".page [1].elsewhere+{number}.{purpose}",
-        f".page [1].{host}+{number}.notes",
-        f".page.{host}+{number}.{purpose}",
-    }
-    same_number = f".page [1].{host}+{os.getpid()}.{purpose}"  # as in a container that was started again
-    for name in (*kept, same_number):
-        make_folder(tmp_path / name, index="2")
-    building = place_to_build(page)
-    assert not building.exists()
-    assert {path.name for path in tmp_path.iterdir()} == {page.name, *kept}
-
-
-def test_the_only_copy_of_a_folder_is_kept(tmp_path: Path) -> None:
-    page = make_folder(tmp_path / "page", index="1")
-    left = killed_while_building(page, "in place")
-    assert not page.exists()
-    building = make_folder(place_to_build(page), index="2")
-    (old,) = left & {path.name for path in tmp_path.iterdir()}
-    assert (tmp_path / old / "index").read_text() == "1"
-    put_in_place(building, page)
-    building = make_folder(place_to_build(page), index="3")
-    put_in_place(building, page)
-    assert [path.name for path in tmp_path.iterdir()] == ["page"]
+def test_two_processes_do_not_replace_one_folder(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path / ".page.lock"), pytest.raises(LockedError, match="page is in use by process 4711"):
+        export(tmp_path / "page", "1")

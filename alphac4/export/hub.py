@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.util
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -23,7 +22,7 @@ from alphac4.game import STANDARD, Outcome, Position, column_name
 from alphac4.machine import install_advice
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.files import write_atomically
-from alphac4.storage.folders import check_replaceable, foreign_file, place_to_build, put_in_place, seal
+from alphac4.storage.folders import check_replaceable, replaced_folder
 from alphac4.storage.hub import NETWORK_FILE
 from alphac4.storage.records import parse_json, read_value
 from alphac4.version import __version__
@@ -154,15 +153,12 @@ def check_export(folder: Path) -> None:
     """Refuse a folder that holds anything but an earlier export, and say which package is missing.
 
     Raises:
-        ValueError: naming a file that this program did not write, or that was changed since; for the current folder; or
-            for a missing package.
+        ValueError: see `check_replaceable`; or naming the package.
     """
     for package, extra in PACKAGES.items():
         if importlib.util.find_spec(package) is None:
             raise ValueError(f"--hub needs {package}: {install_advice(extra)}")
     check_replaceable(folder)
-    if folder.exists() and (foreign := foreign_file(folder.resolve())):
-        raise ValueError(f"{folder} holds {foreign}, which this program did not write as it is: choose a new folder")
 
 
 def export_hub(export: HubExport, folder: Path) -> None:
@@ -174,24 +170,17 @@ def export_hub(export: HubExport, folder: Path) -> None:
     """
     check_export(folder)
     checkpoint, geometry = export.checkpoint, export.checkpoint.geometry
-    target = folder.resolve()  # a link stays, and what it names is replaced
-    building = place_to_build(target)
-    building.mkdir(parents=True)
-    try:
-        save_checkpoint(building / NETWORK_FILE, checkpoint)
-        deviation = export_onnx(checkpoint, building / ONNX_FILE)
-        write_atomically(building / CARD, model_card(export, deviation).encode())
+    with replaced_folder(folder) as new:
+        save_checkpoint(new / NETWORK_FILE, checkpoint)
+        deviation = export_onnx(checkpoint, new / ONNX_FILE)
+        write_atomically(new / CARD, model_card(export, deviation).encode())
         board = {key: getattr(geometry, key) for key in ("rows", "columns", "run_length", "diagonals")}
         config = {"model_type": "alphac4", "board": board, "network": dataclasses.asdict(checkpoint.network.config)}
-        write_atomically(building / "config.json", (json.dumps(config, indent=1) + "\n").encode())
+        write_atomically(new / "config.json", (json.dumps(config, indent=1) + "\n").encode())
         if export.evaluation is not None:
-            write_atomically(building / EVALUATION_FILE, export.evaluation.read_bytes())
+            write_atomically(new / EVALUATION_FILE, export.evaluation.read_bytes())
         if export.license_text:
-            write_atomically(building / "LICENSE", export.license_text.encode())
-        seal(building)
-        put_in_place(building, target)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+            write_atomically(new / "LICENSE", export.license_text.encode())
 
 
 def project_license() -> str:

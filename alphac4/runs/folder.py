@@ -48,7 +48,7 @@ from alphac4.selfplay.replay import Replay, ShardName
 from alphac4.selfplay.samples import Block
 from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.storage.checkpoints import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
-from alphac4.storage.files import append_line, link_atomically, remove_leftovers, write_atomically
+from alphac4.storage.files import append_line, remove_leftovers, write_atomically
 from alphac4.storage.journal import sign_line
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.training.config import TrainConfig, from_dict, to_dict
@@ -156,7 +156,7 @@ class RunFolder:
         state.config = to_dict(self.config)
         state.earlier_best_iteration = self._committed_best
         if self._state_is_good:  # or else the one before it is the better one
-            link_atomically(self.path / STATE_FILE, self.path / PREVIOUS_STATE_FILE)
+            (self.path / STATE_FILE).replace(self.path / PREVIOUS_STATE_FILE)
         save_state(self.path / STATE_FILE, state)
         self._state_is_good, self._committed_best = True, state.best_iteration
         append_line(self.path / REPORTS_FILE, state.last_report)

@@ -3,29 +3,20 @@
 import contextlib
 import errno
 import os
-import re
 import secrets
-import socket
 import stat
 import sys
-import time
 from pathlib import Path
 
-from alphac4.machine import process_runs
-
-# The name tells whose temporary file it is, so that nobody else's is ever taken for one of ours.
-_TEMPORARY = re.compile(r"\..+\.(?P<host>[\w-]*)\+(?P<pid>\d+)\+[0-9a-f]{8}\.alphac4-tmp")
-_ABANDONED_SECONDS = 24 * 3600.0  # of another machine, whose processes cannot be asked after
-_STREAM = re.compile(r"/dev/std(?P<name>in|out|err)|/(?:dev|proc/self)/fd/(?P<number>\d{1,6})|/proc/.*")
+_TEMPORARY = ".alphac4-tmp"  # the ending of temporary names
 _NO_FOLDER_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write to a temporary name in the same folder, flush, rename over ``path``, flush the folder.
 
-    What is replaced keeps its permissions. A symbolic link stays, and the file that it names is written. Devices, pipes
-    and streams that are open already (such as ``/dev/stdout``, also where that is a file) are written through, as there
-    is nothing to be replaced.
+    What is replaced keeps its permissions. A symbolic link stays, and the file that it names is written. Devices and
+    pipes are written through, as there is nothing to be replaced; so is the standard output where it is a file.
 
     Raises:
         OSError: if it cannot be written; the old file, if any, is untouched and nothing is left behind.
@@ -36,7 +27,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             _write_through(path, content)
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _temporary(target)
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
         try:
             with temporary.open("xb") as file:
                 file.write(content)
@@ -51,21 +42,6 @@ def write_atomically(path: Path, content: bytes) -> None:
         flush_folder(target.parent)
     except OSError as error:  # writes to a full disk do not say which file they were for
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def link_atomically(source: Path, path: Path) -> None:
-    """Give a file that is whole and flushed a second name, replacing what had that name; a copy where links fail."""
-    temporary = _temporary(path)
-    try:
-        os.link(source, temporary)
-    except OSError:  # some file systems know no links
-        write_atomically(path, source.read_bytes())
-        return
-    try:
-        temporary.replace(path)
-    finally:  # renaming one of two names of a file to the other leaves both
-        temporary.unlink(missing_ok=True)
-    flush_folder(path.parent)
 
 
 def append_line(path: Path, line: str) -> None:
@@ -108,28 +84,10 @@ def read_lines(path: Path) -> list[str]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files that killed processes of this program left directly in ``folder``.
-
-    Only regular files with a name that `write_atomically` makes count, and none of a process that still runs.
-    """
-    for path in folder.iterdir() if folder.is_dir() else ():
-        found = _TEMPORARY.fullmatch(path.name)
-        if found is None or path.is_symlink() or not path.is_file():
-            continue
-        if is_abandoned(path, found["host"], int(found["pid"])):
+    """Remove what `write_atomically` left directly in a folder when it was killed; nobody else may be writing there."""
+    for path in folder.glob(f".*{_TEMPORARY}"):
+        if path.is_file():
             path.unlink(missing_ok=True)
-
-
-def own_mark() -> str:
-    """What tells this process's temporary names from those of others: machine and process."""
-    return f"{_host()}+{os.getpid()}"
-
-
-def is_abandoned(path: Path, host: str, pid: int) -> bool:
-    """Whether nobody will go on with what a process has marked as its own; see `own_mark`."""
-    if host == _host():
-        return not process_runs(pid)
-    return time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
 
 
 def flush_folder(folder: Path) -> None:
@@ -192,47 +150,34 @@ def check_folder(folder: Path, asked: Path | None = None) -> None:
         raise OSError(error.errno, error.strerror, named) from error
 
 
+def _target(path: Path) -> Path | None:
+    """The file to be replaced for ``path``; None if it must be written through."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return path.resolve()  # new, or a link to what is not there yet
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
+    return path.resolve() if stat.S_ISREG(found.st_mode) and _stream_into(path) is None else None
+
+
 def _write_through(path: Path, content: bytes) -> None:
-    found = _stream(path)
-    if found is None or not (found["name"] or found["number"]):
+    number = _stream_into(path)
+    if number is None:
         path.write_bytes(content)
         return
     # Opened anew, a file in the place of the standard output would lose what is in it, or be written over later.
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    number = int(found["number"] or ("in", "out", "err").index(found["name"]))
     with open(os.dup(number), "wb") as file:  # noqa: PTH123 - a descriptor has no path
         file.write(content)
 
 
-def _stream(path: Path) -> re.Match[str] | None:
-    """The name of an open stream that a path is, or a link to it; None for other paths."""
-    path = path.absolute()
-    for _ in range(40):  # links that name one another are told by whoever opens them
-        found = _STREAM.fullmatch(str(path))
-        if found is not None or not path.is_symlink():
-            return found
-        path = path.parent / path.readlink()
+def _stream_into(path: Path) -> int | None:
+    """The descriptor of the standard output or error, if what is written there goes to ``path``."""
+    for number in (1, 2):
+        with contextlib.suppress(OSError):  # it is closed
+            if os.path.samestat(path.stat(), os.fstat(number)):
+                return number
     return None
-
-
-def _target(path: Path) -> Path | None:
-    """The file to be replaced for ``path``; None if it must be written through."""
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        return path.resolve()  # new, or a link to what is not there yet
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
-    if not stat.S_ISREG(mode) or _stream(path):
-        return None
-    return path.resolve()
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{own_mark()}+{secrets.token_hex(4)}.alphac4-tmp")
-
-
-def _host() -> str:
-    return re.sub(r"[^\w-]", "-", socket.gethostname())

@@ -1,18 +1,19 @@
 """Folders: those that are written and replaced as a whole, and those where a user's things are kept."""
 
+import contextlib
 import hashlib
 import os
-import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from alphac4.storage.files import flush_folder, is_abandoned, own_mark, write_atomically
+from alphac4.storage.files import flush_folder, write_atomically
 from alphac4.storage.journal import read_entry, sign_line
+from alphac4.storage.locks import locked
 from alphac4.storage.records import read_value
 
-MARKER = ".alphac4-export.json"
-FORMAT = "alphac4 export 1"
+MARKER = ".alphac4-export.json"  # lists the files of a finished folder with their digests
 CACHE, STATE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # variables of the environment
 
 
@@ -44,39 +45,55 @@ def _folder(named: str, *, mac: str, variable: str, usual: str) -> Path:
     return Path(base) / "alphac4"
 
 
-def place_to_build(folder: Path) -> Path:
-    """A hidden name next to a folder, for what is to take its place; what killed processes left there is removed.
-
-    Where a process was killed while it put its work in place, the folder of before stays until there is one again.
-    """
-    ours = re.compile(rf"\.{re.escape(folder.name)}\.(?P<host>[\w-]*)\+(?P<pid>\d+)\.alphac4-(?P<purpose>new|old)")
-    for path in folder.parent.iterdir() if folder.parent.is_dir() else ():
-        found = ours.fullmatch(path.name)
-        if found is None or path.is_symlink() or (found["purpose"] == "old" and not folder.exists()):
-            continue
-        own = path == _beside(folder, found["purpose"])  # in a container the next process may have the same number
-        if own or is_abandoned(path, found["host"], int(found["pid"])):
-            shutil.rmtree(path, ignore_errors=True)
-    return _beside(folder, "new")
-
-
 def check_replaceable(folder: Path) -> None:
-    """Refuse a folder in which somebody stands who would find it gone: the current one, or one above it.
+    """Refuse to replace what this program did not write, and the current folder, which somebody would find gone.
 
     Raises:
-        ValueError: naming it.
+        ValueError: naming the folder, and the file in it that is somebody else's or was changed since.
     """
     if Path.cwd().is_relative_to(folder.resolve()):
         raise ValueError(f"{folder} would be replaced while you are in it: name a folder inside of it")
+    if folder.exists() and (foreign := _foreign_file(folder)):
+        raise ValueError(f"{folder} holds {foreign}, which this program did not write as it is: choose a new folder")
 
 
-def seal(folder: Path) -> None:
-    """Write down which files a finished folder holds, so that `foreign_file` can tell others from them."""
-    facts = {"format": FORMAT, "files": {name: _digest(folder / name) for name in _files(folder)}}
-    write_atomically(folder / MARKER, (sign_line(facts) + "\n").encode())
+@contextlib.contextmanager
+def replaced_folder(folder: Path) -> Iterator[Path]:
+    """A new folder to write into, which takes the place of ``folder`` at the end of the block.
+
+    What was there stays until then, and comes back if something fails. What killed processes left beside it is put
+    right first. A link stays, and what it names is replaced.
+
+    Raises:
+        ValueError: if it must not be replaced, or another process is about to do so.
+    """
+    target = folder.resolve()
+    new, old = (target.with_name(f".{target.name}.alphac4-{purpose}") for purpose in ("new", "old"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.with_name(f".{target.name}.lock"), folder):
+        if old.exists() and not target.exists():  # a kill came between the two renames
+            old.rename(target)
+        for left in (new, old):
+            shutil.rmtree(left, ignore_errors=True)
+        check_replaceable(folder)
+        new.mkdir()
+        try:
+            yield new
+            seal = {"files": {name: _digest(new / name) for name in _files(new)}}
+            write_atomically(new / MARKER, (sign_line(seal) + "\n").encode())
+            check_replaceable(folder)  # some seconds have passed
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+            if old.exists() and not target.exists():
+                old.rename(target)
+        flush_folder(target.parent)
+        shutil.rmtree(old, ignore_errors=True)
 
 
-def foreign_file(folder: Path) -> str:
+def _foreign_file(folder: Path) -> str:
     """A file in a folder that this program did not write there, or that was changed since; empty if there is none."""
     if not folder.is_dir():
         return folder.name
@@ -84,34 +101,10 @@ def foreign_file(folder: Path) -> str:
     if not (folder / MARKER).is_file():
         return next(iter(names), "")
     try:
-        facts = read_entry((folder / MARKER).read_text(encoding="utf-8"))
-        digests = read_value(dict[str, str], facts.get("files"), "files")
+        digests = read_value(dict[str, str], read_entry((folder / MARKER).read_text("utf-8")).get("files"), "files")
     except (OSError, ValueError):
         return MARKER
-    if facts.get("format") != FORMAT:
-        return MARKER
     return next((name for name in names if digests.get(name) != _digest(folder / name)), "")
-
-
-def put_in_place(building: Path, folder: Path) -> None:
-    """Rename a finished folder to its name; what was there stays until then, and comes back if that fails."""
-    old = _beside(folder, "old")
-    existed = folder.exists()
-    if existed:
-        folder.rename(old)
-    try:
-        building.rename(folder)
-    except BaseException:
-        if existed:
-            old.rename(folder)
-        raise
-    flush_folder(folder.parent)
-    if existed:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _beside(folder: Path, purpose: str) -> Path:
-    return folder.with_name(f".{folder.name}.{own_mark()}.alphac4-{purpose}")
 
 
 def _files(folder: Path) -> list[str]:

@@ -70,7 +70,7 @@ def own_file(path: Path | None) -> Iterator[None]:
     if path is None or not is_file_to_be(path):
         yield
         return
-    with _locked(path.resolve().with_name(f".{path.resolve().name}.lock"), path):
+    with locked(path.resolve().with_name(f".{path.resolve().name}.lock"), path):
         yield
 
 
@@ -78,12 +78,13 @@ def own_file(path: Path | None) -> Iterator[None]:
 def own_folder(folder: Path) -> Iterator[None]:
     """The same for a folder, which is made if it is not there; a run's folder has the same lock."""
     check_folder(folder)
-    with _locked(folder / "lock", folder):
+    with locked(folder / "lock", folder):
         yield
 
 
 @contextlib.contextmanager
-def _locked(path: Path, of: Path) -> Iterator[None]:
+def locked(path: Path, of: Path) -> Iterator[None]:
+    """Hold a lock for a block; see `FileLock`."""
     lock = FileLock(path, of)
     try:
         yield

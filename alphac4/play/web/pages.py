@@ -31,7 +31,7 @@ from alphac4.review import Review
 from alphac4.solver.book import packaged_book
 from alphac4.storage.checkpoints import Checkpoint, shipped_file
 from alphac4.storage.files import write_atomically
-from alphac4.storage.folders import cache_folder, check_replaceable, foreign_file, place_to_build, put_in_place, seal
+from alphac4.storage.folders import cache_folder, check_replaceable, replaced_folder
 
 STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
 SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred a second
@@ -108,23 +108,21 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
         RuntimeError: if a package is missing.
         OSError: if something cannot be downloaded or written; ``folder`` is then as it was before.
     """
-    shown, folder = folder, folder.resolve()  # a link stays, and what it names is replaced
-    _check_ours(shown, folder)
+    check_replaceable(folder)
     packed = read_runtime(runtime)
-    building = place_to_build(folder)
-    try:
-        static = building / "static"
+    with replaced_folder(folder) as new:
+        static = new / "static"
         shutil.copytree(STATIC, static, ignore=shutil.ignore_patterns("review.html", "review_file.js"))
         shutil.copytree(LOCAL, static, dirs_exist_ok=True)
-        (static / "index.html").rename(building / "index.html")
-        (static / "offline.js").rename(building / "offline.js")  # a service worker serves what lies beside and below it
+        (static / "index.html").rename(new / "index.html")
+        (static / "offline.js").rename(new / "offline.js")  # a service worker serves what lies beside and below it
         (static / "onnxruntime").mkdir()
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             for file in RUNTIME_FILES:
                 member = archive.extractfile(f"package/dist/{file}")
                 assert member is not None
                 (static / "onnxruntime" / file).write_bytes(member.read())
-        export_onnx(checkpoint, building / "network.onnx")
+        export_onnx(checkpoint, new / "network.onnx")
         data = {
             "puzzles": page_puzzles(checkpoint.geometry),
             "book": book(),
@@ -132,13 +130,8 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
             "setup": exported_setup(checkpoint.geometry, name),
         }
         for stem, content in data.items():
-            write_atomically(building / f"{stem}.json", json.dumps(content).encode())
-        write_offline_worker(building)
-        seal(building)
-        _check_ours(shown, folder)
-        put_in_place(building, folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+            write_atomically(new / f"{stem}.json", json.dumps(content).encode())
+        write_offline_worker(new)
 
 
 def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:
@@ -187,15 +180,6 @@ def write_offline_worker(folder: Path) -> None:
         digest.update(name.encode() + b"\0" + hashlib.sha256((folder / name).read_bytes()).digest())
     facts = f"const VERSION = {json.dumps(digest.hexdigest()[:16])}, FILES = {json.dumps(['./', *names])};\n"
     write_atomically(worker, facts.encode() + worker.read_bytes())
-
-
-def _check_ours(shown: Path, folder: Path) -> None:
-    """Raise a ValueError if a folder holds what this program did not write, or is the current one."""
-    check_replaceable(shown)
-    if not folder.exists():
-        return
-    if foreign := foreign_file(folder):
-        raise ValueError(f"{shown} holds {foreign}, which this program did not write: choose a new folder")
 
 
 def read_runtime(path: Path | None) -> bytes:
