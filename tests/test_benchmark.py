@@ -1,11 +1,12 @@
 import json
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from alphac4.benchmarks import BenchmarkSettings, parts
 from alphac4.benchmarks.parts import PARTS
-from alphac4.benchmarks.peers import missing_packages, openspiel_rate, pgx_mctx_rate
 from alphac4.cli import main
 from alphac4.nn.network import NetworkConfig
 from alphac4.selfplay.config import SelfPlayConfig
@@ -26,19 +27,10 @@ def test_each_figure_has_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch, caps
     assert all(figure["value"] > 0 for figure in shown.values())
 
 
-def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    assert missing_packages("pgx + mctx") == ["jax", "pgx", "mctx"]
-
-
-@pytest.mark.skipif(bool(missing_packages("openspiel")), reason="needs open_spiel")
-def test_openspiel_searches() -> None:
-    assert openspiel_rate(50, 0.05) > 0
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(bool(missing_packages("pgx + mctx")), reason="needs jax, pgx and mctx")
-def test_pgx_and_mctx_search() -> None:
-    rates = pgx_mctx_rate(NetworkConfig(channels=4, blocks=1), games=4, simulations=4, seconds=0.05)
-    assert np.isfinite(rates).all()
-    assert min(rates) > 0
+def test_other_programs_for_the_game_can_be_measured() -> None:
+    for package in ("pyspiel", "jax", "pgx", "mctx"):
+        pytest.importorskip(package, reason="needs pip install 'alphac4[peers]'")
+    peers = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "peers.py"))
+    rates = peers["pgx_mctx_rate"](NetworkConfig(channels=4, blocks=1), games=4, simulations=4, seconds=0.05)
+    assert all(np.isfinite(rate) and rate > 0 for rate in (*rates, peers["openspiel_rate"](50, 0.05)))

@@ -1,4 +1,4 @@
-"""Speed of this program's parts on a machine, a GPU or a cluster, and of other programs for the same game."""
+"""Speed of this program's parts on a machine, a GPU or a cluster."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,6 @@ class BenchmarkSettings:
     """Residual blocks of the network."""
     batches: tuple[int, ...] = (1, 32, 128, 256)
     """Batch sizes for inference."""
-    replay_rate: float = 0.0
-    """Positions/s that each replaying actor of the part "capacity" offers; 0 for as many as the driver takes."""
 
     def __post_init__(self) -> None:
         check_ranges(
@@ -30,5 +28,4 @@ class BenchmarkSettings:
             channels=(1, 4096),
             blocks=(0, 256),
             batches=(1, 65_536),
-            replay_rate=(0, 1e9),
         )

@@ -1,13 +1,11 @@
-"""A cluster: self-play on its nodes against the same cores without one, and how much its driver can take in."""
+"""A cluster: self-play on its nodes against the same cores without one."""
 
 import contextlib
-import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -17,17 +15,11 @@ from alphac4.benchmarks.parts import Figure, untrained_network
 from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
-from alphac4.nn.network import PolicyValueNetwork
-from alphac4.runs.folder import RunFolder
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
-from alphac4.training.config import PRESETS
 
 WITHOUT_END = 2**40  # positions
 BLOCKS_TO_WARM_UP = 2  # of each actor
-AHEAD = 2_000  # positions that may wait, as in a run: more would be taken in than are stored
-
-Note = Callable[[int, Block], None]
 
 
 def measure_cluster(settings: BenchmarkSettings) -> Iterator[Figure]:
@@ -105,76 +97,3 @@ def processor_seconds() -> float:
             times = process.cpu_times()
             used += times.user + times.system
     return float(used)
-
-
-def measure_capacity(settings: BenchmarkSettings) -> Iterator[Figure]:
-    """Positions/s that the driver of a cluster takes in and stores, with recorded blocks of the quick preset.
-
-    A measurement takes ten times as long. Processor time is this process's own: by it one sees what a core could do if
-    no other program had a part of it.
-    """
-    from alphac4.compute.cluster.actors import Cluster
-    from alphac4.compute.cluster.connection import local_cluster
-
-    config, seconds = PRESETS["quick"], 10 * settings.seconds
-    network = PolicyValueNetwork(config.network_config()).eval()
-    actors = choose_for_run("cpu", "auto", Backends()).actors(network, STANDARD, config.selfplay, np.random.default_rng)
-    blocks: list[Block] = []
-    actors.play(6_000, threading.Event(), lambda _index, block: blocks.append(block))
-    mean = sum(len(block.samples) for block in blocks) / len(blocks)
-    yield Figure("a block", mean, f"positions ({actors.backend})")
-    with tempfile.TemporaryDirectory() as path, local_cluster([0, 1, 1]) as address:
-        folder = RunFolder(Path(path) / "run", config)
-        folder.load_state()
-        cluster = choose_for_run("cpu", actors.backend, Backends(), address)
-        assert isinstance(cluster, Cluster)
-        replaying = cluster.actors(network, STANDARD, config.selfplay, np.random.default_rng, settings.replay_rate)
-
-        def store(stop: threading.Event, note: Note) -> None:
-            """Record the same blocks again and again."""
-            number = 0
-            while not stop.is_set():
-                block = blocks[number % len(blocks)]
-                folder.record(block, 1, 0, number)
-                note(0, block)
-                number += 1
-
-        def take_and_store(stop: threading.Event, note: Note) -> None:
-            number = 0
-
-            def both(index: int, block: Block) -> None:
-                nonlocal number
-                folder.record(block, 2, index, number)
-                number += 1
-                note(index, block)
-
-            while not stop.is_set():
-                replaying.play(AHEAD, stop, both)
-
-        try:
-            play_turn(replaying, 0.0)
-            yield from _taken("taken in", seconds, lambda stop, note: replaying.play(WITHOUT_END, stop, note))
-            replaying.pause()
-            yield from _taken("stored", seconds, store)
-            replaying.pause()
-            yield from _taken("taken in and stored", seconds, take_and_store)
-        finally:
-            replaying.close()
-        folder.close()
-
-
-def _taken(name: str, seconds: float, work: Callable[[threading.Event, Note], None]) -> Iterator[Figure]:
-    """Positions/s that ``work`` notes until it is told to stop, by wall time and by this process's time."""
-    stop, sizes = threading.Event(), []
-    started, processor = time.perf_counter(), time.process_time()
-
-    def note(_index: int, block: Block) -> None:
-        sizes.append(len(block.samples))
-        if time.perf_counter() - started > seconds:
-            stop.set()
-
-    work(stop, note)
-    wall, used = time.perf_counter() - started, max(time.process_time() - processor, 1e-9)
-    yield Figure(name, sum(sizes) / wall, "positions/s")
-    yield Figure(f"{name}: of the driver's processor time", sum(sizes) / used, "positions/s")
-    yield Figure(f"{name}: blocks of the driver's processor time", len(sizes) / used, "blocks/s")

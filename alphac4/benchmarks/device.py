@@ -9,7 +9,6 @@ import torch
 
 from alphac4.benchmarks import BenchmarkSettings
 from alphac4.benchmarks.parts import Figure, random_batch, rate
-from alphac4.benchmarks.peers import missing_packages, pgx_mctx_rate
 from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
 from alphac4.compute.gpu.trees import DeviceActor
 from alphac4.game.rules import STANDARD
@@ -20,8 +19,6 @@ from alphac4.selfplay.samples import Block, Work
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import Learner
 from alphac4.training.schedule import Schedule
-
-PEER_SIMULATIONS = 32  # mctx searches every move alike
 
 
 def flops(config: NetworkConfig) -> float:
@@ -46,7 +43,6 @@ def measure_device(settings: BenchmarkSettings, games: tuple[int, ...], streams:
     size = 8192 if device.type == "cuda" else 256
     peak = matrix_peak(device, size)
     yield Figure("matrix product alone", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
-    best = 0.0
     for count in games:
         evaluate, step = step_seconds(network, count, device, seconds)
         share = flops(network.config) * count / evaluate / peak
@@ -56,21 +52,11 @@ def measure_device(settings: BenchmarkSettings, games: tuple[int, ...], streams:
         yield Figure(f"{count:,} games: network's share of a step", 100 * evaluate / step, "%, the rest is the trees")
         for parts in streams:
             simulations, finished = selfplay_rate(network, count, parts, seconds)
-            best = max(best, simulations)
             yield Figure(f"{count:,} games in {parts}: self-play", simulations, "simulations/s")
             yield Figure(f"{count:,} games in {parts}: games", finished, "games/s")
     for batch in (512, 4096):
         rate = learning_speed(network.config, batch, device, seconds)
         yield Figure(f"learning, batch {batch:,}", rate, "positions/s")
-    if missing_packages("pgx + mctx"):
-        yield Figure("pgx + mctx: not installed, see alphac4[peers]", float("nan"), "")
-        return
-    theirs, alone = max(
-        pgx_mctx_rate(network.config, games=count, simulations=PEER_SIMULATIONS, seconds=seconds) for count in games
-    )
-    yield Figure("pgx + mctx: self-play, the best of these numbers of games", theirs, "simulations/s")
-    yield Figure("pgx + mctx: network alone", alone, "evaluations/s")
-    yield Figure("self-play against pgx + mctx", best / theirs, "times as many simulations/s")
 
 
 def matrix_peak(device: torch.device, size: int) -> float:

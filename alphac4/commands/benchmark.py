@@ -1,6 +1,5 @@
 """`alphac4 benchmark`: how fast each part is on this machine."""
 
-import dataclasses
 import json
 import logging
 import platform
@@ -10,15 +9,12 @@ import torch
 from tqdm import tqdm
 
 from alphac4.benchmarks import BenchmarkSettings
-from alphac4.benchmarks.cluster import measure_capacity, measure_cluster
+from alphac4.benchmarks.cluster import measure_cluster
 from alphac4.benchmarks.parts import PARTS, Figure, format_figures
 from alphac4.commands.options.judge import BenchmarkOptions
 from alphac4.machine import cores
 
-ON_REQUEST: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
-    "cluster": measure_cluster,
-    "capacity": measure_capacity,
-}
+ON_REQUEST: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {"cluster": measure_cluster}
 
 
 def run(options: BenchmarkOptions) -> int:
@@ -27,8 +23,6 @@ def run(options: BenchmarkOptions) -> int:
     unknown = [name for name in options.only if name not in PARTS | ON_REQUEST]
     if unknown:
         raise ValueError(f"no part {unknown[0]!r} to measure; there are {', '.join(PARTS | ON_REQUEST)}")
-    if options.peers:
-        return _run_peers(options)
     figures = _measure_device(options) if options.device == "cuda" else _measure_parts(options)
     if options.json:
         print(json.dumps({name: {"value": value, "unit": unit} for name, value, unit in figures}, indent=2))
@@ -55,21 +49,3 @@ def _measure_device(options: BenchmarkOptions) -> list[Figure]:
     from alphac4.benchmarks.device import measure_device
 
     return list(measure_device(options.settings, options.device_games, options.device_streams))
-
-
-def _run_peers(options: BenchmarkOptions) -> int:
-    """Measure ourselves and each installed peer in turn; print both figures and their ratio."""
-    from alphac4.benchmarks.peers import compare_installed
-
-    comparisons, match = compare_installed(options.settings, options.peer_pairs)
-    if options.json:
-        print(json.dumps([{**dataclasses.asdict(c), "ratio": c.ratio} for c in comparisons], indent=2))
-        return 0
-    for comparison in comparisons:
-        print(
-            f"{comparison.name}: {comparison.ours:,.0f} against {comparison.theirs:,.0f} {comparison.unit}, "
-            f"{comparison.ratio:.1f} times{comparison.note and f'; {comparison.note}'}"
-        )
-    if match is not None:
-        print(match)
-    return 0

@@ -32,7 +32,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyprojec
     "kaggle": (("flask", "jsonschema", "requests", "termcolor"), "games of Kaggle's ConnectX on this machine"),
     "pettingzoo": (("pettingzoo", "pygame"), "PettingZoo's connect_four_v3"),
     "openspiel": (("pyspiel",), "OpenSpiel's player openspiel:1000"),
-    "peers": (("jax", "mctx", "pgx"), "alphac4 benchmark --peers"),
+    "peers": (("jax", "mctx", "pgx"), "experiments/peers.py"),
     "docs": (("furo", "myst_nb", "sphinx"), "building the documentation by ./scripts/docs.sh"),
 }
 

@@ -250,15 +250,9 @@ class BenchmarkOptions:
     """What all measurements have in common."""
     only: tuple[str, ...] = ()
     """Parts to measure: rules, uct, parallel, puct, inference, selfplay, learning; all of these by default. Where Ray
-    is installed also: cluster, self-play on three nodes of this machine against the same without a cluster; capacity,
-    how many positions/s the driver of a cluster takes in and stores."""
-    peers: bool = False
-    """Compare with other programs for the same game instead, in one run: OpenSpiel's C++ MCTS, and self-play by pgx
-    and mctx in JAX; what is not installed is named (pip install 'alphac4[peers]')."""
-    peer_pairs: int = 10
-    """With --peers: colour-swapped pairs of games against OpenSpiel at equal time a move."""
+    is installed also: cluster, self-play on three nodes of this machine against the same without a cluster."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """With cuda: self-play and learning with everything on the GPU instead, and pgx + mctx there if installed."""
+    """With cuda: self-play and learning with everything on the GPU instead."""
     device_games: tuple[int, ...] = (1024, 4096, 16384)
     """With --device cuda: games at once."""
     device_streams: tuple[int, ...] = (1, 2)
@@ -267,4 +261,4 @@ class BenchmarkOptions:
     """Print JSON instead of a table."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, peer_pairs=(1, 10_000), device_games=(1, 1 << 24), device_streams=(1, 64))
+        check_ranges(self, device_games=(1, 1 << 24), device_streams=(1, 64))

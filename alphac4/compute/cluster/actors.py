@@ -124,21 +124,15 @@ class Cluster(Compute):
         return ClusterPool(self._connection, leaves=False)
 
     def actors(
-        self,
-        network: PolicyValueNetwork,
-        geometry: Geometry,
-        config: SelfPlayConfig,
-        seeds: Seeds,
-        replay_rate: float | None = None,
+        self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds
     ) -> "ClusterActors":
-        """See `Compute`; each core or GPU plays its share of the games, within reason. ``replay_rate``: see `Task`."""
+        """See `Compute`; each core or GPU plays its share of the games, within reason."""
         task = Task(
             geometry=geometry,
             config=config,
             slots=self._slots(config),
             device=self._device,
             backend=self.backends.actors,
-            replay_rate=replay_rate,
         )
         return ClusterActors(self._connection, task, network, seeds)
 

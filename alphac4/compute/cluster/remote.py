@@ -1,7 +1,6 @@
 """Runs on the nodes of a cluster: an actor of self-play on a core or a GPU, in a process of its own."""
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,6 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
 UNLIMITED = 2**62  # positions
-UNUSUAL_BLOCKS = 2  # the first ones, when few games have come to their end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +29,6 @@ class Task:
     slots: int  # games at once; fewer where the memory of a GPU with trees is short
     device: str = "cpu"  # or "cuda", where each actor has a GPU
     backend: str  # of inference; where a node does not have it, it takes the fastest that it has
-    replay_rate: float | None = None  # to measure the driver: hand over a recorded block so many positions/s; 0: always
 
     def needs(self) -> dict[str, int]:
         """Ray's options for an actor: one on a GPU has a core of its own, too."""
@@ -72,15 +69,12 @@ class RemoteActor:
     ) -> Place:
         """Make everything ready, and go on with the games ``in_progress``, if there are any."""
         self._actor, self._inference = make_player(task, weights.network(), rng)
-        self._version, self._replay_rate, self._next = weights.version, task.replay_rate, time.monotonic()
+        self._version = weights.version
         if in_progress is not None:
             fresh = self._actor.state()
             fitting = {name: array[: count_games(fresh)] for name, array in in_progress.items()}  # see `Task.slots`
             self._actor.restore(fill_up(fitting, fresh))
         self._blocks = self._begin()
-        if self._replay_rate is not None:
-            for _ in range(UNUSUAL_BLOCKS + 1):
-                self._recorded = next(self._blocks)
         ray = import_ray()
         return Place(
             node=ray.util.get_node_ip_address(),
@@ -91,8 +85,6 @@ class RemoteActor:
 
     def play(self, weights: Weights) -> tuple[int, Block]:
         """The next block, and the version of the weights that played it: ``weights``, if they are others."""
-        if self._replay_rate is not None:
-            return weights.version, self._replay()
         if weights.version != self._version:
             self._blocks = self._begin()  # begun anew, an actor forgets what the old weights have said
             self._inference.update(weights.network())
@@ -101,12 +93,6 @@ class RemoteActor:
 
     def _begin(self) -> Iterator[Block]:
         return self._actor.play(UNLIMITED, lambda: False)
-
-    def _replay(self) -> Block:
-        time.sleep(max(0.0, self._next - time.monotonic()))
-        if self._replay_rate:
-            self._next = max(self._next, time.monotonic() - 1.0) + len(self._recorded.samples) / self._replay_rate
-        return self._recorded
 
 
 def make_player(task: Task, network: PolicyValueNetwork, rng: np.random.Generator) -> tuple[SelfPlayer, Any]:

@@ -1,10 +1,16 @@
-"""Speed of other programs for the same game on this machine, where they are installed."""
+"""Speed of other programs for the same game, where they are installed (``pip install 'alphac4[peers]'``), beside ours.
 
+    python experiments/peers.py                         # OpenSpiel's C++ MCTS; self-play by pgx and mctx in JAX
+    python experiments/peers.py --games 1024 4096 16384 --simulations 32 --device cuda
+
+On a machine with a GPU, JAX and ours use it. Each figure of ours is measured right before theirs.
+"""
+
+import argparse
 import importlib.util
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,16 +18,13 @@ import numpy as np
 from alphac4.arena.foreign import OpenSpielPlayer
 from alphac4.arena.match import balanced_openings, play_match
 from alphac4.arena.players import UctPlayer
-from alphac4.benchmarks import BenchmarkSettings
-from alphac4.benchmarks.parts import rate, untrained_network
+from alphac4.benchmarks.parts import rate
+from alphac4.compute import Backends, choose_for_run
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
-from alphac4.machine import cores
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Work
 from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
@@ -34,23 +37,12 @@ def missing_packages(peer: str) -> list[str]:
     return [package for package in PEERS[peer] if importlib.util.find_spec(package) is None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """One figure of ours beside a peer's, measured right after one another."""
-
-    name: str
-    unit: str
-    ours: float
-    theirs: float
-    note: str = ""  # what else was seen
-
-    @property
-    def ratio(self) -> float:
-        """Our figure as a multiple of the peer's."""
-        return self.ours / self.theirs
+def show(name: str, unit: str, ours: float, theirs: float) -> None:
+    """Print two figures and their ratio."""
+    print(f"{name}: {ours:,.0f} against {theirs:,.0f} {unit}, {ours / theirs:.1f} times", flush=True)
 
 
-def compare_openspiel(simulations: int, seconds: float) -> Comparison:
+def compare_openspiel(simulations: int, seconds: float) -> None:
     """Classic MCTS, simulations/s of one tree from the empty board on one core."""
     search = UctSearch(rng=np.random.default_rng(0))
 
@@ -58,13 +50,12 @@ def compare_openspiel(simulations: int, seconds: float) -> Comparison:
         return int(search.search([Position()], Budget(simulations=simulations)).simulations[0])
 
     work()
-    ours = rate(work, seconds)
-    name = f"classic MCTS against OpenSpiel, {simulations:,} simulations a move, one core"
-    return Comparison(name=name, unit="simulations/s", ours=ours, theirs=openspiel_rate(simulations, seconds))
+    ours, theirs = rate(work, seconds), openspiel_rate(simulations, seconds)
+    show(f"classic MCTS against OpenSpiel, {simulations:,} a move, one core", "simulations/s", ours, theirs)
 
 
-def play_openspiel(pairs: int, seconds_a_move: float) -> str:
-    """A line about our classic MCTS against OpenSpiel's at equal time a move.
+def play_openspiel(pairs: int, seconds_a_move: float) -> None:
+    """Our classic MCTS against OpenSpiel's at equal time a move.
 
     Its bot has no clock: it gets the simulations that it makes in that time here.
     """
@@ -75,49 +66,42 @@ def play_openspiel(pairs: int, seconds_a_move: float) -> str:
     result = play_match(ours, theirs, balanced_openings(pairs, rng), progress=False)
     low, high = result.interval.low, result.interval.high
     score = f"{result.wins} won, {result.draws} drawn, {result.losses} lost: {result.score:.0%} [{low:.0%}, {high:.0%}]"
-    return f"{ours.name} v. {theirs.name}, equal time: {score}"
+    print(f"{ours.name} v. {theirs.name}, equal time: {score}", flush=True)
 
 
 def compare_pgx(
-    network: PolicyValueNetwork, name: str, *, seconds: float, games: int = 256, simulations: int = 64
-) -> list[Comparison]:
-    """Self-play by a network of that ``name`` on all cores against one of the same size, and the networks alone.
+    network: PolicyValueNetwork, name: str, *, seconds: float, games: int, simulations: int, device: str
+) -> None:
+    """Self-play by a network of that ``name`` against one of the same size, and the networks alone.
 
     Theirs is untrained, which makes no difference to its speed. Ours is quicker once it is trained: proofs end
     searches, and more positions come again.
     """
-    evaluator = Evaluator(network, batch_size=-(-games // cores()), streams=cores(), int8=True)
     config = SelfPlayConfig(
         games=games, full_simulations=simulations, fast_simulations=simulations, full_search_prob=1.0
     )
-    actors = [
-        Actor(STANDARD, config, evaluator, -(-games // cores()), np.random.default_rng(i)) for i in range(cores())
-    ]
+    actors = choose_for_run(device, "auto", Backends()).actors(network, STANDARD, config, np.random.default_rng)
     work, spent = Work(), 0.0
-    play_together(actors, 1_000, threading.Event(), lambda _index, _block: None)
+    actors.play(1_000, threading.Event(), lambda _index, _block: None)
     while spent < seconds:
         started = time.perf_counter()
-        play_together(actors, 4_000, threading.Event(), lambda _index, block: work.add(block.work))
+        actors.play(4_000, threading.Event(), lambda _index, block: work.add(block.work))
         spent += time.perf_counter() - started
     theirs, network_alone = pgx_mctx_rate(network.config, games=games, simulations=simulations, seconds=seconds)
     size = f"{network.config.channels} x {network.config.blocks}"
-    setting = f"{name} {size} network, {games} games, {simulations} simulations a move, all cores"
-    remembered = work.cached / (work.cached + work.evaluations)
-    return [
-        Comparison(
-            name=f"self-play against pgx + mctx, {setting}",
-            unit="simulations/s",
-            ours=work.simulations / spent,
-            theirs=theirs,
-            note=f"{remembered:.0%} of the evaluations needed were remembered",
-        ),
-        Comparison(
-            name=f"its network calls ({evaluator.backend}) against JAX's network alone",
-            unit="evaluations/s",
-            ours=work.evaluations / spent,
-            theirs=network_alone,
-        ),
-    ]
+    show(
+        f"self-play against pgx + mctx, {name} {size} network, {games} games, {simulations} simulations a move",
+        "simulations/s",
+        work.simulations / spent,
+        theirs,
+    )
+    print(f"{work.cached / (work.cached + work.evaluations):.0%} of the evaluations needed were remembered")
+    show(
+        f"its network calls ({actors.backend}) against JAX's network alone",
+        "evaluations/s",
+        work.evaluations / spent,
+        network_alone,
+    )
 
 
 def openspiel_rate(simulations: int, seconds: float) -> float:
@@ -136,27 +120,6 @@ def openspiel_rate(simulations: int, seconds: float) -> float:
 
     work()
     return rate(work, seconds)
-
-
-def compare_installed(settings: BenchmarkSettings, openspiel_pairs: int) -> tuple[list[Comparison], str | None]:
-    """Every comparison that can be made here, and how a match at equal time against OpenSpiel ended, if played.
-
-    Peers that are not installed are named on the standard error.
-    """
-    comparisons: list[Comparison] = []
-    match = None
-    for peer in PEERS:
-        missing = missing_packages(peer)
-        if missing:
-            print(f"{peer}: not measured, not installed: {', '.join(missing)}", file=sys.stderr)
-        elif peer == "openspiel":
-            comparisons += [compare_openspiel(count, settings.seconds) for count in (1_000, 10_000)]
-            match = play_openspiel(openspiel_pairs, 0.1) if openspiel_pairs else None
-        else:
-            trained = load_checkpoint(shipped_checkpoint("standard")).network
-            for network, name in ((untrained_network(settings), "untrained"), (trained, "trained")):
-                comparisons += compare_pgx(network, name, seconds=10 * settings.seconds)
-    return comparisons, match
 
 
 def pgx_mctx_rate(
@@ -261,3 +224,40 @@ def _jax_network(jax: Any, jnp: Any, size: NetworkConfig) -> Any:
         "hidden": dense(42 * head_channels, hidden),
         "value": dense(hidden, 1),
     }
+
+
+def main() -> None:
+    """Measure ourselves and each installed peer in turn; name those that are not installed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a measurement; ten times as many of self-play")
+    parser.add_argument("--pairs", type=int, default=10, help="of games against OpenSpiel at equal time; 0 for none")
+    parser.add_argument("--games", type=int, nargs="+", default=[256], help="at once in self-play")
+    parser.add_argument("--simulations", type=int, default=64, help="a move in self-play")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of our self-play")
+    options = parser.parse_args()
+    for peer in PEERS:
+        missing = missing_packages(peer)
+        if missing:
+            print(f"{peer}: not measured, not installed: {', '.join(missing)}", file=sys.stderr)
+        elif peer == "openspiel":
+            for simulations in (1_000, 10_000):
+                compare_openspiel(simulations, options.seconds)
+            if options.pairs:
+                play_openspiel(options.pairs, 0.1)
+        else:
+            untrained = PolicyValueNetwork(NetworkConfig(channels=64, blocks=4)).eval()
+            trained = load_checkpoint(shipped_checkpoint("standard")).network
+            for network, name in ((untrained, "untrained"), (trained, "trained")):
+                for games in options.games:
+                    compare_pgx(
+                        network,
+                        name,
+                        seconds=10 * options.seconds,
+                        games=games,
+                        simulations=options.simulations,
+                        device=options.device,
+                    )
+
+
+if __name__ == "__main__":
+    main()
