@@ -139,7 +139,7 @@ def test_the_solver_is_stopped_like_a_search() -> None:
     talk.engine = Engine(talk.lines.append, "uct:100", geometry=make_geometry(7, 8))
     for line in ("exact", "go", "stop"):  # the empty board, for which there is no book, takes minutes
         talk.engine.handle(line)
-    assert talk.lines == ["error a search is under way; stop it first", "error the solver was stopped"]
+    assert talk.lines == ["error a search is in progress; stop it first", "error the solver was stopped"]
     assert talk.say("position 112233", "go nodes 50")[-1] == "bestmove 4"
 
 

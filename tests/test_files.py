@@ -15,6 +15,7 @@ import pytest
 from alphac4.runs.costs import Costs
 from alphac4.storage.files import append_line, remove_leftovers, write_atomically
 from alphac4.storage.folders import check_replaceable, replaced_folder
+from alphac4.storage.journal import Journal, JournalError
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import parse_json, read_record
 
@@ -128,6 +129,30 @@ def test_what_a_killed_process_was_writing_is_removed_and_nothing_else(tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == [".notes.tmp"]
 
 
+def test_no_changed_character_of_a_journal_is_believed(tmp_path: Path) -> None:
+    """Its first line is refused in one line that names the file, any other is left out."""
+    path, entries = tmp_path / "journal", [{"number": number, "moves": "4455"} for number in range(3)]
+    journal = Journal(path, "alphac4-test", {"seed": 1})
+    for entry in entries:
+        journal.add(entry)
+    content, refusals = path.read_bytes(), []
+    for index in range(len(content)):
+        path.write_bytes(content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :])
+        try:
+            found = list(Journal(path, "alphac4-test", {"seed": 1}).read(dict))
+        except JournalError as error:
+            refusals.append(str(error))
+        else:
+            assert [entry for entry in entries if entry in found] == found
+            assert len(found) in (1, 2, 3)
+    assert len(refusals) == content.index(b"\n") + 1
+    assert all(str(path) in refusal and "\n" not in refusal for refusal in refusals)
+    for about in ({"seed": 2}, {"seed": 1, "more": 1}):
+        path.write_bytes(content)
+        with pytest.raises(JournalError, match="choose another file"):
+            Journal(path, "alphac4-test", about)
+
+
 def test_deeply_nested_json_is_refused_in_one_line() -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         parse_json("[" * 200_000 + "]" * 200_000)
@@ -151,6 +176,7 @@ def test_records_are_read_with_their_types() -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
+from alphac4.storage.journal import Journal, JournalError
 from alphac4.storage.locks import FileLock
 lock = FileLock(Path(sys.argv[1]))
 print("held", flush=True)

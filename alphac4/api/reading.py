@@ -45,7 +45,7 @@ def read_reports(run: str | Path, table: str = "iterations") -> list[Row]:
     """What a run reports, as rows for ``pandas.DataFrame``, each with the same few columns.
 
     Args:
-        run: the run's folder, or its file ``reports.jsonl``. A run under way can be read as well.
+        run: the run's folder, or its file ``reports.jsonl``. A run in progress can be read as well.
         table: which of four tables.
 
             "iterations": one row each, with the figures that TensorBoard draws as curves. Errors are shares of moves

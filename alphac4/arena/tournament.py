@@ -196,7 +196,7 @@ def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> 
             "a playing process was killed; what is recorded stays, and the same command goes on"
         ) from error
     finally:
-        stop.value = True  # after an interrupt or an error: what is under way ends at its next move
+        stop.value = True  # after an interrupt or an error: what is in progress ends at its next move
         pool.shutdown(cancel_futures=True)
 
 

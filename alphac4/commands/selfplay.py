@@ -66,13 +66,14 @@ def run(options: SelfPlayOptions) -> int:
 
 def _play(options: SelfPlayOptions) -> int:
     from alphac4.compute import Backends, choose_for_run
-    from alphac4.selfplay.replay import Replay
+    from alphac4.selfplay.replay import Replay, parse_shard_name
     from alphac4.selfplay.statistics import SelfPlayStatistics, move_string
     from alphac4.training.reports import selfplay_report
 
     network, geometry = _network(options)
     replay = Replay(options.output / "replay")
-    first = max((found.next_number for found in replay.begin(0).values()), default=0)
+    names = map(parse_shard_name, replay.folder.glob("*.safetensors"))
+    first = max((name.number + 1 for name in names if name), default=0)  # beside what lies there already
     compute = choose_for_run(options.device, options.backend, Backends(), options.cluster)
     actors = compute.actors(
         network, geometry, options.config, lambda index: np.random.default_rng([options.seed, first, index])

@@ -28,7 +28,6 @@ from alphac4.selfplay.actor import (
     Actor,
     SelfPlayer,
     count_games,
-    even_shares,
     fill_up,
     join_actors,
     play_together,
@@ -136,7 +135,7 @@ class LocalActors(Actors):
         """See `Actors`."""
         self._update(network)
 
-    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+    def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
         """See `Actors`."""
         play_together(self._players, samples, stop, on_block)
 
@@ -146,16 +145,6 @@ class LocalActors(Actors):
     def spent_ahead(self) -> Mapping[str, int]:
         """See `Actors`."""
         return {}
-
-    def remaining(self, samples: int, recorded: Mapping[int, int]) -> Sequence[int]:
-        """See `Actors`.
-
-        Every actor keeps to its own share, so that interruptions do not change who plays what. What others have
-        recorded, on another machine, is shared by all.
-        """
-        elsewhere = sum(found for index, found in recorded.items() if index >= len(self))
-        shares = even_shares(max(0, samples - elsewhere), len(self))
-        return [max(0, share - recorded.get(index, 0)) for index, share in enumerate(shares)]
 
     def cluster_report(self) -> None:
         """See `Actors`."""
@@ -185,9 +174,5 @@ class LocalActors(Actors):
 
     def reset(self, seeds: Seeds) -> None:
         """See `Actors`."""
-        for index in range(len(self)):
-            self.reset_one(index, seeds(index))
-
-    def reset_one(self, index: int, rng: np.random.Generator) -> None:
-        """See `Actors`."""
-        self._players[index].reset(rng)
+        for index, player in enumerate(self._players):
+            player.reset(seeds(index))

@@ -2,7 +2,7 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol, TypedDict, TypeVar, Unpack
@@ -90,8 +90,8 @@ class Actors(ABC):
         """Play with other weights from now on."""
 
     @abstractmethod
-    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
-        """Play until so many ``samples`` are recorded in all, or by each actor, or until ``stop`` is set.
+    def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+        """Play until so many ``samples`` are recorded, or until ``stop`` is set.
 
         ``on_block(actor, block)`` runs in the calling thread.
         """
@@ -103,10 +103,6 @@ class Actors(ABC):
     @abstractmethod
     def spent_ahead(self) -> Mapping[str, int]:
         """The "games" and "evaluations" of blocks that wait for the next `play`."""
-
-    @abstractmethod
-    def remaining(self, samples: int, recorded: Mapping[int, int]) -> int | Sequence[int]:
-        """What is left to `play` of an iteration's ``samples``, by those that each actor has ``recorded`` already."""
 
     @abstractmethod
     def cluster_report(self) -> ClusterReport | None:
@@ -140,10 +136,6 @@ class Actors(ABC):
     @abstractmethod
     def reset(self, seeds: Seeds) -> None:
         """Forget the games in progress and start others."""
-
-    @abstractmethod
-    def reset_one(self, index: int, rng: np.random.Generator) -> None:
-        """Forget the games that one actor has in progress and let it start others."""
 
 
 class Shared(Protocol[T_co]):

@@ -105,7 +105,7 @@ class Analyst:
         """The node that the 0-based columns ``path`` lead to in the tree of the last analysis.
 
         Raises:
-            ValueError: if that was of another position, is still under way, or does not reach that far.
+            ValueError: if that was of another position, is still in progress, or does not reach that far.
         """
         if not self._lock.acquire(blocking=False):
             raise ValueError("wait until the analysis is finished")

@@ -82,12 +82,12 @@ class Engine:
         return True
 
     def wait(self) -> None:
-        """Wait until the search that is under way has answered."""
+        """Wait until the search that is in progress has answered."""
         if self._search is not None:
             self._search.result()
 
     def close(self) -> None:
-        """End a search that is under way, and wait for its answer; none can follow."""
+        """End a search that is in progress, and wait for its answer; none can follow."""
         self._stop.set()
         self._worker.shutdown()
 
@@ -113,7 +113,7 @@ class Engine:
     def _idle(self) -> None:
         """Whoever has read a search's last line finds the engine idle, though its thread may end only after that."""
         if self._searching:
-            raise ValueError("a search is under way; stop it first")
+            raise ValueError("a search is in progress; stop it first")
         self.wait()
 
     def _loaded(self) -> Analyst:

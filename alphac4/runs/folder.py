@@ -6,8 +6,6 @@
     lock                             which process the run belongs to
     costs.json                       what the run has cost so far
     replay/000012-001-00003.safetensors     samples of iteration 12, actor 1, as its games finish
-    in_progress/000012-001-00003.safetensors  the actor's other games at that moment
-    in_progress/000012-shared-out.safetensors  all games, when another number of actors took them over in iteration 12
     checkpoints/000012.safetensors   a network for each of the latest iterations, and the best
     checkpoints/best.safetensors     a copy of the best
     state.safetensors                the commit point: optimiser, counters, random states, games in progress
@@ -16,8 +14,8 @@
     closing.json                     the matches that close the run, once they have been played
     tensorboard/                     curves and pictures
 
-An iteration counts once ``state.safetensors`` is renamed into place. What is written before it is either made
-again the same way or, like samples, kept; what is written after it is repaired from it.
+An iteration counts once ``state.safetensors`` is renamed into place. What is written before it is made again the same
+way, as the state holds the games and random numbers from which it came; what is written after it is repaired from it.
 """
 
 import dataclasses
@@ -27,8 +25,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import numpy.typing as npt
 
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import CostJournal, Costs
@@ -44,9 +40,9 @@ from alphac4.runs.state import (
     save_state,
     stored_settings,
 )
-from alphac4.selfplay.replay import Replay, ShardName
+from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block
-from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
+from alphac4.storage.arrays import ArrayFileError
 from alphac4.storage.checkpoints import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from alphac4.storage.files import append_line, remove_leftovers, write_atomically
 from alphac4.storage.journal import sign_line
@@ -55,10 +51,7 @@ from alphac4.training.config import TrainConfig, from_dict, to_dict
 
 logger = logging.getLogger(__name__)
 
-IN_PROGRESS_FORMAT = "alphac4-games-in-progress-2"
-
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
-_OF_GAMES = re.compile(r"(\d{6,})-(\d{3,}-\d{5,}|shared-out)\.safetensors")
 
 
 class RunFolder:
@@ -89,7 +82,7 @@ class RunFolder:
             content = json.dumps(to_dict(config), indent=2).encode()
             if not (path / "config.json").exists() or (path / "config.json").read_bytes() != content:
                 write_atomically(path / "config.json", content)
-            for folder in (path, path / "checkpoints", path / "replay", path / "in_progress"):
+            for folder in (path, path / "checkpoints", path / "replay"):
                 remove_leftovers(folder)
         except BaseException:
             self.close()
@@ -102,10 +95,6 @@ class RunFolder:
     def checkpoint_path(self, iteration: int) -> Path:
         """Where an iteration's network lies."""
         return self.path / "checkpoints" / f"{iteration:06d}.safetensors"
-
-    def shared_out_path(self, iteration: int) -> Path:
-        """Where all games lie as of when another number of actors took them over, if one did in an iteration."""
-        return self.path / "in_progress" / f"{iteration:06d}-shared-out.safetensors"
 
     def load_state(self) -> RunState:
         """The last committed state, or a fresh one; also reads the replay window.
@@ -120,7 +109,6 @@ class RunFolder:
             state.changes += changes_of(from_dict(state.config), self.config, state.iteration)
             self._repair_reports(state)
             self._repair_best(state)
-            self._drop_games_ahead(state)
         if self._state_is_good:
             self._drop_old_files(state)
         self.costs = CostJournal(
@@ -164,27 +152,9 @@ class RunFolder:
         self._drop_old_files(state)
 
     def record(self, block: Block, iteration: int, actor: int, number: int) -> None:
-        """Record an actor's finished games, and where its others are: a killed run goes on with them.
-
-        If it began others instead, long games would be missing from what is recorded.
-        """
+        """Record an actor's finished games."""
         self.costs.add(len(block.games.plies), block.work.evaluations)
-        name = ShardName(iteration=iteration, actor=actor, number=number)
-        save_arrays(self.path / "in_progress" / str(name), block.in_progress, {"format": IN_PROGRESS_FORMAT})
         self.replay.add(block.samples, iteration, actor, number)
-        if number:
-            (self.path / "in_progress" / str(dataclasses.replace(name, number=number - 1))).unlink(missing_ok=True)
-
-    def games_in_progress(self, iteration: int, actor: int, number: int) -> dict[str, npt.NDArray[Any]] | None:
-        """An actor's games when it had recorded a shard; None if they are missing, or damaged (with a warning)."""
-        path = self.path / "in_progress" / str(ShardName(iteration=iteration, actor=actor, number=number))
-        if not path.exists():
-            return None
-        try:
-            return load_arrays(path, IN_PROGRESS_FORMAT)[0]
-        except ArrayFileError as error:
-            logger.warning("%s; new games begin", error)
-            return None
 
     def load_best(self, state: RunState) -> PolicyValueNetwork:
         """The best network so far.
@@ -261,21 +231,6 @@ class RunFolder:
         if all(report.iteration != state.iteration for report in self.reports(state)):
             append_line(self.path / REPORTS_FILE, state.last_report)
 
-    def _drop_games_ahead(self, state: RunState) -> None:
-        """Remove what was recorded after the iteration that comes next, once a damaged state has cost that iteration.
-
-        The same games are played again; beside those of before, some would be there twice, and others be missing.
-        """
-        ahead = [
-            path
-            for path in (*self.path.glob("replay/*.safetensors"), *self.path.glob("in_progress/*.safetensors"))
-            if (found := _OF_GAMES.fullmatch(path.name)) is not None and int(found[1]) > state.iteration + 1
-        ]
-        if ahead:
-            logger.warning("games recorded after iteration %d are removed, and played again", state.iteration + 1)
-        for path in ahead:
-            path.unlink(missing_ok=True)
-
     def _checkpoints(self) -> list[Path]:
         """The networks with a number for a name; a stray copy is none of them."""
         return [path for path in self.path.glob("checkpoints/*.safetensors") if _CHECKPOINT.fullmatch(path.name)]
@@ -284,8 +239,4 @@ class RunFolder:
         bests = {self.checkpoint_path(best) for best in (state.best_iteration, state.earlier_best_iteration)}
         for path in self._checkpoints():
             if int(path.stem) <= state.iteration - self.config.machine.keep_checkpoints and path not in bests:
-                path.unlink(missing_ok=True)
-        for path in self.path.glob("in_progress/*.safetensors"):
-            found = _OF_GAMES.fullmatch(path.name)
-            if found is not None and int(found[1]) < state.iteration:
                 path.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ import errno
 import logging
 import threading
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
-from alphac4.compute import Backends, choose_for_run
+from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.machine import resident_memory_mb
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import Costs, describe_network, load_start
@@ -28,9 +28,9 @@ from alphac4.runs.reports import (
     read_closing,
     time_shares,
 )
-from alphac4.runs.resume import resume_games, shards_before_sharing
 from alphac4.runs.state import RunState, has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
+from alphac4.selfplay.actor import count_games, join_actors, share_out, split_actors
 from alphac4.selfplay.samples import Block, PolicyTarget
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.records import similar
@@ -208,7 +208,8 @@ class TrainingSession:
             best = self.folder.load_best(state) if state.iteration else learner.candidate()
             actors = compute.actors(best, geometry, config.selfplay, lambda index: random.generator(0, "actor", index))
             opened.callback(actors.close)
-            resume_games(actors, self.folder, state, random)
+            if state.iteration:
+                _continue_games(actors, state, random)
             self.folder.costs.ahead = lambda: Costs(**actors.spent_ahead())
             sides = [Side(compute, best, geometry, config.selfplay.search.puct()) for _ in range(2)]
             pool = compute.pool()
@@ -279,19 +280,12 @@ class TrainingSession:
         return matches
 
     @contextlib.contextmanager
-    def selfplay(self, iteration: int) -> Iterator[int | Sequence[int]]:
-        """See `Recorder`.
-
-        Every actor records its own share: so what is recorded does not depend on interruptions.
-        """
+    def selfplay(self, iteration: int) -> Iterator[None]:
+        """See `Recorder`."""
         self._started, self._iteration, self._evaluations = time.perf_counter(), iteration, 0
-        found = self.folder.replay.begin(iteration, shards_before_sharing(self.folder, iteration))
-        left = self.config.samples - sum(each.before_sharing for each in found.values())
-        own = {actor: each.samples - each.before_sharing for actor, each in found.items()}
-        self._numbers = defaultdict(int, {actor: each.next_number for actor, each in found.items()})
-        recorded = sum(each.samples for each in found.values())
-        with self._bar("self-play", self.config.samples, "pos", initial=recorded, unit_scale=True) as self._played:
-            yield self.loop.actors.remaining(left, own)
+        self._numbers: Counter[int] = Counter()  # of each actor's next shard
+        with self._bar("self-play", self.config.samples, "pos", unit_scale=True) as self._played:
+            yield
         self.check()
 
     def record(self, actor: int, block: Block) -> None:
@@ -380,3 +374,29 @@ class TrainingSession:
         if self.loop.actors.spent_ahead():
             with contextlib.suppress(OSError):
                 self.folder.costs.write()
+
+
+def _continue_games(actors: Actors, state: RunState, random: RunRandom) -> None:
+    """Take up the games that were in progress after the last whole iteration, and begin new ones beside them.
+
+    With as many actors as before, each continues its own games exactly. With another number they are dealt out anew, at
+    most as many as are played at once here.
+    """
+
+    def begin_anew() -> None:
+        actors.reset(lambda index: random.generator(state.iteration, "new games", index))
+
+    begin_anew()
+    try:
+        games = split_actors(state.actors)
+        others = [found for index, found in games.items() if index < max(games)]  # the last one may have had fewer
+        if not all(map(actors.takes, games)) or any(count_games(found) != actors.slots for found in others):
+            groups = share_out(games, actors.slots)
+            games = {index: found for index, found in enumerate(groups) if actors.takes(index)}
+            dropped = sum(map(count_games, groups)) - sum(map(count_games, games.values()))
+            if dropped:
+                logger.warning("%d games in progress are not kept: fewer are played at once here", dropped)
+        actors.restore(join_actors(games))
+    except ValueError:  # of arrays that do not fit
+        logger.warning("the games in progress were played with other settings, or are lost: new ones begin")
+        begin_anew()

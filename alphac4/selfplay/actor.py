@@ -135,31 +135,25 @@ class Actor:
             array[...] = state[name]
 
 
-def even_shares(samples: int, actors: int) -> list[int]:
-    """How many of ``samples`` each actor is to record."""
-    return [-(-samples // actors)] * actors
-
-
 def play_together(
     actors: Sequence[SelfPlayer],
-    samples: int | Sequence[int],
+    samples: int,
     stop: threading.Event,
     on_block: Callable[[int, Block], None],
 ) -> None:
     """Let every actor play on a thread of its own; ``on_block(actor, block)`` runs here.
 
-    ``samples`` are recorded in all, shared evenly, or by each of the actors. An exception, here or in an actor, stops
-    all of them and is raised once they have stopped.
+    Each records an even share of ``samples``. An exception, here or in an actor, stops all of them and is raised once
+    they have stopped.
     """
-    shares = even_shares(samples, len(actors)) if isinstance(samples, int) else samples
+    share = -(-samples // len(actors))
     blocks: queue.Queue[tuple[int, Block | BaseException | None]] = queue.Queue()
     halt = threading.Event()
 
     def work(index: int) -> None:
         try:
-            if shares[index] > 0:  # or else its games stay exactly as they are
-                for block in actors[index].play(shares[index], lambda: stop.is_set() or halt.is_set()):
-                    blocks.put((index, block))
+            for block in actors[index].play(share, lambda: stop.is_set() or halt.is_set()):
+                blocks.put((index, block))
             blocks.put((index, None))
         except BaseException as error:  # carried to the caller
             blocks.put((index, error))

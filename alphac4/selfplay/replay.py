@@ -1,14 +1,13 @@
 """Replay: the recorded positions of a run as shards on disk, the window that is learned from, and batches.
 
-A shard is a file of samples with a digest. Its name says whose it is, so that what an interrupted iteration has
-recorded is found again.
+A shard is a file of samples with a digest. Its name says whose it is, so that what belongs to an interrupted iteration
+is known.
 """
 
 import bisect
 import logging
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -77,22 +76,12 @@ def window_size(total: int, minimum: int) -> int:
     return int(minimum * (1 + WINDOW_SLOPE * ((total / minimum) ** WINDOW_EXPONENT - 1) / WINDOW_EXPONENT))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recorded:
-    """What an actor has recorded of an iteration."""
-
-    samples: int = 0
-    before_sharing: int = 0  # of them, before other numbers of actors took the games over
-    next_number: int = 0  # of its next shard
-
-
 class Replay:
     """The shards of one run in a folder, and the latest samples in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._shards: list[tuple[Path, Samples]] = []
-        self._later: list[tuple[ShardName, Samples]] = []  # of iterations that are still to come
         self.total = 0  # samples ever recorded, dropped shards included
 
     def shard_path(self, iteration: int, actor: int, number: int) -> Path:
@@ -107,57 +96,23 @@ class Replay:
         self.total += len(samples)
 
     def load(self, iteration: int) -> None:
-        """Read all shards of the folder; those after ``iteration`` wait for `begin`.
+        """Read the shards of the folder up to an ``iteration``; those of later ones, which do not count, are removed.
 
         A damaged one, and a file that is no shard, are reported in one line and left out.
         """
-        self._shards, self._later = [], []
+        self._shards = []
         for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
             name = parse_shard_name(path)
             if name is None:
                 if path.suffix == ".safetensors":
                     logger.warning("%s: no shard of this run by its name; left out", path)
-                continue
-            try:
-                samples = load_shard(path)
-            except ValueError as error:
-                logger.warning("%s; the run goes on without it", error)
-                continue
-            if name.iteration <= iteration:
-                self._insert(path, samples)
+            elif name.iteration > iteration:
+                path.unlink(missing_ok=True)
             else:
-                self._later.append((name, samples))
-
-    def begin(self, iteration: int, shared: Mapping[int, int] | None = None) -> Mapping[int, Recorded]:
-        """Take in what earlier attempts at an iteration have recorded; by actor, nothing for those that are not there.
-
-        ``shared`` says how many shards each actor had recorded when the games were shared out anew. A shard that is
-        damaged keeps its number: it is never written over.
-        """
-        shared = shared or {}
-        samples: defaultdict[int, int] = defaultdict(int)
-        before_sharing: defaultdict[int, int] = defaultdict(int)
-        for name, found in self._later:
-            if name.iteration == iteration:
-                self._insert(self.folder / str(name), found)
-                self.total += len(found)
-                samples[name.actor] += len(found)
-                before_sharing[name.actor] += len(found) if name.number < shared.get(name.actor, 0) else 0
-        self._later = [later for later in self._later if later[0].iteration > iteration]
-        numbers = self.next_numbers(iteration)
-        recorded = {
-            actor: Recorded(samples=samples[actor], before_sharing=before_sharing[actor], next_number=number)
-            for actor, number in numbers.items()
-        }
-        return defaultdict(Recorded, recorded)
-
-    def next_numbers(self, iteration: int) -> dict[int, int]:
-        """The number of the next shard of an iteration, for each actor that has recorded one."""
-        numbers: defaultdict[int, int] = defaultdict(int)
-        for path in self.folder.glob(f"{iteration:06d}-*.safetensors"):
-            if name := parse_shard_name(path):
-                numbers[name.actor] = max(numbers[name.actor], name.number + 1)
-        return dict(numbers)
+                try:
+                    self._insert(path, load_shard(path))
+                except ValueError as error:
+                    logger.warning("%s; the run goes on without it", error)
 
     def _insert(self, path: Path, samples: Samples) -> None:
         bisect.insort(self._shards, (path, samples), key=lambda shard: shard[0].name)

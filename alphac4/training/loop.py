@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,8 +36,8 @@ class Recorder(Protocol):
 
     stop: threading.Event  # ends self-play early when it is set
 
-    def selfplay(self, iteration: int) -> AbstractContextManager[int | Sequence[int]]:
-        """Begin an iteration, or go on with one; gives how many positions are to be recorded, as `Actors.play` asks."""
+    def selfplay(self, iteration: int) -> AbstractContextManager[None]:
+        """Begin an iteration."""
 
     def record(self, actor: int, block: Block) -> None:
         """Keep an actor's finished games, whose samples are to be learned from."""
@@ -93,8 +93,8 @@ class TrainingLoop:
 
         if number == self.config.iterations:
             self.actors.end_with_next()
-        with self.recorder.selfplay(number) as wanted:
-            self.actors.play(wanted, self.recorder.stop, on_block)
+        with self.recorder.selfplay(number):
+            self.actors.play(self.config.samples, self.recorder.stop, on_block)
         return selfplay_report(statistics, len(self.actors), self.actors.backend, self.actors.cluster_report())
 
     def _learn(self, number: int) -> LearningReport:

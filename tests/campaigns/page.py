@@ -191,7 +191,7 @@ class Visitors:
         return "spoke no HTTP"
 
     async def _leave_early(self) -> str:
-        """Goes while the request is under way, while the search runs, or in the middle of the answer."""
+        """Goes while the request is in progress, while the search runs, or in the middle of the answer."""
         body = {"moves": unfinished_game(self.random, 6), "simulations": 20_000, "level": "perfect"}
         data = post(self.random.choice(["analyze", "exact", "move"]), session=self._session(), **body)
         async with connected(self.port) as (reader, writer):

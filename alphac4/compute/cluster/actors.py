@@ -219,9 +219,12 @@ class ClusterActors(Actors):
         """See `Actors`: blocks that begin from now on are played with them."""
         self._weights = Weights(version=self._weights.version + 1, reference=[self._ray.put(network)])
 
-    def play(self, samples: int | Sequence[int], stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
-        """See `Actors`; who plays how much is decided by who comes first."""
-        wanted = samples if isinstance(samples, int) else sum(samples)
+    def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+        """See `Actors`; who plays how much is decided by who comes first.
+
+        The call before has recorded a part of its last block too much: so much less is asked for, but at least a block.
+        """
+        wanted = max(1, samples - self._surplus)
         started, waiting = time.perf_counter(), self._deliveries.qsize()
         positions, behind, most_behind = 0, 0, 0
         self._max_waiting = max(self._max_waiting, wanted)
@@ -278,11 +281,6 @@ class ClusterActors(Actors):
         with self._lock:
             return dict(self._spent)
 
-    def remaining(self, samples: int, recorded: Mapping[int, int]) -> int:
-        """See `Actors`; less what the last block of the iteration before was too large, but at least a block."""
-        left = samples - sum(recorded.values())
-        return max(1, left - self._surplus) if left > 0 else 0
-
     def cluster_report(self) -> ClusterReport | None:
         """See `Actors`."""
         return self._report
@@ -322,13 +320,6 @@ class ClusterActors(Actors):
         self._seeds = seeds
         self._received.clear()
         self._delivered.clear()
-
-    def reset_one(self, index: int, rng: np.random.Generator) -> None:
-        """See `Actors`; before the first `play`."""
-        self._received.pop(index, None)
-        self._delivered.pop(index, None)
-        seeds = self._seeds
-        self._seeds = lambda seat: rng if seat == index else seeds(seat)
 
     def _places(self) -> list[Place]:
         """Where the actors that are ready run."""

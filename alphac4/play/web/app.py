@@ -60,7 +60,7 @@ class WebApplication:
         self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # a move waits for no analysis, on one core too
         self.exact_searches = WorkQueue(1, MAX_EXACT)
         self._link = link
-        self._analyses: dict[str, Stop] = {}  # the one under way in each session
+        self._analyses: dict[str, Stop] = {}  # the one in progress in each session
         questions = (self._move, self._exact, self._certificate, self._node, self._analyze, self._review)
         self.starlette = Starlette(
             routes=[
