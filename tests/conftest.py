@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Generator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from page_browser import (  # noqa: F401 - fixtures
 from alphac4.compute.gpu.device import why_not
 from alphac4.machine import cores
 from alphac4.nn import NetworkConfig, PolicyValueNetwork
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -120,3 +122,17 @@ def network(request: pytest.FixtureRequest) -> PolicyValueNetwork:
         for head in (network.policy, network.value):
             torch.nn.init.normal_(head.weight, std=0.3)
     return network.eval()
+
+
+@pytest.fixture
+def checkpoint(network: PolicyValueNetwork, tmp_path: Path) -> Path:
+    """The file of that network."""
+    path = tmp_path / "small.safetensors"
+    save_checkpoint(path, Checkpoint(network=network))
+    return path
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing for TensorBoard, which takes two seconds a run."""
+    monkeypatch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda _monitor, _report: {})

@@ -15,18 +15,9 @@ from alphac4.cli import main
 from alphac4.mcts import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.nn import Evaluator, PolicyValueNetwork
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 Planes = npt.NDArray[np.float32]
 REPORTS = Path(__file__).resolve().parents[1] / "docs" / "notebooks" / "quick-reports.jsonl"  # of a real run
-
-
-@pytest.fixture
-def file(tmp_path: Path, network: PolicyValueNetwork) -> Path:
-    """A small network's checkpoint."""
-    path = tmp_path / "small.safetensors"
-    save_checkpoint(path, Checkpoint(network=network))
-    return path
 
 
 def load(player: Any, **options: Any) -> alphac4.Agent:
@@ -34,9 +25,9 @@ def load(player: Any, **options: Any) -> alphac4.Agent:
     return alphac4.load(player, backend="torch-fp32", device="cpu", **options)
 
 
-def test_an_agent_sees_what_its_search_saw(file: Path, network: PolicyValueNetwork) -> None:
+def test_an_agent_sees_what_its_search_saw(checkpoint: Path, network: PolicyValueNetwork) -> None:
     moves = ["44", "445", "111111"]
-    agent = load(file)
+    agent = load(checkpoint)
     results = agent.search(moves, simulations=40)
     search = NetworkSearch(Evaluator(network, backend="torch-fp32"), rng=np.random.default_rng(0))
     expected = search.search([alphac4.Position.from_moves(text) for text in moves], Budget(simulations=40))
@@ -47,13 +38,13 @@ def test_an_agent_sees_what_its_search_saw(file: Path, network: PolicyValueNetwo
         assert {column: seen.visits for column, seen in result.columns.items()} == {
             column: expected.visits[row, column] for column in result.position.legal_columns()
         }
-    given, written = load(file, puct=alphac4.PuctConfig(c_init=3)), load(f"{file}@100,c-init=3")
-    assert given.search("44").columns == written.search("44").columns != load(file).search("44").columns
+    given, written = load(checkpoint, puct=alphac4.PuctConfig(c_init=3)), load(f"{checkpoint}@100,c-init=3")
+    assert given.search("44").columns == written.search("44").columns != load(checkpoint).search("44").columns
 
 
 @pytest.mark.parametrize("player", ["FILE", "FILE@auto", "uct:50", pytest.param("certificate", marks=pytest.mark.slow)])
-def test_a_tree_stays_as_it_was_drawn(player: str, file: Path) -> None:
-    agent = load(player.replace("FILE", str(file)))
+def test_a_tree_stays_as_it_was_drawn(player: str, checkpoint: Path) -> None:
+    agent = load(player.replace("FILE", str(checkpoint)))
     first, second = agent.search(["44", "1"], simulations=30)
     drawn = [first.tree._repr_svg_(), second.tree.svg(depth=1)]
     timed = agent.search(["1122", "7"], seconds=1.0)  # in a tree of their own each
@@ -114,7 +105,7 @@ def test_bad_positions_are_one_clear_value_error(moves: str, told: str) -> None:
         assert "\n" not in str(error.value)
 
 
-def test_bad_arguments_are_one_clear_value_error(file: Path) -> None:
+def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
     agent = alphac4.load("uct:9")
     for call, told in (
         (lambda: alphac4.load("nobody"), "unknown player 'nobody'"),
@@ -124,13 +115,13 @@ def test_bad_arguments_are_one_clear_value_error(file: Path) -> None:
         (lambda: agent.search("44", simulations=2.5), "a whole number of simulations, not 2.5"),
         (lambda: agent.choose("4455"), "several positions are a list of them, not '4455'"),
         (lambda: alphac4.load(7), "7 is no player"),
-        (lambda: load(file).search("44", simulations=10**10), "1,073,741,824 simulations at most"),
-        (lambda: load(file).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
+        (lambda: load(checkpoint).search("44", simulations=10**10), "1,073,741,824 simulations at most"),
+        (lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
         (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),
         (lambda: alphac4.train(settings={"speed": 1}), "unknown setting 'speed'"),
         (lambda: alphac4.evaluate("random", simulations=100), "simulations are a list of numbers, not 100"),
         (lambda: alphac4.draw_board("4455", [0.2] * 5), "7 shares, one for each column, not 5"),
-        (lambda: alphac4.read_reports(file.parent), "no reports of a run here"),
+        (lambda: alphac4.read_reports(checkpoint.parent), "no reports of a run here"),
         (lambda: alphac4.read_reports(REPORTS, "games"), "there are iterations, errors, matches, time"),
     ):
         with pytest.raises(ValueError, match=told) as error:
@@ -145,7 +136,7 @@ def test_the_solver_tells_the_score_of_every_column() -> None:
     assert "column 3: +18, wins in 2 moves *" in repr(solved)
 
 
-def test_matches_take_players_of_every_kind_and_repeat_themselves(file: Path) -> None:
+def test_matches_take_players_of_every_kind_and_repeat_themselves(checkpoint: Path) -> None:
     class Leftmost:
         name = "leftmost"
 
@@ -156,13 +147,13 @@ def test_matches_take_players_of_every_kind_and_repeat_themselves(file: Path) ->
     assert one == two
     assert one.score > 0.8
     assert len(one.games) == 6
-    assert alphac4.play_match(load(file), "random", games=2).played == 2
+    assert alphac4.play_match(load(checkpoint), "random", games=2).played == 2
 
 
-def test_measuring_strength_finds_what_the_command_finds(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = alphac4.evaluate(file, simulations=[8, 0], count=3, backend="torch-fp32", device="cpu")
+def test_measuring_strength_finds_what_the_command_finds(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = alphac4.evaluate(checkpoint, simulations=[8, 0], count=3, backend="torch-fp32", device="cpu")
     arguments = ["--simulations", "0,8", "--count", "3", "--backend", "torch-fp32", "--device", "cpu", "--json", "-"]
-    assert main(["evaluate", str(file), *arguments]) == 0
+    assert main(["evaluate", str(checkpoint), *arguments]) == 0
     told = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
     for index, simulations in enumerate((0, 8)):
         expected = {name: figures["moves"]["error"]["value"] for name, figures in told[index]["sets"].items()}

@@ -18,7 +18,6 @@ from alphac4.arena.tournament import (
     rate_players,
     short_names,
 )
-from alphac4.cli import main
 from alphac4.commands.arena import run
 from alphac4.commands.options.judge import ArenaOptions
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
@@ -164,24 +163,6 @@ def test_the_order_in_which_parts_finish_does_not_matter() -> None:
     decided = tournament.counted({0: sweep, 1: sweep})
     assert (decided[0].wins, decided[1]) == (40, True)
     assert tournament.counted({0: sweep, 1: sweep, 2: defeat, 3: defeat}) == decided
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ("random random", "two different players"),
-        ("random uct:10 --games 3", "--games must be an even number, not 3"),
-        ("random uct:10 --sprt 30 0", "ELO0 below ELO1"),
-        ("random uct:10 --processes 2 --cluster 127.0.0.1:1", "--processes are those of this machine"),
-        ("random missing.safetensors", "missing.safetensors: no such file"),
-    ],
-)
-def test_bad_input_is_reported_in_one_line(arguments: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["arena", *arguments.split()]) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert told in output.err
-    assert output.err.count("\n") == 1
 
 
 def test_parts_that_were_played_count_though_others_failed_at_the_same_time() -> None:

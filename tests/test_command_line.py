@@ -61,6 +61,26 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("play --puzzle-file FILE", "--puzzle-file needs --puzzle"),
         ("engine --player utc:50", "unknown player 'utc:50' (is it uct:50?); players are written"),
         ("export best --web /proc/page", "/proc/page: No such file or directory"),
+        ("arena random random", "two different players"),
+        ("arena random uct:10 --games 3", "--games must be an even number, not 3"),
+        ("arena random uct:10 --sprt 30 0", "ELO0 below ELO1"),
+        ("arena random uct:10 --processes 2 --cluster 127.0.0.1:1", "--processes are those of this machine"),
+        ("arena random missing.safetensors", "missing.safetensors: no such file"),
+        ("play --level 12", "no level"),
+        ("play --first nobody", "unknown player"),
+        ("play --moves 49", "illegal move"),
+        ("play --moves nofile.txt", "there is no such file"),
+        # No name that a file could have:
+        pytest.param("play --moves " + "4" * 5000, "illegal move column 4 after '444444'", id="a long name"),
+        ("play --network missing.safetensors", "missing.safetensors"),
+        ("play --port 9000", "--port needs --web"),
+        ("play --puzzle --moves 44", "--moves has no effect with --puzzle"),
+        ("play --rows 5 --columns 6 --level 2", "best does not play on 5 x 6 with runs of 4"),
+        ("review 49", "illegal move '9'"),
+        ("review nofile.txt", "there is no such file"),
+        ("review 44 --player nobody", "unknown player"),
+        ("review 44 --player negamax:2", "searches no tree"),
+        ("review 44 --html .", "is a folder"),
     ],
 )
 def test_what_is_wrong_is_reported_and_nothing_is_begun(
@@ -68,7 +88,9 @@ def test_what_is_wrong_is_reported_and_nothing_is_begun(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("FILE").touch()
-    assert told in refused(capsys, *line.split())
+    error = refused(capsys, *line.split())
+    assert told in error
+    assert error.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["FILE"]
 
 

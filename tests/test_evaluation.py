@@ -252,13 +252,6 @@ def test_samples_are_drawn_from_move_strings_alone(
     )
 
 
-@pytest.fixture
-def checkpoint(tmp_path: Path, network: PolicyValueNetwork) -> str:
-    path = tmp_path / "small.safetensors"
-    save_checkpoint(path, Checkpoint(network=network))
-    return str(path)
-
-
 def evaluate(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     """The report of `alphac4 evaluate` as its JSON says it; numbers that do not exist are null, never NaN."""
     assert main(["evaluate", *arguments, "--backend", "torch-fp32", "--json", "-"]) == 0
@@ -267,13 +260,13 @@ def evaluate(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
 
 
 def test_the_report_holds_every_figure_for_every_set_and_budget_as_the_arenas_player_has_them(
-    checkpoint: str, network: PolicyValueNetwork, capsys: pytest.CaptureFixture[str]
+    checkpoint: Path, network: PolicyValueNetwork, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A player that tells no value has no value figures; the untrained twin can be left out and changes nothing."""
-    arguments = [checkpoint, "--simulations", "8,0", "--count", "12", "--reference", "random"]
+    arguments = [str(checkpoint), "--simulations", "8,0", "--count", "12", "--reference", "random"]
     report = evaluate(capsys, *arguments)
     assert [part["name"] for part in report["sets"]] == [*SETS, "all"]
-    assert [subject["name"] for subject in report["subjects"]] == [checkpoint, "untrained", "random"]
+    assert [subject["name"] for subject in report["subjects"]] == [str(checkpoint), "untrained", "random"]
     for subject in report["subjects"]:
         told = subject["name"] != "random"
         assert [budget["simulations"] for budget in subject["budgets"]] == ([0, 8] if told else [None])
@@ -340,11 +333,11 @@ def test_games_against_the_perfect_player_are_reported(tmp_path: Path, capsys: p
 
 
 def test_a_set_without_decisive_positions_has_no_rate(
-    tmp_path: Path, checkpoint: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     positions = tmp_path / "lost.columns"
     positions.write_text(f"{LINES[2]}\n")
-    report = evaluate(capsys, checkpoint, "--positions", str(positions), "--simulations", "0")
+    report = evaluate(capsys, str(checkpoint), "--positions", str(positions), "--simulations", "0")
     assert report["subjects"][0]["budgets"][0]["sets"]["lost"]["decisive"]["error"]["value"] is None
 
 

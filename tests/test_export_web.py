@@ -14,25 +14,15 @@ import pytest
 
 from alphac4.cli import main
 from alphac4.game import make_geometry
-from alphac4.nn.network import PolicyValueNetwork
 from alphac4.play.levels import LEVELS
 from alphac4.play.web import pages
 from alphac4.play.web.pages import LOCAL, RUNTIME_FILES, STATIC, page_setup
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 
 @pytest.fixture(autouse=True)
 def written_without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     """The network's file is a stand-in, as nothing here is about it."""
     monkeypatch.setattr(pages, "export_onnx", lambda _checkpoint, path: path.write_bytes(b"network"))
-
-
-@pytest.fixture
-def checkpoint(network: PolicyValueNetwork, tmp_path: Path) -> Path:
-    """A checkpoint of the standard board."""
-    path = tmp_path / "small.safetensors"
-    save_checkpoint(path, Checkpoint(network=network))
-    return path
 
 
 @pytest.fixture

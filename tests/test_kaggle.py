@@ -41,13 +41,6 @@ BOARDS = [
 ]  # the third is beyond 64 bits, nobody wins the last two
 
 
-@pytest.fixture
-def checkpoint(network: PolicyValueNetwork, tmp_path: Path) -> Path:
-    path = tmp_path / "small.safetensors"
-    save_checkpoint(path, Checkpoint(network=network))
-    return path
-
-
 def let_time_pass(monkeypatch: pytest.MonkeyPatch, seconds: float) -> "itertools.count[float]":
     """A clock that goes on whenever it is read, which no load slows."""
     ticks = itertools.count(0, seconds)

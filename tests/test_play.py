@@ -286,24 +286,3 @@ def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
     text = shown.decode()
     for told in ("\033[91m", "red: you", "yellow to move", "You win!", "1122334"):
         assert told in re.sub("\033\\[0?m", "", text), told
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ("--level 12", "no level"),
-        ("--first nobody", "unknown player"),
-        ("--moves 49", "illegal move"),
-        ("--moves nofile.txt", "there is no such file"),
-        ("--moves " + "4" * 5000, "illegal move column 4 after '444444'"),  # no name that a file could have
-        ("--network missing.safetensors", "missing.safetensors"),
-        ("--port 9000", "--port needs --web"),
-        ("--puzzle --moves 44", "--moves has no effect with --puzzle"),
-        ("--rows 5 --columns 6 --level 2", "best does not play on 5 x 6 with runs of 4"),
-    ],
-)
-def test_bad_options_end_with_one_line(arguments: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["play", *arguments.split()]) == 2
-    error = capsys.readouterr().err
-    assert told in error
-    assert error.count("\n") == 1

@@ -21,7 +21,7 @@ from alphac4.runs.reports import (
     read_reports,
 )
 from alphac4.runs.session import TrainingSession
-from alphac4.runs.tensorboard import Monitor, scalars
+from alphac4.runs.tensorboard import scalars
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig
 from alphac4.training.reports import MatchReport
@@ -127,10 +127,8 @@ def test_reports_say_of_a_network_what_the_command_says(folder: Path, capsys: py
             assert error == budget["sets"][name]["moves"]["error"]["value"]
 
 
-def test_the_judge_changes_nothing_that_is_learned(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Monitor, "_figures", lambda _monitor, _report: {})  # two seconds of drawing
+@pytest.mark.usefixtures("no_pictures")
+def test_the_judge_changes_nothing_that_is_learned(folder: Path, tmp_path: Path) -> None:
     with TrainingSession(tmp_path, judged_run(every=0)) as session:
         session.train()
     assert outcome(folder) == outcome(tmp_path)  # bit for bit

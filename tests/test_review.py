@@ -221,20 +221,3 @@ def test_the_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.
     assert told[0]["reviewed"][-1]["move"] == "4"
     assert command(str(path), "--player", "none", "--html", str(page)) == ""
     assert '"moves": "1122334"' in page.read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ("49", "illegal move '9'"),
-        ("nofile.txt", "there is no such file"),
-        ("44 --player nobody", "unknown player"),
-        ("44 --player negamax:2", "searches no tree"),
-        ("44 --html .", "is a folder"),
-    ],
-)
-def test_bad_input_ends_with_one_line(arguments: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["review", *arguments.split()]) == 2
-    error = capsys.readouterr().err
-    assert told in error
-    assert error.count("\n") == 1

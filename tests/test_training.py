@@ -55,12 +55,6 @@ def train_command(folder: Path, **changes: object) -> list[str]:
     return ["train", "--run", str(folder / "run"), "--settings", str(settings)]
 
 
-@pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw nothing for TensorBoard, which takes two seconds a run."""
-    monkeypatch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda _monitor, _report: {})
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_a_full_disk_ends_the_run_and_leaves_it_intact(
     tmp_path: Path,

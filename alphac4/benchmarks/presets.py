@@ -27,7 +27,7 @@ LATER_WORK = 0.55
 EVALUATIONS_A_VISIT = 0.55
 ENDLESS = 10**9  # samples or steps, where time is the limit
 WARM_UP_STEPS = 2
-FEWEST_STEPS = 2  # that are timed
+MIN_STEPS = 2  # that are timed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ def _measure_learning(learner: Learner, replay: Replay, config: TrainConfig, sec
         return learner.learn(replay, plan).seconds
 
     learn(WARM_UP_STEPS)
-    steps = FEWEST_STEPS
+    steps = MIN_STEPS
     while (taken := learn(steps)) < seconds / 2:
         steps *= 4
     return steps / taken

@@ -18,7 +18,7 @@ from alphac4.commands.arguments import read_arguments
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line
 from alphac4.storage.locks import own_folder
-from alphac4.storage.records import MOST, MOST_SEED, check_ranges
+from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_ranges
 
 if TYPE_CHECKING:
     from alphac4.game import Geometry
@@ -49,7 +49,7 @@ class SelfPlayOptions:
     """Search and exploration."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, samples=(1, MOST), seed=(0, MOST_SEED))
+        check_ranges(self, samples=(1, MAX_NUMBER), seed=(0, MAX_SEED))
 
 
 def parse(arguments: Sequence[str]) -> SelfPlayOptions:

@@ -9,9 +9,9 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
-MOST_SEED = 2**63 - 1
+MAX_SEED = 2**63 - 1
 MAX_SIMULATIONS = 10_000_000  # of a search that a command takes, of about 130 bytes each
-MOST = 1_000_000_000_000  # where a larger number can only be a slip of the finger
+MAX_NUMBER = 1_000_000_000_000  # where a larger number can only be a slip of the finger
 
 _T = TypeVar("_T")
 
@@ -107,16 +107,16 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
 
 
 def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
-    """Check that each named field lies within ``(least, most)``; None is left alone, of a list each item is checked.
+    """Check that each named field is within ``(minimum, maximum)``; None is left alone, of a list each item is checked.
 
     Raises:
         ValueError: in one line that names the field.
     """
-    for name, (least, most) in ranges.items():
+    for name, (minimum, maximum) in ranges.items():
         value = getattr(settings, name)
         for number in value if isinstance(value, tuple) else (value,):
-            if number is not None and not least <= number <= most:
-                limit = f"at most {most:,}" if number > most else f"at least {least:,}"
+            if number is not None and not minimum <= number <= maximum:
+                limit = f"at most {maximum:,}" if number > maximum else f"at least {minimum:,}"
                 raise ValueError(f"{name} must be {limit}, not {_shown(number)}")
 
 

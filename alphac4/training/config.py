@@ -14,7 +14,7 @@ from alphac4.arena.ratings import pair_counts, score_interval, sprt
 from alphac4.game.rules import BoardConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.storage.records import MOST, MOST_SEED, check_finite, check_ranges, parse_json, read_value
+from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_finite, check_ranges, parse_json, read_value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +54,12 @@ class LearningConfig:
             self,
             batch_size=(1, 1 << 20),
             passes=(0, 1000),
-            final_learning_rate=(0, MOST),
-            weight_decay=(0, MOST),
-            ownership_weight=(0, MOST),
+            final_learning_rate=(0, MAX_NUMBER),
+            weight_decay=(0, MAX_NUMBER),
+            ownership_weight=(0, MAX_NUMBER),
             fast_weight=(0, 1),
             ema_decay=(0, 1),
-            min_window=(1, MOST),
+            min_window=(1, MAX_NUMBER),
         )
         for name in ("passes", "learning_rate", "muon_rate"):
             if getattr(self, name) <= 0:
@@ -116,8 +116,8 @@ class GateConfig:
             self,
             pairs=(1, 1_000_000),
             simulations=(1, 1_000_000),
-            classic_every=(0, MOST),
-            classic_rollouts=(1, MOST),
+            classic_every=(0, MAX_NUMBER),
+            classic_rollouts=(1, MAX_NUMBER),
             classic_pairs=(1, 1_000_000),
         )
 
@@ -130,7 +130,7 @@ class EvaluationConfig:
     """Iterations between two evaluations; 0 for none. There are none on boards other than the standard one."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, every=(0, MOST))
+        check_ranges(self, every=(0, MAX_NUMBER))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class MachineConfig:
     """How many recent networks to keep beside the best."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, keep_checkpoints=(1, MOST))
+        check_ranges(self, keep_checkpoints=(1, MAX_NUMBER))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +177,7 @@ class TrainConfig:
     """Where the run works."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, iterations=(1, MOST), samples=(1, MOST), seed=(0, MOST_SEED))
+        check_ranges(self, iterations=(1, MAX_NUMBER), samples=(1, MAX_NUMBER), seed=(0, MAX_SEED))
         self.board.geometry()
         self.network_config()
 

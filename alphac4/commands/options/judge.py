@@ -8,7 +8,7 @@ import tyro
 
 from alphac4.benchmarks import BenchmarkSettings
 from alphac4.commands.arguments import Board, BoardOptions, Cluster
-from alphac4.storage.records import MAX_SIMULATIONS, MOST, MOST_SEED, check_ranges
+from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, check_ranges
 
 MAX_GAMES = 1_000_000
 MAX_PROCESSES = 1024
@@ -48,7 +48,7 @@ class ArenaOptions:
 
     def __post_init__(self) -> None:
         check_ranges(
-            self, games=(2, MAX_GAMES), seed=(0, MOST_SEED), processes=(1, MAX_PROCESSES), sprt=(-MAX_ELO, MAX_ELO)
+            self, games=(2, MAX_GAMES), seed=(0, MAX_SEED), processes=(1, MAX_PROCESSES), sprt=(-MAX_ELO, MAX_ELO)
         )
 
 
@@ -92,7 +92,11 @@ class EvaluateOptions:
 
     def __post_init__(self) -> None:
         check_ranges(
-            self, count=(1, MOST), games=(0, MAX_GAMES), games_simulations=(0, MAX_SIMULATIONS), seed=(0, MOST_SEED)
+            self,
+            count=(1, MAX_NUMBER),
+            games=(0, MAX_GAMES),
+            games_simulations=(0, MAX_SIMULATIONS),
+            seed=(0, MAX_SEED),
         )
 
 
@@ -129,7 +133,7 @@ class ProveOptions:
     cluster: Cluster = None
 
     def __post_init__(self) -> None:
-        check_ranges(self, plies=(0, 64), seed=(0, MOST_SEED))
+        check_ranges(self, plies=(0, 64), seed=(0, MAX_SEED))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +178,7 @@ class CertificateOptions:
     """Inference backend; auto takes the fastest here (build)."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, stones=(0, 64), seed=(0, MOST_SEED))
+        check_ranges(self, stones=(0, 64), seed=(0, MAX_SEED))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +218,7 @@ class CurveOptions:
     """Inference backend."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, count=(1, MOST), every=(1, MOST))
+        check_ranges(self, count=(1, MAX_NUMBER), every=(1, MAX_NUMBER))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +243,7 @@ class PositionsOptions:
     """Seed of the positions."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, count=(1, MOST), seed=(0, MOST_SEED))
+        check_ranges(self, count=(1, MAX_NUMBER), seed=(0, MAX_SEED))
 
 
 @dataclass(frozen=True, kw_only=True)

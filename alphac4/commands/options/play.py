@@ -9,7 +9,7 @@ import tyro
 from alphac4.arena.forms import check_players
 from alphac4.commands.arguments import Board, BoardOptions
 from alphac4.play.levels import LEVELS, find_level
-from alphac4.storage.records import MAX_SIMULATIONS, MOST_SEED, check_ranges
+from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, check_ranges
 
 HUMAN = "human"
 NOBODY = "none"  # whose opinion a review can do without
@@ -72,7 +72,7 @@ class PlayOptions:
         check_ranges(
             self,
             simulations=(1, MAX_SIMULATIONS),
-            seed=(0, MOST_SEED),
+            seed=(0, MAX_SEED),
             difficulty=(0, 5),
             port=(0, MAX_PORT),
         )
@@ -156,7 +156,7 @@ class SearchOptions:
     """The board."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, depth=(0, 64), branches=(1, 64), seed=(0, MOST_SEED))
+        check_ranges(self, depth=(0, 64), branches=(1, 64), seed=(0, MAX_SEED))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +217,7 @@ class PuzzlesOptions:
     """Moves that the winner still makes, at most; at least it makes two."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, count=(1, 1_000_000), max_of_a_difficulty=(0, 1_000_000), seed=(0, MOST_SEED))
+        check_ranges(self, count=(1, 1_000_000), max_of_a_difficulty=(0, 1_000_000), seed=(0, MAX_SEED))
 
 
 @dataclass(frozen=True, kw_only=True)
