@@ -54,7 +54,8 @@ def test_what_does_not_work_is_told_and_ends_with_1(
 def test_a_damaged_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.solver.solve", lambda _position: 1)
     assert not doctor._checked("solver", doctor._check_solver).sound
-    monkeypatch.setattr("alphac4.storage.hub.SHIPPED", {"best": "missing.safetensors"})
+    for module in ("hub", "checkpoints"):
+        monkeypatch.setattr(f"alphac4.storage.{module}.SHIPPED", {"best": "missing.safetensors"})
     assert not doctor._checked("networks", doctor._check_networks).sound
 
 
