@@ -1,4 +1,4 @@
-"""Speed of other programs for the same game, where they are installed (``pip install 'alphac4[peers]'``), beside ours.
+"""Speed of other programs for the same game, where they are installed (``./scripts/setup.sh peers``), beside ours.
 
     python experiments/peers.py                         # OpenSpiel's C++ MCTS; self-play by pgx and mctx in JAX
     python experiments/peers.py --games 1024 4096 16384 --simulations 32 --device cuda
