@@ -1,6 +1,7 @@
 """The `alphac4` command."""
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ GROUPS = {
     },
 }
 COMMANDS = [name for group in GROUPS.values() for name in group]
+TALKATIVE = ("export", "selfplay", "solve", "train")  # commands that tell how far they are
 EXAMPLES = """\
   alphac4 play --level 5                          play against the network that comes with the project
   alphac4 train --preset quick --run runs/mine    train one in a quarter of an hour
@@ -90,6 +92,8 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
     # Before the command itself: neither --help nor a misspelt word should wait for PyTorch.
     options = read_options(name, rest) if name in OPTIONS else None
+    level = logging.INFO if name in TALKATIVE else logging.WARNING
+    logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     module: Any = import_module(f"alphac4.commands.{name}")
     if "numba" in sys.modules:  # else nothing is compiled
         from alphac4.compiled import announce_compilation

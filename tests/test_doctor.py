@@ -36,9 +36,9 @@ def test_a_missing_extra_is_named_with_its_purpose(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(doctor, "EXTRAS", {"web": (("json", "no_such_module"), "the page")})
     (extra,) = find_extras()
     assert extra.missing == ("no_such_module",)
-    assert "./scripts/setup.sh web" in doctor._describe_extra(extra)
+    assert "./scripts/setup.sh web" in str(extra)
     monkeypatch.setattr("alphac4.machine.__file__", "/usr/lib/python3/site-packages/alphac4/machine.py")
-    assert "pip install 'alphac4[web]'" in doctor._describe_extra(extra)  # where there is no clone
+    assert "pip install 'alphac4[web]'" in str(extra)  # where there is no clone
 
 
 def test_what_does_not_work_is_told_and_ends_with_1(

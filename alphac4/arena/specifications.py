@@ -7,7 +7,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -59,10 +59,9 @@ NETWORK_FORM = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class UctOptions:
-    """Options of a classic player, besides its budget."""
+class UctOptions(UctConfig):
+    """Options of a classic player, besides its budget: those of its search, and more."""
 
-    config: UctConfig = field(default_factory=UctConfig)
     tree: Literal["new", "keep"] = "new"  # a fresh tree each move, or the part that both sides' moves lead to
     roots: int = 1  # independent trees a position, which run in parallel and add up
 
@@ -70,25 +69,36 @@ class UctOptions:
     example: ClassVar[str] = "final=rate"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 1 <= self.roots <= MAX_ROOTS:
             raise ValueError(f"roots must be at least 1 and at most {MAX_ROOTS}, not {self.roots}")
         if self.tree == "keep" and self.roots > 1:
             raise ValueError("several roots start anew each move: tree=keep needs roots=1")
 
+    @property
+    def config(self) -> UctConfig:
+        """The search's own."""
+        return UctConfig(**{item.name: getattr(self, item.name) for item in dataclasses.fields(UctConfig)})
+
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkOptions:
-    """Options of a player with a network, besides its budget."""
+class NetworkOptions(PuctConfig):
+    """Options of a player with a network, besides its budget: those of its search, and more."""
 
-    config: PuctConfig = field(default_factory=PuctConfig)
     temperature: float = 0.0  # of the choice among moves: 0 plays the best, above 0 others in proportion
 
     short_names: ClassVar[Mapping[str, str]] = {}
     example: ClassVar[str] = "c-init=2"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.temperature < 0:
             raise ValueError(f"temperature must not be negative, not {self.temperature:g}")
+
+    @property
+    def config(self) -> PuctConfig:
+        """The search's own."""
+        return PuctConfig(**{item.name: getattr(self, item.name) for item in dataclasses.fields(PuctConfig)})
 
 
 Options = TypeVar("Options", UctOptions, NetworkOptions)
@@ -97,48 +107,32 @@ Options = TypeVar("Options", UctOptions, NetworkOptions)
 def parse_options(text: str, kind: type[Options]) -> Options:
     """Read "exploration=1,final=rate" as options of a ``kind`` of player; nothing gives the defaults.
 
-    Fields are written with dashes for underscores, those of the search's configuration beside the player's own.
+    Fields are written with dashes for underscores.
 
     Raises:
         ValueError: in one line, naming an option or a value that does not exist, and those that do.
     """
-    config, hints = type(kind().config), _hints(kind)
+    hints, names = typing.get_type_hints(kind), [item.name for item in dataclasses.fields(kind)]
     given: dict[str, Any] = {}
     for part in text.split(",") if text else []:
         written, equals, value = part.partition("=")
         name = kind.short_names.get(written, written).replace("-", "_")
         if not part:
             raise ValueError("an option is missing before or after a comma")
-        if not equals or name not in hints:
-            known = ", ".join(name.replace("_", "-") for name in hints)
+        if not equals or name not in names:
+            known = ", ".join(name.replace("_", "-") for name in names)
             raise ValueError(f"no option {part!r}; options are written {known}, as in {kind.example}")
         if name in given:
             raise ValueError(f"{written} is given twice")
         given[name] = _parse_value(written, value, hints[name])
-    searching = {item.name for item in dataclasses.fields(config)}
-    own = {name: value for name, value in given.items() if name not in searching}
-    return kind(config=config(**{name: given[name] for name in given.keys() - own.keys()}), **own)
+    return kind(**given)
 
 
 def describe_options(options: UctOptions | NetworkOptions) -> str:
     """The options that differ from the defaults, each after a comma, as `parse_options` reads them."""
-    usual = _values(type(options)())
-    changed = {name: value for name, value in _values(options).items() if value != usual[name]}
+    usual = vars(type(options)())
+    changed = {name: value for name, value in vars(options).items() if value != usual[name]}
     return "".join(f",{name.replace('_', '-')}={_shown(value)}" for name, value in changed.items())
-
-
-def _hints(kind: type[UctOptions] | type[NetworkOptions]) -> dict[str, Any]:
-    """The type of each option, those of the search's configuration first."""
-    hints: dict[str, Any] = {}
-    for part in (type(kind().config), kind):
-        types_of = typing.get_type_hints(part)
-        hints |= {item.name: types_of[item.name] for item in dataclasses.fields(part) if item.name != "config"}
-    return hints
-
-
-def _values(options: UctOptions | NetworkOptions) -> dict[str, Any]:
-    """The value of each option, in the order of `_hints`."""
-    return {**vars(options.config), **{name: value for name, value in vars(options).items() if name != "config"}}
 
 
 def _shown(value: Any) -> str:
@@ -369,7 +363,7 @@ def _network_player(
     """The player of a network that can be used; see `parse_player`."""
     options, budget = network.options, network.budget
     if isinstance(puct, PuctConfig):
-        options, puct = dataclasses.replace(options, config=puct), None
+        options, puct = dataclasses.replace(options, **vars(puct)), None
     label = describe_options(options) + ("" if puct is None else f",{type(puct).__name__}")
     name = f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}"
     evaluator: Evaluate

@@ -2,9 +2,7 @@
 
 import dataclasses
 import json
-import logging
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -38,7 +36,6 @@ from alphac4.storage.locks import own_file
 
 def run(options: ArenaOptions) -> int:
     """Play what is not recorded yet; print the crosstable, and each pairing's score with its interval."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     if len(options.players) == 1:
         options = dataclasses.replace(options, players=("best", *options.players))
     _check(options)

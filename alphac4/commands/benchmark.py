@@ -1,7 +1,6 @@
 """`alphac4 benchmark`: how fast each part is on this machine."""
 
 import json
-import logging
 import platform
 from collections.abc import Callable, Iterator
 
@@ -19,7 +18,6 @@ ON_REQUEST: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {"clust
 
 def run(options: BenchmarkOptions) -> int:
     """Measure and print."""
-    logging.basicConfig(level=logging.WARNING)
     unknown = [name for name in options.only if name not in PARTS | ON_REQUEST]
     if unknown:
         raise ValueError(f"no part {unknown[0]!r} to measure; there are {', '.join(PARTS | ON_REQUEST)}")

@@ -28,11 +28,7 @@ from alphac4.storage.locks import own_folder
 from alphac4.version import __version__
 
 BATCH = 256
-SECONDS_BETWEEN_SAVES = 60.0
 SHOWN_ERRORS = 10
-WALK_OF_BEST = {8: 260, 10: 702, 12: 1_817, 14: 4_427, 16: 10_417, 18: 22_104, 20: 38_773, 22: 46_182, 24: 37_482}
-WALK_OF_BEST |= {26: 15_185, 28: 2_637, 30: 187, 32: 2}
-"""By stones, the positions of the shipped certificate whose move is the player's alone: the shape of such walks."""
 
 
 def run(options: CertificateOptions) -> int:
@@ -92,24 +88,18 @@ def build_certificate(options: CertificateOptions) -> int:
         raise ValueError(
             f"{options.player!r}: limit it by simulations, not by time, so that its moves can be found again"
         )
-    about = describe(options)
+    about = {"player": options.player, "network": network_digest(options.player), "code": __version__}
     known = KnownMoves(
         claim.geometry, options.record / "moves.jsonl", {**about, "claim": str(claim)}, first_answers=options.judge
     )
     levels: dict[int, LevelReport] = {}
     try:
         with tqdm(unit="pos", disable=None, leave=False) as bar:
-            saved = [time.monotonic()]
 
             def tell(stones: int, done: int, total: int) -> None:
                 bar.set_description(f"{stones} stones")
                 bar.total, bar.n = total, done
-                if claim == Claim() and stones in WALK_OF_BEST:
-                    bar.set_postfix_str(f"then about {positions_left(stones, total):,}", refresh=False)
                 bar.refresh()
-                if time.monotonic() - saved[0] > SECONDS_BETWEEN_SAVES:
-                    known.save()
-                    saved[0] = time.monotonic()
 
             for level in build(
                 players,
@@ -142,11 +132,6 @@ def build_certificate(options: CertificateOptions) -> int:
     return 0
 
 
-def positions_left(stones: int, asked: int) -> int:
-    """Estimate the questions with more stones, as if the walk went on as that of the shipped certificate did."""
-    return round(asked * sum(WALK_OF_BEST[later] for later in WALK_OF_BEST if later > stones) / WALK_OF_BEST[stones])
-
-
 def _describe(level: LevelReport, *, judged: bool) -> str:
     """A line on a level."""
     text = (
@@ -154,8 +139,3 @@ def _describe(level: LevelReport, *, judged: bool) -> str:
         f"{level.proven:>9,} proven by the player's search, {level.answered:>7,} by its move alone"
     )
     return text + (f", {len(level.errors):,} errors" if judged else "")
-
-
-def describe(options: CertificateOptions) -> dict[str, object]:
-    """The author of the moves; a network is known by its content."""
-    return {"player": options.player, "network": network_digest(options.player), "code": __version__}

@@ -1,7 +1,5 @@
 """`alphac4 curve`: how the networks of runs improved, measured against exact play."""
 
-import logging
-import sys
 from dataclasses import asdict
 
 from tqdm import tqdm
@@ -20,7 +18,6 @@ from alphac4.storage.locks import own_file
 
 def run(options: CurveOptions) -> int:
     """Judge, print, draw."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     check_picture(options.picture)
     check_output(options.picture)
     budgets = parse_budgets(options.simulations)

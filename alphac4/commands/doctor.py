@@ -22,6 +22,33 @@ UNSOUND = 1  # exit code
 MEASURED_SECONDS = 0.5
 
 
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that has to work."""
+
+    name: str
+    sound: bool
+    says: str  # what was found, or what is wrong and how to mend it
+
+    def __str__(self) -> str:
+        return f"  {'ok ' if self.sound else 'BAD'}  {self.name}: {self.says}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extra:
+    """An optional part."""
+
+    name: str  # for pip install 'alphac4[NAME]'
+    purpose: str
+    missing: tuple[str, ...]  # modules; none if it is installed
+    note: str = ""  # what else it lacks here
+
+    def __str__(self) -> str:
+        if self.missing:
+            return f"  --   {self.name}, for {self.purpose}: {install_advice(self.name)} ({', '.join(self.missing)})"
+        return f"  ok   {self.name}: {self.purpose}" + (f" (installed, but {self.note})" if self.note else "")
+
+
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyproject.toml: modules, and what for
     "openvino": (("openvino",), "the fastest inference on Intel and AMD processors"),
     "cuda": (("numba_cuda",), "search trees on an NVIDIA GPU beside the network"),
@@ -37,32 +64,16 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyprojec
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One thing that has to work."""
-
-    name: str
-    sound: bool
-    says: str  # what was found, or what is wrong and how to mend it
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extra:
-    """An optional part."""
-
-    name: str  # for pip install 'alphac4[NAME]'
-    purpose: str
-    missing: tuple[str, ...]  # modules; none if it is installed
-    note: str = ""  # what else it lacks here
-
-
 def run(options: DoctorOptions) -> int:
     """Check, measure and print as results come; 1 if a check fails.
 
     Raises:
         RuntimeError: in one line, for CUDA without a device.
     """
-    _check_device(options.device)
+    if options.device == "cuda":  # refused before anything is checked
+        from alphac4.compute import choose
+
+        choose(options.device)
     report: dict[str, Any] = {"machine": _machine(), "checks": [], "extras": []}
 
     def show(line: str) -> None:
@@ -73,11 +84,11 @@ def run(options: DoctorOptions) -> int:
     show("")
     for check in check_installation():
         report["checks"].append(asdict(check))
-        show(_describe_check(check))
+        show(str(check))
     show("")
     for extra in find_extras():
         report["extras"].append(asdict(extra))
-        show(_describe_extra(extra))
+        show(str(extra))
     sound = all(check["sound"] for check in report["checks"])
     if options.measure and sound:
         show("")
@@ -104,24 +115,6 @@ def _machine() -> dict[str, Any]:
         "PyTorch": torch.__version__,
         "GPU": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
     }
-
-
-def _describe_check(check: Check) -> str:
-    return f"  {'ok ' if check.sound else 'BAD'}  {check.name}: {check.says}"
-
-
-def _describe_extra(extra: Extra) -> str:
-    if not extra.missing:
-        return f"  ok   {extra.name}: {extra.purpose}" + (f" (installed, but {extra.note})" if extra.note else "")
-    return f"  --   {extra.name}, for {extra.purpose}: {install_advice(extra.name)} ({', '.join(extra.missing)})"
-
-
-def _check_device(device: str) -> None:
-    """Refuse before anything is checked what could not be measured."""
-    if device == "cuda":
-        from alphac4.compute import choose
-
-        choose(device)
 
 
 def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:

@@ -1,7 +1,5 @@
 """`alphac4 evaluate`: how good a network or any player is, measured against exact play."""
 
-import logging
-import sys
 from pathlib import Path
 
 from alphac4.arena.specifications import common_geometry
@@ -17,7 +15,6 @@ from alphac4.storage.records import MAX_SIMULATIONS
 
 def run(options: EvaluateOptions) -> int:
     """Measure, then print the tables or JSON."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     sets = choose_sets(common_geometry((options.player,)), options.positions, options.count)
     budgets = parse_budgets(options.simulations)
     if options.picture is not None:

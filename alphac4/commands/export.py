@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import sys
 from pathlib import Path
 
 from alphac4.commands.options.ship import ExportOptions
@@ -15,7 +14,6 @@ _log = logging.getLogger(__name__)
 
 def run(options: ExportOptions) -> int:
     """Write every form that was asked for."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     if options.kaggle is options.onnx is options.web is options.hub is None:
         raise ValueError(
             "nothing to do: say what to write: --kaggle main.py, --onnx network.onnx, --web page or --hub folder"

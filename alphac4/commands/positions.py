@@ -1,7 +1,6 @@
 """`alphac4 positions`: makes sets of positions with exact scores to evaluate on."""
 
 import logging
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +17,6 @@ _log = logging.getLogger(__name__)
 
 def run(options: PositionsOptions) -> int:
     """Write the files, the quickest first."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     unknown = [name for name in options.sets if name not in SETS]
     if unknown:
         raise ValueError(f"no set {unknown[0]!r}; there are {', '.join(SETS)}")

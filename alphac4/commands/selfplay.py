@@ -1,8 +1,6 @@
 """`alphac4 selfplay`: games of a checkpoint against itself, recorded as training samples."""
 
 import contextlib
-import logging
-import sys
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -59,7 +57,6 @@ def parse(arguments: Sequence[str]) -> SelfPlayOptions:
 
 def run(options: SelfPlayOptions) -> int:
     """Play, record, print the figures."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     with own_folder(options.output):
         return _play(options)
 

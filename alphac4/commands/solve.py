@@ -3,14 +3,15 @@
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from alphac4.commands.options.play import SolveOptions
+from alphac4.game import Geometry, IllegalMove, Position, column_name
+from alphac4.game.position import describe_end
+from alphac4.play.screen import SolvingProgress
+from alphac4.solver.book import book_name, no_known_scores
+from alphac4.solver.book_builder import build_book
+from alphac4.solver.solver import Solver, best_columns, moves_to_end
 from alphac4.storage.locks import own_file
-
-if TYPE_CHECKING:
-    from alphac4.game import Geometry, Position
-    from alphac4.solver.solver import Solver
 
 BAD_INPUT = 2  # exit code
 
@@ -19,11 +20,6 @@ _log = logging.getLogger(__name__)
 
 def run(options: SolveOptions) -> int:
     """Score one position, many, or build a book; 2 if a line of the input could not be read."""
-    from alphac4.game import Position
-    from alphac4.solver.book import no_known_scores
-    from alphac4.solver.solver import Solver
-
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     geometry = options.board.geometry()
     if options.build_book:
         return _build(options, geometry)
@@ -40,12 +36,8 @@ def run(options: SolveOptions) -> int:
     return 0
 
 
-def report(solver: "Solver", position: "Position", *, weak: bool) -> str:
+def report(solver: Solver, position: Position, *, weak: bool) -> str:
     """The board of an unfinished game, who is to move, and each column's score with its meaning."""
-    from alphac4.game import column_name
-    from alphac4.play.screen import SolvingProgress
-    from alphac4.solver.solver import best_columns
-
     lines = [str(position), ""]
     with SolvingProgress(solver) as progress:
         analyze = solver.analyze_outcome if weak else solver.analyze
@@ -62,21 +54,17 @@ def report(solver: "Solver", position: "Position", *, weak: bool) -> str:
     return "\n".join(lines)
 
 
-def _meaning(position: "Position", score: int, *, weak: bool) -> str:
+def _meaning(position: Position, score: int, *, weak: bool) -> str:
     if score == 0:
         return "draw"
     if weak:
         return "wins" if score > 0 else "loses"
-    from alphac4.game.position import describe_end
-    from alphac4.solver.solver import moves_to_end
 
     return describe_end(score, moves_to_end(position.geometry, position.plies, score))
 
 
-def _solve_lines(options: SolveOptions, solver: "Solver") -> int:
+def _solve_lines(options: SolveOptions, solver: Solver) -> int:
     """Answer line by line; a bad line is reported with its number and the rest goes on."""
-    from alphac4.game import IllegalMove, Position
-
     code = 0
     for number, line in enumerate(sys.stdin or (), start=1):  # None if it is closed
         moves = line.strip()
@@ -97,9 +85,7 @@ def _solve_lines(options: SolveOptions, solver: "Solver") -> int:
     return code
 
 
-def _build(options: SolveOptions, geometry: "Geometry") -> int:
-    from alphac4.solver.book import book_name
-    from alphac4.solver.book_builder import build_book
+def _build(options: SolveOptions, geometry: Geometry) -> int:
 
     path = options.output or Path(book_name(geometry))
     with own_file(path):

@@ -1,9 +1,7 @@
 """`alphac4 train`: the whole loop."""
 
 import argparse
-import logging
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
@@ -106,7 +104,6 @@ def run(options: Any) -> int:
     """Train until done or interrupted; 0 when done, 130 after Ctrl-C."""
     from alphac4.runs.session import Stopped, train
 
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     check_folder(options.run)
     stop = threading.Event()
 

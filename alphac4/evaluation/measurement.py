@@ -171,7 +171,7 @@ def _ask_network_in_pool(
     network = NetworkFile(written="network.safetensors", suffix=".safetensors", content=pack_checkpoint(checkpoint))
     geometry = sets[0].geometry
     model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), None, geometry, puct, reuse="nothing")
-    options = describe_options(NetworkOptions(config=puct))
+    options = describe_options(NetworkOptions(**vars(puct)))
     player = SpecifiedPlayer(
         specification=f"{network.written}@{simulations}{options}",
         geometry=geometry,

@@ -6,6 +6,7 @@ answered in `KnownMoves`, from which an interrupted walk goes on.
 """
 
 import base64
+import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,6 +48,7 @@ from alphac4.storage.records import read_value
 
 FORMAT = "alphac4-walk"
 CHUNK = 500_000  # moves in memory before they are written
+SECONDS_BETWEEN_SAVES = 60.0
 JUDGED_AT_ONCE = 256  # positions that the solver judges at once, at least; proofs end many searches of them early
 SHARE = 64  # of them for each of many players
 PARTS = 4  # of the positions to be solved for each worker, as some take much longer than others
@@ -113,6 +115,7 @@ class KnownMoves:
         self._sorted: dict[int, Moves] = {}
         self._new: defaultdict[int, list[Moves]] = defaultdict(list)
         self._unsaved: list[Moves] = []
+        self._saved = time.monotonic()
         self.taken_back: dict[int, set[int]] = {}  # columns by canonical key
         self._journal = Journal(path, FORMAT, about or {})
         for moves in self._journal.read(lambda entry: unpack_moves(entry, geometry)):
@@ -141,18 +144,22 @@ class KnownMoves:
         return np.isin(keys, np.fromiter(self.taken_back, np.uint64))
 
     def add(self, parts: Sequence[Moves]) -> None:
-        """Take down moves; of a position that comes twice, a proof counts more than an answer, and the first counts."""
+        """Take down moves; of a position that comes twice, a proof counts more than an answer, and the first counts.
+
+        They are written from time to time, and by `save`.
+        """
         joined = Moves.joined(parts)
         self._insert(joined)
         self._unsaved.append(joined)
-        if sum(len(part.keys) for part in self._unsaved) >= CHUNK:
+        due = time.monotonic() - self._saved > SECONDS_BETWEEN_SAVES
+        if due or sum(len(part.keys) for part in self._unsaved) >= CHUNK:
             self.save()
 
     def save(self) -> None:
         """Write what is not on disk yet."""
         if self._unsaved:
             self._journal.add(_pack(Moves.joined(self._unsaved)))
-        self._unsaved = []
+        self._unsaved, self._saved = [], time.monotonic()
 
     def _insert(self, moves: Moves) -> None:
         if self._first_answers:
