@@ -352,7 +352,7 @@ def test_a_proof_of_a_search_is_a_certificate_from_there(
     search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0))
     search.search([claim.start], Budget(simulations=2000))
     known = KnownMoves(STANDARD)
-    known.add([Moves.of_kind(Kind.PROOF, *search.proven_moves(0, PROVEN_DRAW + claim.least))])
+    known.add([Moves.of_kind(Kind.PROOF, *search.proven_moves(0, PROVEN_DRAW + claim.min_outcome))])
     columns = moves_in_order(known, claim)
     assert len(columns) > 10
 
@@ -473,7 +473,7 @@ def test_a_claim_of_either_side_to_a_win_or_a_draw_is_shown_and_checked(claim: C
     for keys, moves in walk_certificate(read_certificate(path)).levels:
         for key, move in zip(keys, moves, strict=True):
             position = position_of(geometry, key)
-            assert move < 0 or value(position.play(int(move))) <= -claim.least
+            assert move < 0 or value(position.play(int(move))) <= -claim.min_outcome
             assert position.first_to_move == (claim.side == "first")
     refuted = 0
     for index in range(len(certificate.columns)):

@@ -92,7 +92,7 @@ def test_several_runs_are_drawn_beside_each_other_and_again_without_their_folder
     assert lines_of(picture) == drawn
     make_run(tmp_path / "q0", 1)
     assert main(["curve", str(output), f"quick={tmp_path / 'q0'}", *options]) == 2
-    assert f"quick: the run {tmp_path / 'q0'} is there twice" in capsys.readouterr().err
+    assert f"the run {tmp_path / 'q0'} is given twice" in capsys.readouterr().err
 
 
 def test_a_file_without_figures_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,10 @@ from alphac4.cli import main
 from alphac4.commands import prove
 from alphac4.compute import Backends, Compute
 from alphac4.compute.cores import Cores
-from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, PlyReport, unpack_moves, walk_games
+from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, PlyReport, outcome_solver, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.nn import PolicyValueNetwork, UniformEvaluator
-from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.journal import Journal, read_about
 
@@ -28,7 +27,7 @@ def walk(
 ) -> list[PlyReport]:
     known = KnownMoves(SMALL, path, {"player": player.name})
     claim = Claim(geometry=SMALL, side="first" if first else "second")
-    return list(walk_games([player], Solver(SMALL), known, claim, plies=plies, beyond_errors=beyond))
+    return list(walk_games([player], outcome_solver(SMALL), known, claim, plies=plies, beyond_errors=beyond))
 
 
 def counts_of(reports: list[PlyReport]) -> dict[int, Counter[str]]:
@@ -152,7 +151,7 @@ def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
     first, deeper = NetworkSearch(evaluator, reuse="proofs"), NetworkSearch(evaluator, rng=rng, reuse="trees")
     player = AutoPlayer("uniform@auto", evaluator, first, deeper, TimeManagement())
     claim = Claim(after="616156132153")
-    reports = list(walk_games([player], Solver(), KnownMoves(STANDARD), claim, plies=14))
+    reports = list(walk_games([player], outcome_solver(STANDARD), KnownMoves(STANDARD), claim, plies=14))
     assert not reports[0].counts[Kind.PROOF]
     assert reports[1].errors == ["616156132153473"]
 

@@ -94,7 +94,7 @@ class CertificatePlayer:
             raise PlayerError(str(error).replace("\n", " ")) from error
         self.name = "certificate"
         self.geometry = geometry
-        self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.least)
+        self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.min_outcome)
         self._make_other = make_other
         self._author = checked[0].author
         self._made: SearchingPlayer | None = None

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from alphac4.arena.match import MatchResult, match_openings, play_match
 from alphac4.arena.network_files import NetworkFile, parse_player_with, read_network_file
 from alphac4.arena.ratings import Rating, SprtState, fit_ratings, pair_counts, sprt
-from alphac4.arena.specifications import find_network, network_digest
+from alphac4.arena.specifications import describe, find_network, network_digest
 from alphac4.compute import Pool, Shared, choose
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
@@ -64,6 +64,20 @@ class Tournament:
     def parts(self) -> int:
         """Parts of a pairing."""
         return -(-self.pairs // self.part_pairs)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a record says of it. A network's file that has changed since is another player."""
+        digests = {name: network_digest(name) for name in self.players}
+        return {
+            "players": self.players,
+            "checkpoints": {name: digest for name, digest in digests.items() if digest is not None},
+            "games": 2 * self.pairs,
+            "seed": self.seed,
+            "sprt": self.sprt,
+            "board": describe(self.geometry),
+            "backend": self.backend,
+        }
 
     def openings(self) -> list[Position]:
         """The openings of every pairing."""
@@ -120,11 +134,6 @@ def _read_part(entry: dict[str, Any]) -> tuple[tuple[Pairing, int], MatchResult]
     pairing = read_value(tuple[str, str], entry.pop("players", None), "players")
     part = read_value(int, entry.pop("part", None), "part")
     return (pairing, part), read_record(MatchResult, entry)
-
-
-def digests(players: tuple[str, ...]) -> dict[str, str]:
-    """SHA-256 of every network's file among the players: a file that has changed since is another player."""
-    return {name: digest for name in players if (digest := network_digest(name)) is not None}
 
 
 def play_round_robin(

@@ -134,7 +134,7 @@ def walk_certificate(
     """
     claim, columns = certificate.claim, certificate.columns
     walk, walked = Walk(claim), Walked()
-    if walk.worst < claim.least:
+    if walk.worst < claim.min_outcome:
         raise CertificateError(f"the opponent's first move shows that it is not true that {claim}")
     while len(walk.keys):
         moves = rule_moves(walk.geometry, walk.keys)
@@ -148,7 +148,7 @@ def walk_certificate(
         walked.positions += len(walk.keys)
         walked.longest = walk.stones
         on_level(walk.stones, len(walk.keys))
-        refuted = (walk.play(moves) < claim.least) | (moves == LOST)
+        refuted = (walk.play(moves) < claim.min_outcome) | (moves == LOST)
         if refuted.any():
             shown = position_of(walk.geometry, walk.keys[refuted][0])
             raise CertificateError(f"it is not shown that {claim}: see\n{shown}")

@@ -67,8 +67,8 @@ class Claim:
         return Position.from_moves(self.after, self.geometry)
 
     @property
-    def least(self) -> int:
-        """The worst end of a game that the claim allows: 1 a win, 0 a draw."""
+    def min_outcome(self) -> int:
+        """The worst outcome of a game that the claim allows: 1 a win, 0 a draw."""
         return 1 if self.result == "win" else 0
 
     def __str__(self) -> str:

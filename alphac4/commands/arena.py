@@ -10,7 +10,6 @@ import numpy as np
 from alphac4.arena.ratings import elo_interval
 from alphac4.arena.specifications import (
     common_geometry,
-    describe,
     find_network,
     parse_player,
 )
@@ -21,7 +20,6 @@ from alphac4.arena.tournament import (
     Tournament,
     TournamentRecord,
     crosstable,
-    digests,
     play_round_robin,
     rate_players,
     short_names,
@@ -49,27 +47,18 @@ def _play(options: ArenaOptions) -> tuple[Tournament, Results]:
     """The tournament, and what was and is now recorded of it."""
     geometry = common_geometry(options.players, options.board.geometry())
     compute, backend, processes = _compute(options)
-    settings: dict[str, Any] = {
-        "players": options.players,
-        "checkpoints": digests(options.players),
-        "games": options.games,
-        "seed": options.seed,
-        "sprt": options.sprt,
-        "board": describe(geometry),
-        "backend": backend,
-    }
     tournament = Tournament(
         players=options.players,
         pairs=options.games // 2,
         seed=options.seed,
         sprt=options.sprt,
         geometry=geometry,
-        backend=settings["backend"],
+        backend=backend,
         device=options.device,
     )
     for name in options.players:  # a bad specification should be reported before hours of games, not after
         parse_player(name, rng=np.random.default_rng(0), geometry=geometry, compute=compute)
-    record = TournamentRecord(options.output, settings)
+    record = TournamentRecord(options.output, tournament.about)
     with pool_or_none(options.cluster) as pool:
         return tournament, play_round_robin(tournament, record, processes=processes, pool=pool)
 

@@ -7,7 +7,7 @@ from tqdm import tqdm
 from alphac4.commands.evaluate import parse_budgets
 from alphac4.commands.options.judge import CurveOptions
 from alphac4.compute import choose
-from alphac4.evaluation.curves import CurvePoint, check_comparable, find_runs, open_figures, parse_groups
+from alphac4.evaluation.curves import CurvePoint, check_comparable, find_runs, open_figures
 from alphac4.evaluation.pictures import check_picture, draw_run, draw_runs
 from alphac4.evaluation.positions import choose_sets
 from alphac4.game.rules import STANDARD
@@ -21,7 +21,7 @@ def run(options: CurveOptions) -> int:
     check_picture(options.picture)
     check_output(options.picture)
     budgets = parse_budgets(options.simulations)
-    found = find_runs(parse_groups(options.runs), options.every)
+    found = find_runs(options.runs, options.every)
     networks = [path for run in found for path in run.networks]
     geometries = {checkpoint_geometry(path) for path in networks} or {STANDARD}
     if len(geometries) > 1:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from tqdm import tqdm
@@ -15,9 +14,8 @@ from alphac4.commands.arguments import device_with, pool_or_none
 from alphac4.commands.options.judge import ProveOptions
 from alphac4.compute import choose
 from alphac4.evaluation.answers import BATCH
-from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, OutcomeSolver, PlyReport, PoolSolver, walk_games
+from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, PlyReport, outcome_solver, walk_games
 from alphac4.machine import cores
-from alphac4.solver import Solver
 from alphac4.storage.journal import read_about
 from alphac4.storage.locks import own_file
 
@@ -50,43 +48,28 @@ def run(options: ProveOptions) -> int:
 
 def _walk(options: ProveOptions, claim: Claim, plies: int) -> list[PlyReport]:
     """Walk, and print a line for each number of stones."""
-    geometry = claim.geometry
     backend = options.backend
     if backend == "auto" and options.record is not None:
         backend = str((read_about(options.record, FORMAT) or {}).get("backend", backend))
     compute = choose(device_with(options.cluster, options.device), backend, threads=1)
     one_a_core = find_network(options.player) is not None and compute.learning_device.type == "cpu"
-    make = partial(
-        parse_player,
-        options.player,
-        geometry=geometry,
-        threads=1 if one_a_core or options.cluster is not None else None,
-        compute=compute,
-        batch_size=BATCH,
-    )
-    count = cores() if one_a_core and options.cluster is None else 1
-    players = [make(rng=np.random.default_rng(options.seed)) for _ in range(count)]
+    players: Sequence[Player] = [
+        parse_player(
+            options.player,
+            rng=np.random.default_rng(options.seed),
+            geometry=claim.geometry,
+            threads=1 if one_a_core or options.cluster is not None else None,
+            compute=compute,
+            batch_size=BATCH,
+        )
+        for _ in range(cores() if one_a_core and options.cluster is None else 1)
+    ]
     backend = compute.backends.evaluators
-    with pool_or_none(options.cluster) as pool:
-        if pool is None:
-            return _walk_with(players, Solver(geometry), options, backend, claim, plies)
-        recipe = SpecifiedPlayer(specification=options.player, geometry=geometry, backend=backend)
-        players = pool_players(pool, recipe, players[0], options.seed)
-        return _walk_with(players, PoolSolver(pool=pool, geometry=geometry), options, backend, claim, plies)
-
-
-def _walk_with(
-    players: Sequence[Player],
-    solver: OutcomeSolver,
-    options: ProveOptions,
-    backend: str,
-    claim: Claim,
-    plies: int,
-) -> list[PlyReport]:
-    known = KnownMoves(claim.geometry, options.record, _about(options, backend))
-    print("  ".join(f"{heading:>10}" for heading in ("stones", "positions", *COLUMNS)))
     reports: list[PlyReport] = []
-    with tqdm(unit="pos", disable=None, leave=False) as bar:
+    with pool_or_none(options.cluster) as pool, tqdm(unit="pos", disable=None, leave=False) as bar:
+        if pool is not None:
+            recipe = SpecifiedPlayer(specification=options.player, geometry=claim.geometry, backend=backend)
+            players = pool_players(pool, recipe, players[0], options.seed)
 
         def show(done: int, total: int) -> None:
             bar.total, bar.n = total, done
@@ -95,16 +78,10 @@ def _walk_with(
                 bar.set_postfix_str(f"then about {following:,.0f}", refresh=False)
             bar.refresh()
 
-        walk = walk_games(
-            players,
-            solver,
-            known,
-            claim,
-            plies=plies,
-            beyond_errors=options.beyond_errors,
-            on_moves=show,
-        )
-        for report in walk:
+        known = KnownMoves(claim.geometry, options.record, _about(options, backend))
+        bar.write("  ".join(f"{heading:>10}" for heading in ("stones", "positions", *COLUMNS)), file=sys.stdout)
+        solve, beyond = outcome_solver(claim.geometry, pool), options.beyond_errors
+        for report in walk_games(players, solve, known, claim, plies=plies, beyond_errors=beyond, on_moves=show):
             bar.write(_line(report), file=sys.stdout)
             reports.append(report)
     return reports

@@ -39,14 +39,6 @@ class Spent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunGroup:
-    """Runs that are drawn as one, such as those that differ in their seed alone."""
-
-    name: str  # empty for a file of figures that keeps the names in it
-    folders: tuple[Path, ...]  # or files of figures
-
-
-@dataclass(frozen=True, kw_only=True)
 class FoundRun:
     """A run's networks to judge, or figures of those that were judged."""
 
@@ -125,46 +117,35 @@ def check_comparable(points: Sequence[CurvePoint], sets: Sequence[PositionSet]) 
         raise ValueError(f"figures of different positions cannot be drawn beside each other: {told}")
 
 
-def parse_groups(texts: Sequence[str]) -> list[RunGroup]:
-    """Runs from texts such as "quick=runs/q0,runs/q1"; a text that names a folder is that folder.
+def find_runs(texts: Sequence[str], every: int) -> list[FoundRun]:
+    """The runs that texts such as "quick=runs/q0,runs/q1" name, before the first network is judged.
+
+    A text that names a folder is that folder, whatever signs it holds. Runs of one name are drawn as one.
 
     Raises:
-        ValueError: if none or one twice is named, or two groups have one name.
+        ValueError: if none or one twice is named, two groups have one name, or a group's runs no common iteration.
     """
-    groups = []
+    named: dict[str, list[Path]] = {}
+    found: list[FoundRun] = []
     for text in texts:
         name, equals, listed = text.rpartition("=") if not _is_folder(text) else ("", "", text)
-        names = [listed] if _is_folder(listed) else listed.split(",")
-        folders = tuple(Path(folder) for folder in names if folder)
+        folders = [Path(folder) for folder in ([listed] if _is_folder(listed) else listed.split(",")) if folder]
         if not folders or (equals and not name):
             raise ValueError(f"{text!r} names no runs; write FOLDER, or NAME=FOLDER,FOLDER")
         name = name or ("" if _is_file_of_figures(folders[0]) else folders[0].absolute().name)
-        groups.append(RunGroup(name=name, folders=folders))
-    if not groups:
+        if name in named and name:
+            raise ValueError(f"the name {name} is given twice; runs are told apart as NAME=FOLDER")
+        named[name] = folders
+        found += [run for folder in folders for run in _find_runs(name, folder, every)]
+    if not found:
         raise ValueError("name at least one run's folder")
-    for kind, given in (
-        ("name", [group.name for group in groups if group.name]),
-        ("folder", [str(folder.absolute()) for group in groups for folder in group.folders]),
-    ):
-        if twice := [item for index, item in enumerate(given) if item in given[:index]]:
-            raise ValueError(f"the {kind} {twice[0]} is given twice; runs are told apart as NAME=FOLDER")
-    return groups
-
-
-def find_runs(groups: Sequence[RunGroup], every: int) -> list[FoundRun]:
-    """The runs of all groups, before the first network is judged.
-
-    Raises:
-        ValueError: if one is none, or a group holds one twice, or runs that have no iteration in common.
-    """
-    found = [run for group in groups for path in group.folders for run in _find_runs(group.name, path, every)]
     for name in {run.group for run in found}:
         runs = [run for run in found if run.group == name]
-        folders = [run.folder.absolute() for run in runs]
-        if twice := [folder for index, folder in enumerate(folders) if folder in folders[:index]]:
-            raise ValueError(f"{name}: the run {twice[0]} is there twice, in a file of figures and once more")
         if not set.intersection(*(run.iterations for run in runs)):
             raise ValueError(f"{name}: its runs have kept no network of the same iteration")
+    folders = [run.folder.absolute() for run in found]
+    if twice := [folder for index, folder in enumerate(folders) if folder in folders[:index]]:
+        raise ValueError(f"the run {twice[0]} is given twice")
     return found
 
 

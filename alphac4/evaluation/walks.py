@@ -14,13 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.arena.players import Player, SearchingPlayer, as_searching
-from alphac4.arena.pool_players import ask
 from alphac4.certificate.walk import (
     ASK,
     LOST,
@@ -42,7 +41,7 @@ from alphac4.game.rules import Words
 from alphac4.machine import cores, worker_threads
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, proof_value
 from alphac4.solver import Solver
-from alphac4.solver.solver import Scores
+from alphac4.solver.solver import Scores, shared_solver
 from alphac4.storage.journal import Journal
 from alphac4.storage.records import read_value
 
@@ -229,40 +228,24 @@ class PlyReport:
         return sum(self.counts.values())
 
 
-class OutcomeSolver(Protocol):
-    """Exact outcomes for several callers at a time, as `Solver` gives them."""
-
-    def solve_outcome_batch(self, own: Words, occupied: Words) -> Scores:
-        """1 win, 0 draw, -1 loss with best play for the side to move, int8 [B]."""
+SolveOutcomes = Callable[[Words, Words], Scores]
+"""From ``(own, occupied)`` [B] to 1 win, 0 draw, -1 loss with best play for the side to move [B], for any thread."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolSolver:
-    """The exact solver in the processes of a pool, each of which keeps its own table."""
-
-    pool: Pool
-    geometry: Geometry
-
-    def solve_outcome_batch(self, own: Words, occupied: Words) -> Scores:
-        """See `OutcomeSolver`."""
-        recipe = SolverRecipe(geometry=self.geometry)
-        return cast(Scores, self.pool.submit(ask, recipe, "solve_outcome_batch", own, occupied).result())
+def outcome_solver(geometry: Geometry, pool: Pool | None = None) -> SolveOutcomes:
+    """The exact solver here, or those of a pool's processes, each of which keeps its own table."""
+    if pool is None:
+        return Solver(geometry).solve_outcome_batch
+    return lambda own, occupied: pool.submit(_solve_outcomes, geometry, own, occupied).result()
 
 
-@dataclass(frozen=True, kw_only=True)
-class SolverRecipe:
-    """A `Recipe` for a solver."""
-
-    geometry: Geometry
-
-    def make(self) -> Solver:
-        """See `Recipe`."""
-        return Solver(self.geometry)
+def _solve_outcomes(geometry: Geometry, own: Words, occupied: Words) -> Scores:
+    return shared_solver(geometry).solve_outcome_batch(own, occupied)
 
 
 def walk_games(
     players: Sequence[Player],
-    solver: OutcomeSolver,
+    solve: SolveOutcomes,
     known: KnownMoves,
     claim: Claim,
     *,
@@ -278,7 +261,7 @@ def walk_games(
 
     Args:
         players: the player, or the same one several times to share the work; must answer the same whenever asked.
-        solver: judges each move.
+        solve: judges each move; see `outcome_solver`.
         known: what was asked before, and is now.
         claim: which side the player has, and from where; its result is not looked at.
         plies: how many stones a position may hold for its move to be looked at.
@@ -296,7 +279,7 @@ def walk_games(
                 on_moves(len(columns) - len(unknown) + first, len(columns))
                 rows = unknown[first : first + size]
                 positions = [position_of(walk.geometry, walk.keys[row], walk.names[row]) for row in rows]
-                columns[rows], kinds[rows] = _judged_moves(players, solver, positions, pool, workers)
+                columns[rows], kinds[rows] = _judged_moves(players, solve, positions, pool, workers)
                 known.add([Moves(walk.keys[rows], columns[rows], kinds[rows])])
                 known.save()
             errors = [walk.names[row] + column_name(int(columns[row])) for row in np.flatnonzero(kinds == Kind.ERRS)]
@@ -309,7 +292,7 @@ def walk_games(
 
 def _judged_moves(
     players: Sequence[Player],
-    solver: OutcomeSolver,
+    solve: SolveOutcomes,
     positions: Sequence[Position],
     pool: ThreadPoolExecutor,
     workers: int,
@@ -320,10 +303,10 @@ def _judged_moves(
     for index, found in enumerate(pool.map(_ask_moves, players, parts)):
         moves[index :: len(players)], proven[index :: len(players)] = found
     after = [position.play(column) for position, column in zip(positions, moves.tolist(), strict=True)]
-    kept = -_outcomes(solver, after, pool, workers)
+    kept = -_outcomes(solve, after, pool, workers)
     possible = kept.copy()
     unsure = np.flatnonzero(kept < Outcome.WIN)  # nothing is better than a win
-    possible[unsure] = _outcomes(solver, [positions[int(index)] for index in unsure], pool, workers)
+    possible[unsure] = _outcomes(solve, [positions[int(index)] for index in unsure], pool, workers)
     ends = {None: Kind.ANSWER, Outcome.LOSS: Kind.WINS, Outcome.DRAW: Kind.DRAWS}  # by what the opponent sees then
     kinds = np.array([ends[position.outcome()] for position in after], np.int8)
     kinds[proven & (kinds == Kind.ANSWER)] = Kind.PROOF
@@ -343,14 +326,14 @@ def _ask_moves(player: Player, positions: Sequence[Position]) -> tuple[Sequence[
 
 
 def _outcomes(
-    solver: OutcomeSolver, positions: Sequence[Position], pool: ThreadPoolExecutor, workers: int
+    solve: SolveOutcomes, positions: Sequence[Position], pool: ThreadPoolExecutor, workers: int
 ) -> npt.NDArray[np.int8]:
     """1 win, 0 draw, -1 loss with best play for the side to move, int8 [B], by so many callers at a time."""
     if not positions:
         return np.zeros(0, np.int8)
     own, occupied = stones(positions)
     parts = min(len(positions), PARTS * workers)
-    found = pool.map(solver.solve_outcome_batch, np.array_split(own, parts), np.array_split(occupied, parts))
+    found = pool.map(solve, np.array_split(own, parts), np.array_split(occupied, parts))
     return np.concatenate(list(found))
 
 
@@ -409,7 +392,7 @@ def build(
         ValueError: if the opponent's first move refutes the claim.
     """
     walk = Walk(claim)
-    if walk.worst < claim.least:
+    if walk.worst < claim.min_outcome:
         raise ValueError(f"it is not true that {claim}: the opponent's first move ends the game")
     with worker_threads(len(players)) as pool:
         while True:
@@ -422,7 +405,7 @@ def build(
             moves, kinds = _known_moves(known, walk)
             if judge is not None:
                 moves[to_name[_errs(judge, claim, keys[to_name], moves[to_name])]] = LOST
-            refuted = walk.play(moves) < claim.least
+            refuted = walk.play(moves) < claim.min_outcome
             lost = moves == LOST
             if judge is None and refuted.any():
                 known.take_back(keys[refuted], moves[refuted])
@@ -479,12 +462,12 @@ def _ask(
     def think(player: ProvingPlayer, part: Keys) -> tuple[list[Moves], Keys]:
         result = player.search([position_of(claim.geometry, int(key)) for key in part])
         best = np.where(result.proofs == UNPROVEN, ILLEGAL, result.proofs).max(axis=1)
-        least = PROVEN_DRAW + claim.least
+        least = PROVEN_DRAW + claim.min_outcome
         proofs = [
             Moves.of_kind(Kind.PROOF, *player.proven_moves(int(row), least)) for row in np.flatnonzero(best >= least)
         ]
         found = [result.root_proof(row) for row in range(len(part))]
-        hopeless = np.array([proof != UNPROVEN and proof_value(proof) < claim.least for proof in found], np.bool_)
+        hopeless = np.array([proof != UNPROVEN and proof_value(proof) < claim.min_outcome for proof in found], np.bool_)
         answers = Moves.of_kind(Kind.ANSWER, part[~hopeless], result.moves[~hopeless])
         return [answers, *proofs], part[hopeless]
 
@@ -511,7 +494,7 @@ def _ask_again(player: ProvingPlayer, known: KnownMoves, claim: Claim, key: np.u
         values |= zip(open_columns, (-found).tolist(), strict=True)
     if values:
         best = max(values, key=lambda column: values[column])
-        if values[best] > (PROMISING if claim.least == 1 else -PROMISING):
+        if values[best] > (PROMISING if claim.min_outcome == 1 else -PROMISING):
             known.add([Moves.of_kind(Kind.ANSWER, np.array([key], np.uint64), np.array([best]))])
             return
     _give_up(known, claim.geometry, key)
@@ -528,4 +511,4 @@ def _errs(judge: Solver, claim: Claim, keys: Keys, moves: Columns) -> npt.NDArra
     own, occupied, ends = play_moves(claim.geometry, keys, moves)
     going_on = occupied != claim.geometry.board
     ends[going_on] = -judge.solve_outcome_batch(own[going_on], occupied[going_on])
-    return ends < claim.least
+    return ends < claim.min_outcome
