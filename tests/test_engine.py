@@ -195,6 +195,6 @@ def test_the_engine_ends_quietly_when_nobody_reads() -> None:
 @pytest.mark.slow
 def test_the_engine_plays_whole_games_through_pipes(rng: np.random.Generator) -> None:
     player = EnginePlayer(shlex.join([*command("uct:200"), "--nodes", "200"]))
-    result = play_match(player, RandomPlayer(rng), [Position()], progress=False)
+    result = play_match(player, RandomPlayer(rng), [Position()])
     player.close()
     assert (result.wins, player._process.returncode) == (2, 0)

@@ -35,7 +35,7 @@ def winner(moves: str) -> str:
 
 def test_every_opening_is_played_once_with_each_colour() -> None:
     player = _Scripted()
-    result = play_match(player, _Scripted(), OPENINGS, progress=False)
+    result = play_match(player, _Scripted(), OPENINGS)
     assert result.pair_scores == (1.0,) * 4  # of one mind, they play the same game twice
     assert result.games[::2] == result.games[1::2]
     assert all(game.startswith(o.moves or "") for game, o in zip(result.games[::2], OPENINGS, strict=True))
@@ -46,7 +46,7 @@ def test_every_opening_is_played_once_with_each_colour() -> None:
 
 def test_the_score_is_what_a_replay_of_the_games_gives(rng: np.random.Generator) -> None:
     openings = balanced_openings(40, rng)
-    result = play_match(RandomPlayer(rng), RandomPlayer(rng), openings, progress=False)
+    result = play_match(RandomPlayer(rng), RandomPlayer(rng), openings)
     points = []
     for game, moves in enumerate(result.games):
         ours = "xo"[(openings[game // 2].plies + game) % 2]
@@ -66,7 +66,7 @@ def test_the_score_is_what_a_replay_of_the_games_gives(rng: np.random.Generator)
 )
 def test_impossible_answers_and_openings_are_refused(answer: list[int], opening: str, told: str) -> None:
     with pytest.raises((IllegalMove, ValueError), match=told):
-        play_match(_Scripted(answer=answer), _Scripted(), [Position.from_moves(opening)], progress=False)
+        play_match(_Scripted(answer=answer), _Scripted(), [Position.from_moves(opening)])
 
 
 def test_a_check_may_end_a_match_at_any_ply() -> None:
@@ -77,12 +77,12 @@ def test_a_check_may_end_a_match_at_any_ply() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        play_match(_Scripted(), _Scripted(), OPENINGS, check=check, progress=False)
+        play_match(_Scripted(), _Scripted(), OPENINGS, check=check)
 
 
 def test_results_add_up() -> None:
     first, second, whole = (
-        play_match(_Scripted(), _Scripted(-1), part, progress=False) for part in (OPENINGS[:1], OPENINGS[1:], OPENINGS)
+        play_match(_Scripted(), _Scripted(-1), part) for part in (OPENINGS[:1], OPENINGS[1:], OPENINGS)
     )
     assert first + second == whole  # games keep their order, so pairs stay pairs
     assert MatchResult() + first == first
@@ -107,10 +107,10 @@ def test_no_opening_is_lost_or_won_within_two_plies() -> None:
 
 def test_classic_mcts_beats_random_play_and_openings_give_both_colours_a_game(rng: np.random.Generator) -> None:
     player = UctPlayer(Budget(simulations=100), rng)
-    result = play_match(player, RandomPlayer(rng), balanced_openings(15, rng), progress=False)
+    result = play_match(player, RandomPlayer(rng), balanced_openings(15, rng))
     assert result.score > 0.9
     assert result.interval.low > 0.7
-    result = play_match(player, player, balanced_openings(40, rng), progress=False)
+    result = play_match(player, player, balanced_openings(40, rng))
     first = [game for game in result.games if winner(game) == "x"]
     assert 0.25 < len(first) / len(result.games) < 0.8
 

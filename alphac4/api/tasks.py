@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.api.agent import Agent, load
-from alphac4.arena.match import MatchResult, match_openings
+from alphac4.arena.match import MatchResult, match_bar, match_openings
 from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import common_geometry
@@ -46,7 +46,11 @@ def play_match(
         load(player, geometry=board, seed=[seed, 2, side], batch_size=int(games))
         for side, player in enumerate((first, second))
     ]
-    return play_openings(sides[0], sides[1], match_openings(int(games) // 2, seed, board), progress=progress)
+    openings = match_openings(int(games) // 2, seed, board)
+    if not progress:
+        return play_openings(sides[0], sides[1], openings)
+    with match_bar(sides[0], sides[1], openings) as bar:
+        return play_openings(sides[0], sides[1], openings, on_game_over=bar.update)
 
 
 def _common_board(*players: AnyPlayer) -> Geometry:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +76,7 @@ def play_match(
     openings: Sequence[Position],
     *,
     check: Callable[[], None] = lambda: None,
-    progress: bool = True,
+    on_game_over: Callable[[], object] = lambda: None,
 ) -> MatchResult:
     """Play every opening twice, once with each side to move first; all games advance together.
 
@@ -84,57 +85,15 @@ def play_match(
         opponent: the other side.
         openings: unfinished positions.
         check: called at every ply; may raise to end the match.
-        progress: show a progress bar if the standard error is a terminal.
+        on_game_over: called after each game.
 
     Raises:
         IllegalMove: naming the player that made it.
         ValueError: if an opening is finished, or a player gives another number of moves than there are positions.
     """
-    _check_openings(openings)
-    label = f"{challenger.name} v. {opponent.name}"
-    with tqdm(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False) as bar:
-        return _play_together(challenger, opponent, openings, check, bar.update)
-
-
-def play_shared(
-    challengers: Sequence[Player],
-    opponents: Sequence[Player],
-    openings: Sequence[Position],
-    *,
-    check: Callable[[], None] = lambda: None,
-) -> MatchResult:
-    """`play_match` on several threads: the i-th player of each side plays the i-th part of the openings.
-
-    All challengers are one and the same player, and so are all opponents.
-    """
-    _check_openings(openings)
-    label = f"{challengers[0].name} v. {opponents[0].name}"
-    parts = np.array_split(np.arange(len(openings)), len(challengers))
-    with (
-        tqdm(total=2 * len(openings), desc=label, unit="game", disable=None, leave=False) as bar,
-        ThreadPoolExecutor(len(challengers)) as pool,
-    ):
-
-        def play(challenger: Player, opponent: Player, part: npt.NDArray[np.intp]) -> MatchResult:
-            return _play_together(challenger, opponent, [openings[i] for i in part], check, bar.update)
-
-        return sum(pool.map(play, challengers, opponents, parts), start=MatchResult())
-
-
-def _check_openings(openings: Sequence[Position]) -> None:
     for opening in openings:
         if opening.outcome() is not None:
             raise ValueError(f"the opening {opening.moves!r} is finished: nobody could move")
-
-
-def _play_together(
-    challenger: Player,
-    opponent: Player,
-    openings: Sequence[Position],
-    check: Callable[[], None],
-    on_game_over: Callable[[], object],
-) -> MatchResult:
-    """Two games from each opening, the first of which the challenger begins."""
     starts = [(opening, begins) for opening in openings for begins in (True, False)]
     ends = play_games(challenger, opponent, starts, check=check, on_game_over=on_game_over)
     points = []
@@ -148,6 +107,33 @@ def _play_together(
         pair_scores=tuple(points[game] + points[game + 1] for game in range(0, len(points), 2)),
         games=tuple(end.moves or "" for end in ends),
     )
+
+
+def play_shared(
+    challengers: Sequence[Player],
+    opponents: Sequence[Player],
+    openings: Sequence[Position],
+    *,
+    check: Callable[[], None] = lambda: None,
+) -> MatchResult:
+    """`play_match` on several threads: the i-th player of each side plays the i-th part of the openings.
+
+    All challengers are one and the same player, and so are all opponents.
+    """
+    parts = np.array_split(np.arange(len(openings)), len(challengers))
+    with match_bar(challengers[0], opponents[0], openings) as bar, ThreadPoolExecutor(len(challengers)) as pool:
+
+        def play(challenger: Player, opponent: Player, part: npt.NDArray[np.intp]) -> MatchResult:
+            own = [openings[index] for index in part]
+            return play_match(challenger, opponent, own, check=check, on_game_over=bar.update)
+
+        return sum(pool.map(play, challengers, opponents, parts), start=MatchResult())
+
+
+def match_bar(challenger: Player, opponent: Player, openings: Sequence[Position]) -> "tqdm[NoReturn]":
+    """A progress bar for a match, if the standard error is a terminal."""
+    label = f"{challenger.name} v. {opponent.name}"
+    return tqdm(total=2 * len(openings), desc=label, unit="game", disable=None, leave=False)
 
 
 def play_games(

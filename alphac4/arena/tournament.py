@@ -258,7 +258,7 @@ def play_part(
         )
         for side, name in enumerate(part.pairing)
     )
-    return play_match(challenger, opponent, part.openings, check=_check_stop, progress=False)
+    return play_match(challenger, opponent, part.openings, check=_check_stop)
 
 
 _stop: ctypes.c_bool | None = None  # set in the processes of a pool
