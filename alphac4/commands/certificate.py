@@ -20,6 +20,7 @@ from alphac4.certificate.walk import Claim, position_of
 from alphac4.commands.options.judge import CertificateOptions
 from alphac4.compute import choose
 from alphac4.evaluation.walks import KnownMoves, LevelReport, ProvingPlayer, build, moves_in_order
+from alphac4.game import Geometry
 from alphac4.machine import cores
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import shipped_file
@@ -61,37 +62,13 @@ def verify(options: CertificateOptions) -> int:
 
 def build_certificate(options: CertificateOptions) -> int:
     """Walk and write; 1 if the player errs."""
-    claim = Claim(
-        geometry=common_geometry((options.player,)), side=options.side, after=options.after, result=options.result
-    )
-    path = options.file or options.record / "best.certificate"
+    geometry, path = common_geometry((options.player,)), options.file or options.record / "best.certificate"
+    claim = Claim(geometry=geometry, side=options.side, after=options.after, result=options.result)
     check_output(path)
-    compute = choose(options.device, options.backend, threads=1)  # for each of as many players as there are cores
-    players = [
-        cast(
-            ProvingPlayer,
-            parse_player(
-                options.player,
-                rng=np.random.default_rng([options.seed, index]),
-                geometry=claim.geometry,
-                threads=1,
-                compute=compute,
-                batch_size=BATCH,
-                reuse="nothing",
-            ),
-        )
-        for index in range(cores())
-    ]
-    if not all(hasattr(player, "proven_moves") for player in players):
-        raise ValueError(f"{options.player}: only a network's search can be asked for its proofs")
-    if players[0].budget.seconds is not None:
-        raise ValueError(
-            f"{options.player!r}: limit it by simulations, not by time, so that its moves can be found again"
-        )
+    players = _players(options, geometry)
     about = {"player": options.player, "network": network_digest(options.player), "code": __version__}
-    known = KnownMoves(
-        claim.geometry, options.record / "moves.jsonl", {**about, "claim": str(claim)}, first_answers=options.judge
-    )
+    whose, judge = {**about, "claim": str(claim)}, Solver(geometry) if options.judge else None
+    known = KnownMoves(geometry, options.record / "moves.jsonl", whose, first_answers=options.judge)
     levels: dict[int, LevelReport] = {}
     try:
         with tqdm(unit="pos", disable=None, leave=False) as bar:
@@ -101,14 +78,7 @@ def build_certificate(options: CertificateOptions) -> int:
                 bar.total, bar.n = total, done
                 bar.refresh()
 
-            for level in build(
-                players,
-                known,
-                claim,
-                judge=Solver(claim.geometry) if options.judge else None,
-                max_stones=options.stones,
-                on_moves=tell,
-            ):
+            for level in build(players, known, claim, judge=judge, max_stones=options.stones, on_moves=tell):
                 if level.stones not in levels:  # or else it is walked once more
                     bar.write(_describe(level, judged=options.judge), file=sys.stdout)
                 levels[level.stones] = level
@@ -117,7 +87,7 @@ def build_certificate(options: CertificateOptions) -> int:
     errors = [error for level in levels.values() for error in level.errors]
     mended = sum(level.mended for level in levels.values())
     if errors:
-        shown = "\n".join(str(position_of(claim.geometry, key)) for key in errors[:SHOWN_ERRORS])
+        shown = "\n".join(str(position_of(geometry, key)) for key in errors[:SHOWN_ERRORS])
         print(f"\n{options.player} does not show that {claim}. It fails in {len(errors):,} positions, such as\n{shown}")
         return 1
     answers = f"{options.player}, having taken back {mended:,} of its moves," if mended else options.player
@@ -130,6 +100,29 @@ def build_certificate(options: CertificateOptions) -> int:
     write_certificate(path, certificate)
     print(f"\n{path}: {walked.named:,} moves for {walked.positions:,} positions, by {answers}: {claim}.")
     return 0
+
+
+def _players(options: CertificateOptions, geometry: Geometry) -> list[ProvingPlayer]:
+    """The player, once for each core."""
+    compute = choose(options.device, options.backend, threads=1)
+    players = [
+        parse_player(
+            options.player,
+            rng=np.random.default_rng([options.seed, index]),
+            geometry=geometry,
+            threads=1,
+            compute=compute,
+            batch_size=BATCH,
+            reuse="nothing",
+        )
+        for index in range(cores())
+    ]
+    if not all(hasattr(player, "proven_moves") for player in players):
+        raise ValueError(f"{options.player}: only a network's search can be asked for its proofs")
+    proving = cast(list[ProvingPlayer], players)
+    if proving[0].budget.seconds is not None:
+        raise ValueError(f"{options.player!r}: limit it by simulations, not by time, so that its moves are found again")
+    return proving
 
 
 def _describe(level: LevelReport, *, judged: bool) -> str:
