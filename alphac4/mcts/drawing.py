@@ -1,8 +1,8 @@
 """The search tree drawn as SVG."""
 
+import contextlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 
 from alphac4.game import Position, column_name
@@ -35,18 +35,14 @@ text { fill: #222; text-anchor: middle; }
 """
 
 
-@dataclass
-class _Card:
-    """A node to be drawn: its place, and the edge that leads to it."""
+@dataclass(frozen=True, kw_only=True)
+class _Subtree:
+    """A node's card and all below it, drawn with the upper left corner at 0, 0."""
 
-    position: Position
-    visits: int
-    value: float  # to the side that moved here
-    label: str  # the move, empty at the root
-    proof: str
-    best: bool = False
-    children: list["_Card"] = field(default_factory=list)
-    x: float = 0.0
+    svg: str
+    width: float
+    height: float
+    middle: float  # of the card, from the left
 
 
 def draw_tree(search: Searched, index: int = 0, *, depth: int = 2, width: int = 3) -> str:
@@ -61,103 +57,75 @@ def draw_tree(search: Searched, index: int = 0, *, depth: int = 2, width: int = 
     """
     if depth < 1 or width < 1:
         raise ValueError("a drawn tree needs a depth and a width of at least 1")
-    view = search.node(index, [])
-    root = _Card(position=view.position, visits=view.total_visits, value=view.value, label="", proof="")
-    _grow(search, index, [], view, root, depth, width)
-    columns = _place(root, 0.0)
-    size_x = 2 * MARGIN + columns * (NODE_WIDTH + GAP_ACROSS) - GAP_ACROSS
-    size_y = 2 * MARGIN + (_height(root) + 1) * (NODE_HEIGHT + GAP_DOWN) - GAP_DOWN
-    edges, cards = _draw(root, 0)
+    root = search.node(index, [])
+    card = _draw_card(root.position, root.total_visits, root.value, proof="", best=False)
+    tree = _draw(search, index, [], root, card, depth, width)
+    size_x, size_y = tree.width + 2 * MARGIN, tree.height + 2 * MARGIN
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size_x:.0f} {size_y:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-MARGIN} {-MARGIN} {size_x:.0f} {size_y:.0f}" '
         f'width="{size_x:.0f}" height="{size_y:.0f}" role="img">\n'
         f"<title>Search tree after {escape(root.position.moves or 'no moves')}</title>\n<style>{STYLE}</style>\n"
-        + "\n".join([*edges, *cards])
-        + "\n</svg>\n"
+        f"{tree.svg}\n</svg>\n"
     )
 
 
-def _grow(
-    search: Searched, index: int, path: Sequence[int], view: NodeView, card: _Card, depth: int, width: int
-) -> None:
-    """Add the cards of the moves that were tried most."""
-    tried = [int(column) for column in view.visits.argsort(kind="stable")[::-1] if view.visits[column] > 0]
+def _draw(
+    search: Searched, index: int, path: list[int], node: NodeView | None, card: str, depth: int, width: int
+) -> _Subtree:
+    """A node, whose ``card`` is given, over its most visited moves for ``depth`` plies more."""
+    parts: list[str] = []
+    children: list[tuple[int, float]] = []  # columns, and where the middle of each card is
+    left, height = 0.0, 0.0
+    tried = [] if node is None else [int(c) for c in node.visits.argsort(kind="stable")[::-1] if node.visits[c] > 0]
     for column in sorted(tried[:width]):
-        child = _Card(
-            position=view.position.play(column),
-            visits=int(view.visits[column]),
-            value=float(view.values[column]),
-            label=column_name(column),
-            proof=view.describe_proof(column),
-            best=column == tried[0],
-        )
-        card.children.append(child)
-        if depth > 1 and child.position.outcome() is None:
-            try:
+        assert node is not None
+        position, below = node.position.play(column), None
+        if depth > 1 and position.outcome() is None:
+            with contextlib.suppress(ValueError):  # proven at once: no node was made
                 below = search.node(index, [*path, column])
-            except ValueError:  # proven at once: no node was made
-                continue
-            _grow(search, index, [*path, column], below, child, depth - 1, width)
-
-
-def _place(card: _Card, left: float) -> float:
-    """Put the card above the middle of its children; returns how many cards wide the part is."""
-    if not card.children:
-        card.x = left
-        return 1.0
-    used = 0.0
-    for child in card.children:
-        used += _place(child, left + used)
-    card.x = (card.children[0].x + card.children[-1].x) / 2
-    return used
-
-
-def _height(card: _Card) -> int:
-    return 1 + max(map(_height, card.children)) if card.children else 0
-
-
-def _draw(card: _Card, level: int) -> tuple[list[str], list[str]]:
-    x = MARGIN + card.x * (NODE_WIDTH + GAP_ACROSS)
-    y = MARGIN + level * (NODE_HEIGHT + GAP_DOWN)
-    edges: list[str] = []
-    cards = [_draw_card(card, x, y)]
-    for child in card.children:
-        child_x = MARGIN + child.x * (NODE_WIDTH + GAP_ACROSS) + NODE_WIDTH / 2
-        start_x, start_y, end_y = x + NODE_WIDTH / 2, y + NODE_HEIGHT, y + NODE_HEIGHT + GAP_DOWN
-        middle = (start_y + end_y) / 2
-        thickness = 1 + 9 * child.visits / max(card.visits, 1)
-        edges.append(
-            f'<path class="edge" stroke-width="{thickness:.1f}" '
-            f'd="M{start_x:.1f} {start_y} C{start_x:.1f} {middle} {child_x:.1f} {middle} {child_x:.1f} {end_y - 16}"/>'
+        visits, value, proof = int(node.visits[column]), float(node.values[column]), node.describe_proof(column)
+        card_below = _draw_card(position, visits, value, proof, best=column == tried[0])
+        child = _draw(search, index, [*path, column], below, card_below, depth - 1, width)
+        parts.append(f'<g transform="translate({left:.1f} {NODE_HEIGHT + GAP_DOWN})">\n{child.svg}\n</g>')
+        children.append((column, left + child.middle))
+        left += child.width + GAP_ACROSS
+        height = max(height, child.height + GAP_DOWN)
+    middle = (children[0][1] + children[-1][1]) / 2 if children else NODE_WIDTH / 2
+    start, end = NODE_HEIGHT, NODE_HEIGHT + GAP_DOWN
+    for column, x in children:
+        assert node is not None
+        thickness = 1 + 9 * node.visits[column] / max(node.total_visits, 1)
+        parts.append(
+            f'<path class="edge" stroke-width="{thickness:.1f}" d="M{middle:.1f} {start} '
+            f'C{middle:.1f} {start + GAP_DOWN / 2} {x:.1f} {start + GAP_DOWN / 2} {x:.1f} {end - 16}"/>'
+            f'<text x="{x:.1f}" y="{end - 5}" font-weight="bold">{column_name(column)}</text>'
         )
-        cards.append(f'<text x="{child_x:.1f}" y="{end_y - 5}" font-weight="bold">{child.label}</text>')
-        lower_edges, lower_cards = _draw(child, level + 1)
-        edges += lower_edges
-        cards += lower_cards
-    return edges, cards
+    parts.append(f'<g transform="translate({middle - NODE_WIDTH / 2:.1f} 0)">{card}</g>')
+    return _Subtree(
+        svg="\n".join(parts),
+        width=max(left - GAP_ACROSS, NODE_WIDTH),
+        height=NODE_HEIGHT + height,
+        middle=middle,
+    )
 
 
-def _draw_card(card: _Card, x: float, y: float) -> str:
-    geometry = card.position.geometry
+def _draw_card(position: Position, visits: int, value: float, proof: str, *, best: bool) -> str:
+    """A position, and what is known of it: its value is to the side that moved there."""
+    geometry = position.geometry
     cell = min(CELL, (NODE_WIDTH - 12) / geometry.columns, 72 / geometry.rows)
-    board_x, board_y = x + (NODE_WIDTH - cell * geometry.columns) / 2, y + 8
-    board_width, board_height = cell * geometry.columns, cell * geometry.rows
-    card_class = "card best" if card.best else "card"
+    width, height = cell * geometry.columns, cell * geometry.rows
+    left, top, middle = (NODE_WIDTH - width) / 2, 8, NODE_WIDTH / 2
     parts = [
-        f'<rect class="{card_class}" x="{x:.1f}" y="{y}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="8"/>',
-        f'<rect class="board" x="{board_x:.1f}" y="{board_y}" width="{board_width:.1f}" height="{board_height:.1f}"/>',
+        f'<rect class="{"card best" if best else "card"}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="8"/>',
+        f'<rect class="board" x="{left:.1f}" y="{top}" width="{width:.1f}" height="{height:.1f}"/>',
     ]
-    for row, line in enumerate(str(card.position).splitlines()[: geometry.rows]):
-        for column, stone in enumerate(line.split()):
-            kind = stone if stone in "xo" else "empty"
-            parts.append(
-                f'<circle class="{kind}" cx="{board_x + (column + 0.5) * cell:.1f}" '
-                f'cy="{board_y + (row + 0.5) * cell:.1f}" r="{0.4 * cell:.1f}"/>'
-            )
-    middle = x + NODE_WIDTH / 2
-    value = f"{card.value:+.2f}" if math.isfinite(card.value) else "-"
-    parts.append(f'<text x="{middle:.1f}" y="{y + NODE_HEIGHT - 32}">{card.visits:,} visits</text>')
-    parts.append(f'<text x="{middle:.1f}" y="{y + NODE_HEIGHT - 19}">value {value}</text>')
-    if card.proof:
-        parts.append(f'<text class="quiet" x="{middle:.1f}" y="{y + NODE_HEIGHT - 6}">{escape(card.proof)}</text>')
+    for row, line in enumerate(position.grid()[::-1]):
+        parts += [
+            f'<circle class="{("empty", "x", "o")[stone]}" cx="{left + (column + 0.5) * cell:.1f}" '
+            f'cy="{top + (row + 0.5) * cell:.1f}" r="{0.4 * cell:.1f}"/>'
+            for column, stone in enumerate(line)
+        ]
+    shown = f"{value:+.2f}" if math.isfinite(value) else "-"
+    for lift, kind, text in ((32, "plain", f"{visits:,} visits"), (19, "plain", f"value {shown}"), (6, "quiet", proof)):
+        parts.append(f'<text class="{kind}" x="{middle:.1f}" y="{NODE_HEIGHT - lift}">{escape(text)}</text>')
     return "".join(parts)
