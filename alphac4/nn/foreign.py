@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.rules import STANDARD, Geometry, make_geometry
+from alphac4.game.rules import Geometry, make_geometry
 from alphac4.machine import install_advice
 from alphac4.mcts.results import root_wdl
 from alphac4.nn.backends import random_boards
@@ -19,16 +19,6 @@ Array = npt.NDArray[np.float32]
 PROBED_BOARDS = 32
 TOLERANCE = 1e-3  # of sums of probabilities, and of values beyond 1
 MIN_PROBABILITY = 1e-9
-TYPES = {
-    "tensor(float)": np.float32,
-    "tensor(float16)": np.float16,
-    "tensor(double)": np.float64,
-    "tensor(uint8)": np.uint8,
-    "tensor(int8)": np.int8,
-    "tensor(int32)": np.int32,
-    "tensor(int64)": np.int64,
-    "tensor(bool)": np.bool_,
-}
 EXPECTED = (
     "one input of planes [B, 2, rows, columns]; as outputs a policy [B, columns] and either a value [B] or [B, 1] in "
     "[-1, 1] or win/draw/loss [B, 3]"
@@ -71,7 +61,8 @@ class FunctionEvaluator:
         if value.shape != (count, 3):
             if not np.isfinite(value).all():
                 raise ValueError(f"{self.name} returned a value that is no finite number")
-            return policy, values_to_wdl(value.reshape(-1))
+            # Nothing is known of draws, so that all is win or loss.
+            return policy, root_wdl(np.clip(value.reshape(-1), -1, 1), np.zeros(count)).astype(np.float32)
         if not (np.all(value >= 0) and np.allclose(value.sum(axis=1), 1, atol=0.01)):
             raise ValueError(
                 f"{self.name} returned win, draw and loss that are no probabilities: they must add up to 1"
@@ -79,16 +70,7 @@ class FunctionEvaluator:
         return policy, value
 
 
-def values_to_wdl(values: Array) -> Array:
-    """Win/draw/loss [B, 3] of values [B]: nothing is known of draws, so that all is win or loss."""
-    return root_wdl(np.clip(values, -1, 1), np.zeros(len(values))).astype(np.float32)
-
-
-class OnnxError(ValueError):
-    """An ONNX file that cannot be used, and why, in one line."""
-
-
-class OnnxEvaluator:
+class OnnxEvaluator(FunctionEvaluator):
     """Evaluates positions by an ONNX file; safe to call from several threads at once.
 
     The planes hold the stones of the side to move, then its opponent's, bottom row first, and all answers are seen by
@@ -100,55 +82,47 @@ class OnnxEvaluator:
         threads: cores to use; by default onnxruntime decides.
 
     Raises:
-        OnnxError: if the file cannot be read, or its shapes are not understood.
+        ValueError: in one line, if the file cannot be read, or its shapes are not understood.
     """
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
-        self.path = path
-        self._session = _open(path, threads)
-        self._input = _only_input(path, self._session)
-        self.geometry = _geometry(path, self._session, self._input.shape)
+        super().__init__(self._opinion)
+        self.path, self.name = path, str(path)
+        self._session, self.geometry = _open(path, threads)
         boards = random_boards(self.geometry, PROBED_BOARDS, np.random.default_rng(0))
         try:
             answers = self._run(boards)
-        except OnnxError:
-            raise
         except Exception as error:  # onnxruntime has a tree of its own
-            raise OnnxError(f"{path}: does not take planes {boards.shape}: {_first_line(error)}") from error
+            raise ValueError(f"{path}: does not take planes {boards.shape}: {_first_line(error)}") from error
         self._policy, self._value = _policy_and_value(path, answers, self.geometry.columns)
         policy, value = answers[self._policy], answers[self._value]
         if not (np.isfinite(policy).all() and np.isfinite(value).all()):
-            raise OnnxError(f"{path}: its answers are not finite numbers")
+            raise ValueError(f"{path}: its answers are not finite numbers")
         self._policy_is_logits = not _are_probabilities(policy)
         self._value_is_logits = value.shape[-1:] == (3,) and not _are_probabilities(value)
         if value.shape[-1:] != (3,) and np.abs(value).max() > 1 + TOLERANCE:
-            raise OnnxError(f"{path}: gives values up to {np.abs(value).max():.3g}, expected within [-1, 1]")
+            raise ValueError(f"{path}: gives values up to {np.abs(value).max():.3g}, expected within [-1, 1]")
 
-    def evaluate(self, planes: Array) -> tuple[Array, Array]:
-        """Policy logits [B, C] and win/draw/loss probabilities [B, 3] of ``planes`` float32 [B, 2, R, C]."""
+    def _opinion(self, planes: Array) -> tuple[Array, Array]:
+        """Policy logits [B, C], and values [B] or [B, 1], or win/draw/loss probabilities [B, 3]."""
         answers = self._run(planes)
         policy, value = answers[self._policy], answers[self._value]
         if not self._policy_is_logits:
             policy = np.log(np.maximum(policy, MIN_PROBABILITY))
-        if value.shape[-1:] != (3,):
-            value = values_to_wdl(value.reshape(-1))
-        elif self._value_is_logits:
-            value = softmax(value)
-        return policy.astype(np.float32), value.astype(np.float32)
+        return policy, softmax(value) if self._value_is_logits else value
 
     def _run(self, planes: Array) -> dict[str, Array]:
         """Every output by name; a file made for batches of one size gets the planes in such batches."""
-        names = [output.name for output in self._session.get_outputs()]
-        size = self._input.shape[0] if isinstance(self._input.shape[0], int) else max(len(planes), 1)
+        (given,), names = self._session.get_inputs(), [output.name for output in self._session.get_outputs()]
+        size = given.shape[0] if isinstance(given.shape[0], int) else max(len(planes), 1)
         parts = []
         for first in range(0, max(len(planes), 1), size):
-            batch: npt.NDArray[Any] = planes[first : first + size].astype(TYPES[self._input.type])
-            padding = [(0, size - len(batch))] + [(0, 0)] * 3
-            given = np.pad(batch, padding) if len(batch) < size else batch
-            answers = self._session.run(names, {self._input.name: given})
+            batch = planes[first : first + size].astype(_dtype(given.type))
+            padded = np.pad(batch, [(0, size - len(batch))] + [(0, 0)] * 3)
+            answers = self._session.run(names, {given.name: padded})
             for name, answer in zip(names, answers, strict=True):
                 if np.shape(answer)[:1] != (size,):
-                    raise OnnxError(f"{self.path}: output {name} has shape {np.shape(answer)} for {size} positions")
+                    raise ValueError(f"output {name} has shape {np.shape(answer)} for {size} positions")
             parts.append([np.asarray(answer, np.float32)[: len(batch)] for answer in answers])
         return {name: np.concatenate(column) for name, column in zip(names, zip(*parts, strict=True), strict=True)}
 
@@ -157,52 +131,48 @@ def onnx_geometry(path: Path) -> Geometry:
     """The board that an ONNX file is made for.
 
     Raises:
-        OnnxError: if it cannot be read, or does not take boards.
+        ValueError: if it cannot be read, or does not take boards.
     """
-    session = _open(path, 1)
-    return _geometry(path, session, _only_input(path, session).shape)
+    return _open(path, 1)[1]
 
 
-def _open(path: Path, threads: int | None) -> Any:
+def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
+    """The file in onnxruntime, and its board: the one that our export names, or else its planes' with the usual rules.
+
+    It has one input of four dimensions, two planes and a type that planes can be given in.
+    """
     try:
         import onnxruntime
     except ImportError as error:
-        raise OnnxError(f"{path}: needs onnxruntime: {install_advice('onnx')}") from error
+        raise ValueError(f"{path}: needs onnxruntime: {install_advice('onnx')}") from error
     if not path.is_file():
-        raise OnnxError(f"{path}: no such file")
+        raise ValueError(f"{path}: no such file")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised, so they need not be logged too
     options.intra_op_num_threads = threads or 0
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a tree of its own
-        raise OnnxError(f"{path}: cannot be read as ONNX: {_first_line(error).rpartition('failed:')[2]}") from error
-
-
-def _only_input(path: Path, session: Any) -> Any:
-    """The input, of four dimensions, two planes and a type that planes can be given in."""
+        raise ValueError(f"{path}: cannot be read as ONNX: {_first_line(error).rpartition('failed:')[2]}") from error
     inputs = session.get_inputs()
     found = ", ".join(f"{item.name} {_shown(item.shape)}" for item in inputs)
     planes = inputs[0].shape if len(inputs) == 1 else []
     if len(planes) != 4 or (isinstance(planes[1], int) and planes[1] != 2):
-        raise OnnxError(f"{path}: takes {found}; expected {EXPECTED}")
-    if inputs[0].type not in TYPES:
-        raise OnnxError(f"{path}: takes {found} of {inputs[0].type}, expected numbers such as tensor(float)")
-    return inputs[0]
-
-
-def _geometry(path: Path, session: Any, shape: list[Any]) -> Geometry:
-    """The board that our export names, or else that of the planes, with the usual rules."""
+        raise ValueError(f"{path}: takes {found}; expected {EXPECTED}")
+    sizes = [size if isinstance(size, int) else usual for size, usual in zip(planes[2:], (6, 7), strict=True)]
     written = session.get_modelmeta().custom_metadata_map.get("board")
-    rows, columns = (
-        size if isinstance(size, int) else usual
-        for size, usual in zip(shape[2:], (STANDARD.rows, STANDARD.columns), strict=True)
-    )
     try:
-        board = json.loads(written) if written else {}
-        return make_geometry(**({"rows": rows, "columns": columns} | board))
+        _dtype(inputs[0].type)
+        board = {"rows": sizes[0], "columns": sizes[1]} | (json.loads(written) if written else {})
+        return session, make_geometry(**board)
     except (ValueError, TypeError) as error:
-        raise OnnxError(f"{path}: takes planes {_shown(shape)}, which are no board: {error}") from error
+        raise ValueError(f"{path}: takes {found} of {inputs[0].type}, which are no board: {error}") from error
+
+
+def _dtype(tensor: str) -> np.dtype[Any]:
+    """NumPy's name of a type such as "tensor(float)"; TypeError if it has none."""
+    name = tensor.removeprefix("tensor(").removesuffix(")")
+    return np.dtype({"float": "float32", "double": "float64"}.get(name, name))
 
 
 def _policy_and_value(path: Path, answers: Mapping[str, Array], columns: int) -> tuple[str, str]:
@@ -214,7 +184,7 @@ def _policy_and_value(path: Path, answers: Mapping[str, Array], columns: int) ->
     values = [name for name, shape in shapes.items() if shape in ((), (1,), (3,)) and name not in policies]
     if len(policies) != 1 or len(values) != 1:
         found = ", ".join(f"{name} {_shown(('B', *shape))}" for name, shape in shapes.items())
-        raise OnnxError(f"{path}: gives {found} on {columns} columns; expected {EXPECTED}")
+        raise ValueError(f"{path}: gives {found} on {columns} columns; expected {EXPECTED}")
     return policies[0], values[0]
 
 
