@@ -12,7 +12,7 @@ from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts import Budget, NetworkSearch, UctConfig, UctSearch
-from alphac4.mcts.classic.rollouts import run_rollouts
+from alphac4.mcts.classic.rollouts import Rollout, run_rollouts
 from alphac4.mcts.search import Reuse
 from alphac4.mcts.tree import (
     PROVEN_WIN,
@@ -108,8 +108,10 @@ def test_search_is_exactly_symmetric(network: PolicyValueNetwork, rng: np.random
     assert (results[0].wdl == results[1].wdl).all()
 
 
-def test_rollouts_agree_with_plain_random_games() -> None:
-    mean = run_rollouts(make_geometry(4, 4, 3), np.uint64(0), np.uint64(0), 200_000, np.array([3], np.uint64))
+@pytest.mark.parametrize("style", [Rollout(), Rollout(depth=16)], ids=["uniform", "of equal weights, never cut off"])
+def test_rollouts_agree_with_plain_random_games(style: Rollout) -> None:
+    states = np.array([3], np.uint64)
+    mean = run_rollouts(make_geometry(4, 4, 3), np.uint64(0), np.uint64(0), 200_000, states, style)
     rng = random.Random(0)
     results = []
     for _ in range(3000):

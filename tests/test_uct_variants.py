@@ -94,17 +94,6 @@ def test_final_rules_by_hand() -> None:
     assert final_move(tie, values, scores, proofs, "visits") == 1  # the better mean
 
 
-def test_rollouts_without_preferences_are_uniform_ones() -> None:
-    states = np.array([1, 2], np.uint64)
-    empty = np.uint64(0)
-    endless = Rollout(depth=STANDARD.cells)  # which draws by weights, all of them 1, and is never cut off
-    means = [
-        np.mean([rollout(STANDARD, empty, empty, states, t, style) for _ in range(20_000)])
-        for t, style in enumerate((Rollout(), endless))
-    ]
-    assert means[0] == pytest.approx(means[1], abs=0.03)  # the standard error of the difference is 0.01
-
-
 def test_guarded_rollouts_take_every_win_and_block_every_threat() -> None:
     states = np.array([5], np.uint64)
 

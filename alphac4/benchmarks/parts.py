@@ -13,7 +13,7 @@ from alphac4.compiled import compiled
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, U64_0, Geometry, has_run, play
 from alphac4.machine import cores, worker_threads
-from alphac4.mcts.classic.rollouts import run_rollouts
+from alphac4.mcts.classic.rollouts import Rollout, run_rollouts
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget, TreeSearch
@@ -115,7 +115,7 @@ def measure_rules(settings: BenchmarkSettings) -> Iterator[Figure]:
     states = np.array([1], np.uint64)
 
     def playouts() -> float:
-        run_rollouts(STANDARD, U64_0, U64_0, PLAYOUTS, states)
+        run_rollouts(STANDARD, U64_0, U64_0, PLAYOUTS, states, Rollout())
         return PLAYOUTS
 
     yield Figure("random playouts, empty board", median_rate(playouts, settings), "playouts/s, one core")

@@ -18,7 +18,7 @@ import numpy as np
 
 from alphac4.certificate.walk import ASK, LOST, Claim, Columns, Keys, Walk, position_of, rule_moves
 from alphac4.game.position import COLUMN_NAMES
-from alphac4.game.rules import BoardConfig, Geometry
+from alphac4.game.rules import BoardConfig, Geometry, board_settings
 from alphac4.storage.checkpoints import shipped_file
 from alphac4.storage.files import write_atomically
 from alphac4.storage.records import parse_json, read_record, read_value
@@ -65,7 +65,7 @@ def write_certificate(path: Path, certificate: Certificate) -> None:
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "board": {name: getattr(claim.geometry, name) for name in ("rows", "columns", "run_length", "diagonals")},
+        "board": board_settings(claim.geometry),
         "claim": {"side": claim.side, "after": claim.after, "result": claim.result},
         "moves": len(text),
         "sha256": hashlib.sha256(text).hexdigest(),

@@ -199,10 +199,9 @@ def _check_solver() -> str:
 
 def _check_book() -> str:
     from alphac4.game.rules import STANDARD
-    from alphac4.solver.book import book_name, parse_book
+    from alphac4.solver import book as books
 
-    name = book_name(STANDARD)
-    book = parse_book((resources.files("alphac4.solver") / name).read_bytes(), STANDARD)
+    book = books.load_book(Path(books.__file__).with_name(books.book_name(STANDARD)), STANDARD)
     return f"{len(book.keys):,} positions with up to {book.plies} stones"
 
 

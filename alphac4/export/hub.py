@@ -19,6 +19,7 @@ from alphac4.evaluation.positions import ALL, PositionSet, packaged_positions
 from alphac4.evaluation.report import FORMAT
 from alphac4.export.onnx import INPUT, OUTPUT, export_onnx
 from alphac4.game import STANDARD, Outcome, Position, column_name
+from alphac4.game.rules import board_settings
 from alphac4.machine import install_advice
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.files import write_atomically
@@ -174,8 +175,8 @@ def export_hub(export: HubExport, folder: Path) -> None:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
         deviation = export_onnx(checkpoint, new / ONNX_FILE)
         write_atomically(new / CARD, model_card(export, deviation).encode())
-        board = {key: getattr(geometry, key) for key in ("rows", "columns", "run_length", "diagonals")}
-        config = {"model_type": "alphac4", "board": board, "network": dataclasses.asdict(checkpoint.network.config)}
+        network = dataclasses.asdict(checkpoint.network.config)
+        config = {"model_type": "alphac4", "board": board_settings(geometry), "network": network}
         write_atomically(new / "config.json", (json.dumps(config, indent=1) + "\n").encode())
         if export.evaluation is not None:
             write_atomically(new / EVALUATION_FILE, export.evaluation.read_bytes())

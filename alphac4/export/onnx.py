@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from alphac4.game.rules import board_settings
 from alphac4.machine import install_advice
 from alphac4.nn.backends import random_boards
 from alphac4.nn.network import LinePlanes, fold_batch_norm
@@ -85,7 +86,7 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
         logging.disable(disabled)
     assert program is not None
     model = program.model_proto
-    board = {name: int(getattr(geometry, name)) for name in ("rows", "columns", "run_length", "diagonals")}
+    board = board_settings(geometry)
     about = {"game": "Connect Four", "board": json.dumps(board), "input": INPUT, "output": OUTPUT}
     onnx.helper.set_model_props(model, about)
     onnx.checker.check_model(model)

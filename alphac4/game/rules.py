@@ -75,6 +75,11 @@ def make_geometry(rows: int = 6, columns: int = 7, run_length: int = 4, diagonal
 STANDARD = make_geometry()
 
 
+def board_settings(geometry: Geometry) -> dict[str, int | bool]:
+    """What `make_geometry` takes to make this board, which is how files name it."""
+    return {name: getattr(geometry, name) for name in ("rows", "columns", "run_length", "diagonals")}
+
+
 @dataclass(frozen=True, kw_only=True)
 class BoardConfig:
     """The board and what wins on it, as settings."""
@@ -251,17 +256,11 @@ def canonical_keys(geometry: Geometry, own: Words, occupied: Words) -> tuple[Wor
     return keys, mirrored
 
 
+@allocating
 def oriented(geometry: Geometry, own: Words, occupied: Words) -> tuple[Words, Words, npt.NDArray[np.bool_]]:
     """B positions [B] in their canonical orientation, and which of them were mirrored [B]."""
-    _, mirrored = canonical_keys(geometry, own, occupied)
-    return mirror_where(geometry, own, mirrored), mirror_where(geometry, occupied, mirrored), mirrored
-
-
-@allocating
-def mirror_where(geometry: Geometry, stones: Words, mirrored: npt.NDArray[np.bool_]) -> Words:
-    """The stones [B] with those marked in ``mirrored`` [B] reflected left to right."""
-    result = stones.copy()
-    for i in range(len(stones)):
-        if mirrored[i]:
-            result[i] = mirror(geometry, stones[i])
-    return result
+    own, occupied, mirrored = own.copy(), occupied.copy(), np.zeros(len(own), np.bool_)
+    for i in range(len(own)):
+        if mirror_is_canonical(geometry, own[i], occupied[i]):
+            own[i], occupied[i], mirrored[i] = mirror(geometry, own[i]), mirror(geometry, occupied[i]), True
+    return own, occupied, mirrored

@@ -91,57 +91,56 @@ class _KaggleAgent:
     def __init__(self, parse: Callable[..., Player], geometry: Geometry, rng: np.random.Generator) -> None:
         self._parse = parse
         self._rng = rng
-        home = _TimedPlayer(parse(geometry=geometry), geometry)
-        home.warm_up()
+        self._choosers: dict[tuple[int, int, int], _Choose] = {}
+        player = parse(geometry=geometry)
+        # Compile all that a move needs; a player that cannot do without the moves so far says so now.
+        early = as_searching(player) is not None  # the solver may need minutes so early in the game: ask late in one
+        position = Position(geometry=geometry).play(0) if early else _late_position(geometry)
+        _timed_choice(player, dataclasses.replace(position, moves=None), MIN_SECONDS)
         shape = geometry.rows, geometry.columns, geometry.run_length
-        self._players: dict[tuple[int, int, int], _TimedPlayer | _AnyBoardPlayer] = {}
         if geometry == make_geometry(*shape):  # Kaggle's runs may be diagonal
-            self._players[shape] = home
+            self._choosers[shape] = _on_board(player, geometry)
 
     def __call__(self, obs: Any, config: Any) -> int:
         """The 0-based column to play; the clock starts once the board's player is there."""
         shape = config.rows, config.columns, config.inarow
-        if shape not in self._players:
-            self._players[shape] = self._make(*shape)
+        if shape not in self._choosers:
+            self._choosers[shape] = self._make(*shape)
         seconds = max(SHARE_OF_TIME * getattr(config, "actTimeout", 2.0), MIN_SECONDS)
-        return self._players[shape].choose(obs.board, obs.mark, seconds)
+        return self._choosers[shape](obs.board, obs.mark, seconds)
 
-    def _make(self, rows: int, columns: int, run_length: int) -> "_TimedPlayer | _AnyBoardPlayer":
+    def _make(self, rows: int, columns: int, run_length: int) -> "_Choose":
         try:
             geometry = make_geometry(rows, columns, run_length)
         except ValueError:  # too large for compiled bitboards, or a run that does not fit the board
-            return _AnyBoardPlayer(Game(rows, columns, run_length), random.Random(int(self._rng.integers(2**63))))
+            return _on_any_board(Game(rows, columns, run_length), random.Random(int(self._rng.integers(2**63))))
         try:
-            return _TimedPlayer(self._parse(geometry=geometry), geometry)
+            return _on_board(self._parse(geometry=geometry), geometry)
         except PlayerError:
-            return _TimedPlayer(UctPlayer(Budget(simulations=MAX_SIMULATIONS), self._rng, geometry), geometry)
+            return _on_board(UctPlayer(Budget(simulations=MAX_SIMULATIONS), self._rng, geometry), geometry)
 
 
-class _TimedPlayer:
-    """A player on one board whose tree search, if it has one, stops in time."""
+_Choose = Callable[[list[int], int, float], int]  # Kaggle's board, the mark to move and seconds to a column
 
-    def __init__(self, player: Player, geometry: Geometry) -> None:
-        self._player = player
-        self._geometry = geometry
-        self._searching = as_searching(player)
 
-    def warm_up(self) -> None:
-        """Compile all that a move needs; a player that cannot do without the moves so far says so now."""
-        position = Position(geometry=self._geometry).play(0)
-        if self._searching is None:  # the solver may need minutes so early in the game: ask late in one
-            position = _late_position(self._geometry)
-        self._choose(dataclasses.replace(position, moves=None), MIN_SECONDS)
+def _on_board(player: Player, geometry: Geometry) -> _Choose:
+    return lambda board, mark, seconds: _timed_choice(player, Position.from_kaggle(board, mark, geometry), seconds)
 
-    def choose(self, board: list[int], mark: int, seconds: float) -> int:
-        """The column to play on Kaggle's board."""
-        return self._choose(Position.from_kaggle(board, mark, self._geometry), seconds)
 
-    def _choose(self, position: Position, seconds: float) -> int:
-        if self._searching is None or self._searching.budget.simulations == 0:
-            return int(self._player.choose([position])[0])
-        own = self._searching.budget
-        budget = Budget(simulations=own.simulations or MAX_SIMULATIONS, seconds=min(seconds, own.seconds or seconds))
-        return int(self._searching.search([position], budget).moves[0])
+def _on_any_board(game: Game, rng: random.Random) -> _Choose:
+    """Classic MCTS where our compiled bitboards end."""
+    player = TreePlayer(game, Rollouts(game, rng))
+    return lambda board, mark, seconds: player.choose(game.read(board, mark), time.perf_counter() + seconds)
+
+
+def _timed_choice(player: Player, position: Position, seconds: float) -> int:
+    """The player's column; its tree search, if it has one, stops in time."""
+    searching = as_searching(player)
+    if searching is None or searching.budget.simulations == 0:
+        return int(player.choose([position])[0])
+    own = searching.budget
+    budget = Budget(simulations=own.simulations or MAX_SIMULATIONS, seconds=min(seconds, own.seconds or seconds))
+    return int(searching.search([position], budget).moves[0])
 
 
 def _late_position(geometry: Geometry) -> Position:
@@ -152,16 +151,3 @@ def _late_position(geometry: Geometry) -> Position:
         position = following
         following = position.play(int(rng.choice(position.legal_columns())))
     return position
-
-
-class _AnyBoardPlayer:
-    """Classic MCTS where our compiled bitboards end."""
-
-    def __init__(self, game: Game, rng: random.Random) -> None:
-        self._game = game
-        self._player = TreePlayer(game, Rollouts(game, rng))
-
-    def choose(self, board: list[int], mark: int, seconds: float) -> int:
-        """The column to play on Kaggle's board."""
-        deadline = time.perf_counter() + seconds
-        return self._player.choose(self._game.read(board, mark), deadline)

@@ -62,7 +62,6 @@ def network_parameters(config: PuctConfig | NetworkParameters | None) -> Network
 
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashing (Knuth, volume 3, 6.4)
-NO_ROW = -1
 
 
 class EvaluationCache(NamedTuple):
@@ -118,26 +117,15 @@ def _row_of(cache: EvaluationCache, key: np.uint64) -> int:
 @inlined
 def remember(
     cache: EvaluationCache, key: np.uint64, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
-) -> int:
-    """Write the evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key into a row, and return that."""
+) -> None:
+    """Keep the evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key."""
     row = _row_of(cache, key)
     if cache.keeps:
         cache.keys[row] = key + U64_1
-    for a in range(len(logits)):
-        cache.logits[row, a] = logits[a]
-    for outcome in range(3):
-        cache.wdl[row, outcome] = wdl[outcome]
-    return row
-
-
-@inlined
-def recall(cache: EvaluationCache, key: np.uint64) -> int:
-    """The row of the evaluation of the position with this key; NO_ROW if it is not there."""
-    row = _row_of(cache, key)
-    if cache.keys[row] != key + U64_1:
-        return NO_ROW
-    cache.hits[0] += 1
-    return row
+        for a in range(len(logits)):
+            cache.logits[row, a] = logits[a]
+        for outcome in range(3):
+            cache.wdl[row, outcome] = wdl[outcome]
 
 
 @inlined
@@ -145,9 +133,11 @@ def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temper
     """Expand the leaf that waits, if any, by an evaluation that the cache holds; False if it holds none."""
     if trees.leaf[t] == NO_NODE:
         return False
-    row = recall(cache, leaf_key(trees, t))
-    if row == NO_ROW:
+    key = leaf_key(trees, t)
+    row = _row_of(cache, key)
+    if cache.keys[row] != key + U64_1:
         return False
+    cache.hits[0] += 1
     expand(trees, t, cache.logits[row], cache.wdl[row], prior_temperature)
     return True
 

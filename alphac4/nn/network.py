@@ -30,15 +30,10 @@ class NetworkSize:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
+class NetworkConfig(NetworkSize):
     """A network of some size for one board."""
 
-    planes: PlanesName = "stones"
-    """See `NetworkSize`; files from before there was a choice say nothing, and mean this."""
-    channels: int = 64
-    """Channels of the residual tower."""
-    blocks: int = 4
-    """Residual blocks."""
+    planes: PlanesName = "stones"  # which files mean that say nothing
     head_channels: int = 8
     """Channels of the 1 x 1 convolution before each head (AlphaZero: 2 for the policy, 1 for the value)."""
     value_hidden: int = 64

@@ -167,20 +167,15 @@ def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
             wanted = random_state.below(trees.rng, t, parameters.opening_plies + 1)
         own, occupied = U64_0, U64_0
         games.plies[t] = 0
-        over = False
         for ply in range(wanted):
-            if legal_cells(geometry, occupied) == U64_0:
-                over = True
+            if occupied == geometry.board or has_run(geometry, own ^ occupied):
                 break
             column = random_column(trees, t, occupied)
             games.moves[t, ply] = column
             own, occupied = play(geometry, own, occupied, column)
             games.plies[t] = ply + 1
-            if has_run(geometry, own ^ occupied):
-                over = True
-                break
-        if not over and occupied != geometry.board:
-            break
+        if occupied != geometry.board and not has_run(geometry, own ^ occupied):
+            break  # or else the game was over before it began
     games.opening[t] = games.plies[t]
     games.stage[t] = NEW_MOVE
     reset_tree(trees, t, own, occupied)

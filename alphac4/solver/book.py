@@ -1,32 +1,18 @@
-"""Exact scores of all early positions, so that they need no search, and their file.
+"""Exact scores of all early positions, so that they need no search, and their file."""
 
-A book's file is one line of JSON, then the zlib-compressed rest: keys as ascending differences (little-endian uint64
-[N]), then scores (int8 [N]). Keys are `canonical_key`'s. The CRC-32 covers the number of plies and the rest before
-compression.
-"""
-
-import json
 import warnings
-import zlib
-from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled
-from alphac4.game.rules import Geometry, Words
-from alphac4.storage.files import write_atomically
-from alphac4.storage.records import parse_json, read_value
+from alphac4.game.rules import Geometry, Words, board_settings
+from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 
 UNKNOWN = -128  # no score
-FORMAT = "alphac4 opening book 1"
-MAX_POSITIONS = 100_000_000  # the books of the standard board with 10 and 12 stones hold 0.2 and 2 million
-
-
-class BookError(ValueError):
-    """A book file that is damaged or made for another board."""
+FORMAT = "alphac4-opening-book-2"
 
 
 class KnownScores(NamedTuple):
@@ -65,78 +51,34 @@ def book_name(geometry: Geometry) -> str:
 
 def save_book(path: Path, geometry: Geometry, book: KnownScores) -> None:
     """Write a book atomically."""
-    content = np.diff(book.keys, prepend=np.uint64(0)).astype("<u8").tobytes() + book.scores.tobytes()
-    header = _expected_header(geometry) | {
-        "plies": book.plies,
-        "positions": len(book.keys),
-        "crc32": _checksum(book.plies, content),
-    }
-    write_atomically(path, json.dumps(header).encode() + b"\n" + zlib.compress(content, 9))
-
-
-def parse_book(content: bytes, geometry: Geometry) -> KnownScores:
-    """Read a book from the bytes of its file.
-
-    Raises:
-        BookError: saying in one line what is wrong with it.
-    """
-    line, _, rest = content.partition(b"\n")
-    try:
-        header = read_value(dict[str, Any], parse_json(line), "the header")
-        plies, positions, checksum = (read_value(int, header[name], name) for name in ("plies", "positions", "crc32"))
-        if not 0 <= positions <= MAX_POSITIONS:
-            raise ValueError("impossible number of positions")
-        unpacker = zlib.decompressobj()
-        unpacked = unpacker.decompress(rest, 9 * positions + 1)  # no more, whatever the file unfolds to
-        if not unpacker.eof:
-            raise ValueError("cut short, or longer than it says")
-    except (ValueError, KeyError, zlib.error) as error:
-        raise BookError(f"not an opening book or cut short ({type(error).__name__})") from error
-    for name, value in _expected_header(geometry).items():
-        if header.get(name) != value:
-            raise BookError(f"{name} is {header.get(name)!r:.40}, expected {value!r}")
-    if len(unpacked) != 9 * positions or _checksum(plies, unpacked) != checksum:
-        raise BookError("its content does not match its checksum")
-    differences = np.frombuffer(unpacked, "<u8", count=positions)
-    scores = np.frombuffer(unpacked, np.int8, offset=8 * positions)
-    # Copies: views of bytes are read-only, a type for which the search would be compiled again.
-    return KnownScores(np.cumsum(differences, dtype=np.uint64), scores.copy(), plies)
+    header = {"format": FORMAT, "board": board_settings(geometry), "plies": book.plies}
+    save_arrays(path, {"keys": book.keys, "scores": book.scores}, header)
 
 
 def load_book(path: Path, geometry: Geometry) -> KnownScores:
     """Read a book file.
 
     Raises:
-        BookError: if it is damaged or made for another board.
-        OSError: if it cannot be read.
+        ArrayFileError: in one line, if it is missing, damaged, or made for another board.
     """
+    arrays, header = load_arrays(path, FORMAT)
     try:
-        return parse_book(path.read_bytes(), geometry)
-    except BookError as error:
-        raise BookError(f"{path}: {error}") from error
+        board, plies = header["board"], int(header["plies"])
+        # Copies: views of a file are read-only, a type for which the search would be compiled again.
+        keys, scores = arrays["keys"].astype(np.uint64), arrays["scores"].astype(np.int8)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArrayFileError(f"{path}: no opening book") from error
+    if board != board_settings(geometry):
+        raise ArrayFileError(f"{path}: a book for {board}, expected {board_settings(geometry)}")
+    return KnownScores(keys, scores, plies)
 
 
 def packaged_book(geometry: Geometry) -> KnownScores:
     """The package's own book; without any for the geometry an empty one, with a warning if it is damaged."""
-    name = book_name(geometry)
-    try:
-        return parse_book((resources.files("alphac4.solver") / name).read_bytes(), geometry)
-    except FileNotFoundError:
-        pass
-    except (BookError, OSError) as error:
-        warnings.warn(f"opening book {name} is ignored: {error}; early positions will take long", stacklevel=2)
+    path = Path(__file__).with_name(book_name(geometry))
+    if path.exists():
+        try:
+            return load_book(path, geometry)
+        except ArrayFileError as error:
+            warnings.warn(f"the opening book is ignored: {error}; early positions will take long", stacklevel=2)
     return no_known_scores()
-
-
-def _checksum(plies: int, content: bytes) -> int:
-    return zlib.crc32(content, zlib.crc32(str(plies).encode()))
-
-
-def _expected_header(geometry: Geometry) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "rows": geometry.rows,
-        "columns": geometry.columns,
-        "run_length": geometry.run_length,
-        "diagonals": geometry.diagonals,
-    }

@@ -9,8 +9,9 @@ from tqdm import tqdm
 
 from alphac4.game import rules
 from alphac4.game.rules import Geometry, canonical_key
-from alphac4.solver.book import BookError, KnownScores, load_book, no_known_scores, save_book
+from alphac4.solver.book import KnownScores, load_book, no_known_scores, save_book
 from alphac4.solver.solver import Solver
+from alphac4.storage.arrays import ArrayFileError
 
 SAVE_EVERY_SECONDS = 60.0
 
@@ -83,7 +84,7 @@ def _resumed(partial: Path, geometry: Geometry, plies: int) -> KnownScores:
     """What an earlier, interrupted call has saved for the same ply."""
     try:
         known = load_book(partial, geometry)
-    except (OSError, BookError):  # a save that cannot be used only costs time
+    except ArrayFileError:  # a save that cannot be used only costs time
         known = no_known_scores()
     return known if known.plies == plies else no_known_scores()._replace(plies=plies)
 
