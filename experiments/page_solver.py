@@ -61,7 +61,7 @@ def main() -> int:
         games = [random_position(stones, rng) for _ in range(options.positions)]
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            for path in (pages.LOCAL).iterdir():
+            for path in (*pages.LOCAL.iterdir(), pages.STATIC / "rules.js"):
                 shutil.copy(path, folder)
             (folder / "package.json").write_text('{"type": "module"}')
             (folder / "script.js").write_text(SCRIPT)

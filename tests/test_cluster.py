@@ -149,11 +149,8 @@ def test_killed_actors_nodes_and_drivers_lose_nothing(
     check_folder(run, 3)
     assert caplog.text.count("1 of 2 actors lost on node ") == 2
 
-    before = {path: path.read_bytes() for path in (snapshot / "replay").iterdir()}
-    assert len(before) == 4
     with TrainingSession(snapshot, tiny(iterations=1), cluster=cluster.address) as session:
         session.train()
-    assert {path: path.read_bytes() for path in before} == before
     assert 1500 <= check_folder(snapshot, 1)["positions"] < 1500 + LARGEST_BLOCK
 
 

@@ -1,7 +1,7 @@
 """Kill -9 on a cluster of three nodes: actors, workers, nodes, drivers and heads, at random moments.
 
 Nodes join again, drivers and heads are started again, and the same command goes on from the folder until its run is
-finished. Then every position that was ever recorded must be there once.
+finished. Then every position of a whole iteration must be there once.
 """
 
 import contextlib
@@ -77,7 +77,9 @@ class Attack:
     def __init__(self, run: Path, settings: Path, rng: np.random.Generator, found: Findings, count: int) -> None:
         self.run, self.settings, self.rng, self.found, self.count = run, settings, rng, found, count
         self.log = run.with_suffix(".log")
-        self.seen: dict[Path, bytes] = {}  # each shard's content when it was first there
+        self.seen: set[tuple[Path, int]] = set()  # shards that were there, and when they were written
+        self.whole = 0  # iterations
+        self.kept: dict[Path, bytes] = {}  # content of the shards of whole iterations
         self.cluster = self._start_cluster()
         self.driver = self._start_driver()
         self.lost_node = False  # since the driver was started
@@ -90,7 +92,7 @@ class Attack:
         while True:
             time.sleep(0.1)
             now = time.monotonic()
-            if self._look() or len(self.seen) < at_start:
+            if self._look():
                 progress = now
             status = self.driver.poll()
             if status == 0:
@@ -98,7 +100,7 @@ class Attack:
             if status is not None and self.lost_node:  # it was the one by which the driver belongs to the cluster
                 self.found.counts["drivers that died with their node"] += 1
                 self.driver = self._start_driver()
-                at_start, progress = len(self.seen), now
+                at_start, progress = self.whole, now
                 continue
             if status is not None or now - progress > SECONDS_WITHOUT_PROGRESS:
                 return f"the driver ended with {status} or waits without end: {self.log.read_text()[-2000:]}"
@@ -111,12 +113,12 @@ class Attack:
             if kind is None:
                 kind = str(self.rng.choice(list(KINDS), p=list(KINDS.values())))
                 patient = kind in ("driver", "head") and self.rng.random() < 0.7
-            if patient and len(self.seen) == at_start:
+            if patient and self.whole == at_start:
                 continue  # let the driver get somewhere before the next one, more often than not
             if self._kill(kind):
                 self.found.counts[f"{kind}s killed"] += 1
                 if kind in ("driver", "head"):
-                    at_start, progress = len(self.seen), time.monotonic()
+                    at_start, progress = self.whole, time.monotonic()
                 kind, next_kill = None, time.monotonic() + self.rng.uniform(0, SECONDS_BETWEEN_KILLS)
 
     def close(self) -> None:
@@ -198,16 +200,22 @@ class Attack:
             )
 
     def _look(self) -> bool:
-        """Note the shards that have come; whether there were any."""
-        new = [path for path in (self.run / "replay").glob("*.safetensors") if path not in self.seen]
-        self.seen.update((path, path.read_bytes()) for path in new)
-        return bool(new)
+        """Note the shards that have come; whether there were any. Those of whole iterations are to stay as they are."""
+        before, reports = len(self.seen), self.run / "reports.jsonl"
+        self.whole = reports.read_bytes().count(b"\n") if reports.exists() else 0
+        for path in (self.run / "replay").glob("*.safetensors"):
+            name = parse_shard_name(path)
+            with contextlib.suppress(FileNotFoundError):  # of an iteration that is played again
+                self.seen.add((path, path.stat().st_mtime_ns))
+                if name is not None and name.iteration <= self.whole and path not in self.kept:
+                    self.kept[path] = path.read_bytes()
+        return len(self.seen) > before
 
     def _damage(self) -> str:
         """What is wrong with the folder of the finished run; empty if nothing is."""
         self._look()
-        kept = {path: path.read_bytes() for path in self.seen if path.exists()}
-        if changed := [path.name for path, content in self.seen.items() if kept.get(path) != content]:
+        here = {path: path.read_bytes() for path in self.kept if path.exists()}
+        if changed := [path.name for path, content in self.kept.items() if here.get(path) != content]:
             return f"shards are lost or were written twice: {changed}"
         try:
             self.found.counts += check_folder(self.run)
