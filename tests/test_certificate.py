@@ -493,7 +493,8 @@ def test_a_proven_draw_ends_a_line_of_a_claim_to_a_draw() -> None:
     """Deeper down the player is asked no more; to a claim of a win such a proof means nothing."""
     geometry = make_geometry(3, 4, 4)
     claim, known = Claim(geometry=geometry, result="draw"), KnownMoves(geometry)
-    player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=300), geometry=geometry, reuse="nothing")
+    search = NetworkSearch(UniformEvaluator(), geometry=geometry)
+    player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=300), search=search)
     levels = list(build([player], known, claim))
     assert levels[-1].last
     assert any(level.proven and not level.answered for level in levels)

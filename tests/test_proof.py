@@ -86,7 +86,8 @@ def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond
     rng = np.random.default_rng(3)
     player: Player = RandomPlayer(rng)
     if kind == "network":
-        player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=12), rng, SMALL)
+        search = NetworkSearch(UniformEvaluator(), geometry=SMALL, rng=rng, reuse="proofs")
+        player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=12), search=search)
     path = tmp_path / "moves.txt"
     plies = 7 if beyond else 9
     reports = walk(player, path, first, plies, beyond=beyond)

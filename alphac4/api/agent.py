@@ -14,7 +14,7 @@ from alphac4.compute import choose
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import draw_tree
-from alphac4.mcts.network_search import NetworkParameters
+from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import Searched, SearchResult, describe_search
 from alphac4.mcts.search import Budget
@@ -210,4 +210,5 @@ def load(
         raise PlayerError(f"{player!r} is no player: it has no choose(positions), and is no function of planes")
     evaluator = FunctionEvaluator(player)
     budget = Budget(simulations=DEFAULT_SIMULATIONS)
-    return Agent(NetworkPlayer(evaluator.name, evaluator, budget, rng, board, puct), board)
+    search = NetworkSearch(evaluator, puct, geometry=board, rng=rng, reuse="proofs")
+    return Agent(NetworkPlayer(evaluator.name, evaluator, budget, search=search), board)

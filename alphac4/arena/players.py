@@ -15,8 +15,7 @@ from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, oriented
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
-from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch, input_planes
-from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.network_search import Evaluate, NetworkSearch, input_planes
 from alphac4.mcts.results import NodeView, Searched, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, one_ply_earlier, proof_value
@@ -186,11 +185,8 @@ class NetworkPlayer(TreePlayer):
         evaluator: the network.
         budget: what it spends on a position.
         rng: draws the moves; needed with a temperature.
-        geometry: the board.
-        config: the usual search's settings, or a rule of one's own.
         temperature: see above.
-        reuse: what the usual search keeps between moves.
-        search: another search of the same network, on its own board, in place of the usual one.
+        search: of the network; by default the usual one, on the standard board, which keeps proofs between moves.
 
     Raises:
         ValueError: for a negative temperature, or one above 0 without ``rng``.
@@ -202,19 +198,15 @@ class NetworkPlayer(TreePlayer):
         evaluator: Evaluate,
         budget: Budget,
         rng: np.random.Generator | None = None,
-        geometry: Geometry = STANDARD,
-        config: PuctConfig | NetworkParameters | None = None,
         *,
         temperature: float = 0.0,
-        reuse: Reuse = "proofs",
         search: TreeSearch | None = None,
     ) -> None:
         if temperature < 0:
             raise ValueError(f"temperature must not be negative, not {temperature}")
         if temperature > 0 and rng is None:
             raise ValueError("a temperature needs a generator of random numbers")
-        search = search or NetworkSearch(evaluator, config, geometry=geometry, rng=rng, reuse=reuse)
-        super().__init__(name, search, budget)
+        super().__init__(name, search or NetworkSearch(evaluator, rng=rng, reuse="proofs"), budget)
         self.temperature = temperature
         self._rng = rng
         self._evaluator = evaluator

@@ -37,6 +37,7 @@ from alphac4.evaluation.report import (
 )
 from alphac4.game import Geometry, Position
 from alphac4.game.position import COLUMN_NAMES
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
@@ -170,7 +171,8 @@ def _ask_network_in_pool(
     """See `Ask`; the answers come from the processes of a pool."""
     network = NetworkFile(written="network.safetensors", suffix=".safetensors", content=pack_checkpoint(checkpoint))
     geometry = sets[0].geometry
-    model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), None, geometry, puct, reuse="nothing")
+    search = NetworkSearch(evaluator, puct, geometry=geometry)
+    model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), search=search)
     options = describe_options(NetworkOptions(**vars(puct)))
     player = SpecifiedPlayer(
         specification=f"{network.written}@{simulations}{options}",

@@ -34,7 +34,7 @@ class Judge:
     ) -> None:
         self._elsewhere = None if pool is None else PoolSide(pool, SIDE, side.backend, geometry, side.puct)
         self._evaluator = side.evaluator
-        self._ask_here = make_asker(compute, side.evaluator, geometry, side.puct)
+        self._ask_here = make_asker(compute, side.evaluator, geometry, side.puct) if pool is None else None
         self._backend = compute.inference
         self._geometry = geometry
         self._config = config
@@ -58,6 +58,7 @@ class Judge:
         """The network's answers with so many simulations, without search if there are none."""
         if self._elsewhere is not None:
             return ask_players(self._elsewhere.players(network, "judged", simulations), sets)
+        assert self._ask_here is not None
         self._evaluator.update(network)
         return self._ask_here(sets, simulations)
 
