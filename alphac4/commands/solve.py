@@ -59,7 +59,6 @@ def _meaning(position: Position, score: int, *, weak: bool) -> str:
         return "draw"
     if weak:
         return "wins" if score > 0 else "loses"
-
     return describe_end(score, moves_to_end(position.geometry, position.plies, score))
 
 
