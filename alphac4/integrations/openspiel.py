@@ -61,14 +61,8 @@ class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc] # its package has no type
         """The probabilities of `step_with_policy`."""
         return self.step_with_policy(state)[0]
 
-    def restart(self) -> None:
-        """Begin a new game."""
-
     def restart_at(self, state: Any) -> None:
         """Go on from any state."""
-
-    def inform_action(self, state: Any, player_id: int, action: int) -> None:
-        """Hear what another player did in ``state``."""
 
 
 def position_from_state(state: Any) -> Position:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
-from alphac4.game.rules import U64_0, Geometry, column_cells, has_run, legal_cells, play
+from alphac4.game.rules import U64_0, Geometry, has_run, landing_cell, play
 from alphac4.mcts import random_state
 from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, remember
@@ -146,17 +146,6 @@ def make_finished(count: int, geometry: Geometry) -> Finished:
     )
 
 
-@inlined
-def random_column(trees: Trees, t: int, occupied: np.uint64) -> int:
-    """A random column that is not full. There must be one."""
-    geometry = trees.geometry
-    legal = legal_cells(geometry, occupied)
-    column = random_state.below(trees.rng, t, geometry.columns)
-    while legal & column_cells(geometry, column) == U64_0:
-        column = random_state.below(trees.rng, t, geometry.columns)
-    return column
-
-
 @compiled
 def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Start a game in slot ``t``: from the empty board, or after random moves."""
@@ -170,7 +159,9 @@ def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
         for ply in range(wanted):
             if occupied == geometry.board or has_run(geometry, own ^ occupied):
                 break
-            column = random_column(trees, t, occupied)
+            column = random_state.below(trees.rng, t, geometry.columns)
+            while landing_cell(geometry, occupied, column) == U64_0:  # until one is open
+                column = random_state.below(trees.rng, t, geometry.columns)
             games.moves[t, ply] = column
             own, occupied = play(geometry, own, occupied, column)
             games.plies[t] = ply + 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.rules import Geometry
+from alphac4.game.rules import Geometry, play
 from alphac4.mcts.results import root_wdl
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import Finished
@@ -139,11 +139,10 @@ def lambda_returns(games: Finished, td_lambda: float, tolerance: float = TRACE_T
 def final_stones(geometry: Geometry, games: Finished) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """``(own, occupied)`` uint64 [G, C] at the end of each of G games, own being those of the side to move at a ply."""
     row, last = np.arange(len(games.plies)), games.plies - 1
-    own, occupied = games.own[row, last], games.occupied[row, last]
-    bottom = np.uint64(1) << (games.moves[row, last].astype(np.uint64) * np.uint64(geometry.height))
-    column = (bottom << np.uint64(geometry.rows)) - bottom
-    own |= (occupied + bottom) & column & ~occupied  # adding at the bottom carries to the first empty cell
-    occupied |= own
+    before = zip(games.own[row, last], games.occupied[row, last], games.moves[row, last].tolist(), strict=True)
+    after = [play(geometry, *stones_and_column) for stones_and_column in before]
+    theirs, occupied = np.array(after, np.uint64).reshape(-1, 2).T  # seen by the side that would move next
+    own = theirs ^ occupied
     ply = np.arange(games.own.shape[1])
     same_side = (last[:, None] - ply) % 2 == 0
     everything = np.broadcast_to(occupied[:, None], same_side.shape)

@@ -133,12 +133,6 @@ def make_table(geometry: Geometry, table_bits: int) -> Table:
 
 
 @compiled
-def with_pointer(table: Table) -> Table:
-    """The same table, its array seen through a pointer."""
-    return Table(pointer(table.entries), table.key_mask, table.half_key_bits, table.tag_bits)
-
-
-@compiled
 def slot_and_tag(table: Table, key: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Where a position belongs; each step is a bijection on keys, so slot and tag determine the key."""
     mixed = key ^ (key >> table.half_key_bits)

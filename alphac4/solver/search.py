@@ -34,7 +34,6 @@ from alphac4.solver.memory import (
     prefetch,
     slot_and_tag,
     tighten,
-    with_pointer,
 )
 
 FULL_COLUMN = -128  # in batches: the score of a move that cannot be made
@@ -65,12 +64,6 @@ def make_layout(geometry: Geometry) -> Layout:
             centrality = min(column, geometry.columns - 1 - column)
             cell_ranks[column * (geometry.rows + 1) + row] = CENTRE_WEIGHT * centrality + row
     return Layout(upper_of_pairs(geometry), cell_ranks)
-
-
-@compiled
-def layout_with_pointer(layout: Layout) -> Layout:
-    """The same layout, its array seen through a pointer."""
-    return Layout(layout.upper, pointer(layout.cell_ranks))
 
 
 @compiled
@@ -398,7 +391,8 @@ def score_batch(
     ``words`` and ``integers`` are the working memory as `make_memory` makes it.
     """
     stack = make_stack(geometry, words, integers)
-    pointed_table, pointed_layout = with_pointer(table), layout_with_pointer(layout)
+    pointed_table = Table(pointer(table.entries), table.key_mask, table.half_key_bits, table.tag_bits)
+    pointed_layout = Layout(layout.upper, pointer(layout.cell_ranks))
     for index in range(start, len(own)):
         score = score_position(geometry, pointed_layout, pointed_table, known, stack, own[index], occupied[index], weak)
         if score == PAUSED:

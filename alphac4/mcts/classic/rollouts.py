@@ -156,18 +156,14 @@ class Rollout(NamedTuple):
     guide: int = NO_HEURISTIC  # what weighs the moves
 
 
-@inlined
-def centre_weight(geometry: Geometry, column: int) -> float:
-    """1 at the edge, 2 beside it, and so on to the middle."""
-    return 1.0 + min(column, geometry.columns - 1 - column)
-
-
 @compiled
 def move_weight(
     geometry: Geometry, own: np.uint64, occupied: np.uint64, cell: np.uint64, column: int, style: Rollout
 ) -> float:
     """How much a rollout prefers this move of the side to move."""
-    weight = centre_weight(geometry, column) if style.centre else 1.0
+    weight = 1.0
+    if style.centre:  # 1 at the edge, 2 beside it, and so on to the middle
+        weight += min(column, geometry.columns - 1 - column)
     if style.guide != NO_HEURISTIC:
         weight *= math.exp(GUIDE_SHARPNESS * heuristic_value(geometry, style.guide, own | cell, own ^ occupied))
     return weight
