@@ -34,10 +34,6 @@ types() {
     "$bin/mypy" && "$bin/lint-imports"
 }
 tests+=(-n auto --dist loadgroup --no-loadscope-reorder)
-if [ -n "$quick" ]; then
-    types
-    exec "$bin/python" -m pytest -m "not slow" "${tests[@]}" "$@"
-fi
 # What nearly all tests use is compiled once, or several processes would compile the same at the same time.
 mkdir -p build
 rm -rf build/compiled
@@ -49,6 +45,9 @@ compiling=$!
 types
 "$bin/alphac4" solve 112233 >/dev/null
 wait "$compiling" || { cat build/compiling.log; exit 1; }
+if [ -n "$quick" ]; then
+    exec "$bin/python" -m pytest -m "not slow" "${tests[@]}" "$@"
+fi
 ./scripts/docs.sh >build/docs.log 2>&1 & # beside the tests: its notebooks wait now and then
 docs=$!
 status=0
