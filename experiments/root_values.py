@@ -1,4 +1,4 @@
-"""Which summary of a search says best what a position is worth, against exact outcomes.
+"""Compare summaries of a search as values of its position, against exact outcomes.
 
     python experiments/root_values.py checkpoints/standard.safetensors --sets FOLDER --simulations 24,96
 

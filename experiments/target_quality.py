@@ -1,4 +1,4 @@
-"""How good the targets of self-play are by the exact judge, and where won games are lost.
+"""Quality of self-play's targets by the exact judge, and the moves at which won games are lost.
 
     python experiments/target_quality.py checkpoints/standard.safetensors --preset standard --samples 60000
 

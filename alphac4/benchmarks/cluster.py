@@ -23,7 +23,7 @@ BLOCKS_TO_WARM_UP = 2  # of each actor
 
 
 def measure_cluster(settings: BenchmarkSettings) -> Iterator[Figure]:
-    """As many cores as this machine has, on three nodes of which the head has none, and without a cluster, in turn.
+    """Self-play on all cores as three nodes, of which the head has none, and without a cluster, in turn.
 
     A turn takes ten times the usual seconds. Processor time is that of all processes, Ray's own included: where other
     programs take turns on the machine it says more than wall time.

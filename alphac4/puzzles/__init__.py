@@ -34,7 +34,7 @@ class Puzzle:
 
     @property
     def position(self) -> Position:
-        """Where to find the move."""
+        """The position in which to find the move."""
         return Position.from_moves(self.moves)
 
     @property

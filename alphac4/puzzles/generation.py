@@ -25,7 +25,7 @@ MAX_PAUSES = 8  # of the solver on one position, each a quarter of a million nod
 
 @dataclass(frozen=True, kw_only=True)
 class PuzzleConditions:
-    """Which positions make a puzzle."""
+    """Conditions on the positions that make a puzzle."""
 
     min_plies: int = 18
     """Stones on the board at least: with fewer, people cannot see the end."""
@@ -130,7 +130,7 @@ def _graded(
     graders: Sequence[Player],
     conditions: PuzzleConditions,
 ) -> Iterator[Puzzle]:
-    """Those of the positions whose move somebody of those tempted misses, with their difficulty."""
+    """Puzzles, with their difficulty, of the positions whose move at least one of ``tempted`` misses."""
     if not candidates:
         return
     positions = [position for position, _ in candidates]

@@ -28,7 +28,7 @@ OnPause = Callable[[], None]
 
 
 class Grade(Enum):
-    """What a move does to the outcome."""
+    """Effect of a move on the outcome."""
 
     BEST = "best"  # nothing is better
     KEEPS = "keeps the outcome"  # but wins later, or loses sooner
@@ -44,7 +44,7 @@ class Grade(Enum):
 
     @property
     def mark(self) -> str:
-        """As annotators of games write it."""
+        """The annotators' sign for it."""
         return {Grade.THROWS_WIN: "??", Grade.SLIPS_WIN: "?", Grade.SLIPS_DRAW: "?", Grade.KEEPS: "~"}.get(self, "")
 
 
@@ -68,7 +68,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Opinion:
-    """What a player thought of the position before a move, for the side to move."""
+    """Opinion of a player on the position before a move, for the side to move."""
 
     value: float  # in [-1, 1]
     column: int  # 0-based, that it would have played
@@ -94,7 +94,7 @@ class ReviewedMove:
 
     @property
     def grade(self) -> Grade:
-        """What the move does to the outcome."""
+        """Effect of the move on the outcome."""
         if self.best is None or self.played is None:
             return Grade.UNKNOWN
         if self.played.score == self.best.score:
@@ -138,7 +138,7 @@ class ReviewedMove:
 
 @dataclass(frozen=True, kw_only=True)
 class SideSummary:
-    """How well one side has played."""
+    """Quality of one side's play."""
 
     moves: int
     judged: int
@@ -188,7 +188,7 @@ class Review:
         return sum(not move.better for move in self.turning_points)
 
     def side(self, index: int) -> SideSummary:
-        """How well the player who began (0) or the other (1) has played."""
+        """Summary of the player who began (0) or of the other (1)."""
         own = [move for move in self.reviewed if move.side == index]
         earned = [move.credit for move in own if move.credit is not None]
         return SideSummary(
@@ -200,7 +200,7 @@ class Review:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON; columns in notation, such as "4"."""
+        """Plain values for JSON; columns in notation, such as "4"."""
         return {
             "moves": self.moves,
             "rows": self.geometry.rows,

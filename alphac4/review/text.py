@@ -13,7 +13,7 @@ MORE_TIME = "`alphac4 review` with --seconds gives the solver more."
 
 
 class Drawing(Protocol):
-    """How a board and the two sides look."""
+    """Looks of a board and of the two sides."""
 
     def drawn(self, position: Position) -> str:
         """The board."""
@@ -22,7 +22,7 @@ class Drawing(Protocol):
         """A stone of the player who began (0) or of the other (1), one character wide."""
 
     def side(self, index: int) -> str:
-        """What that player is called."""
+        """Name of that player."""
 
 
 class Letters:
@@ -122,7 +122,7 @@ def _turning_point(review: Review, move: ReviewedMove, drawing: Drawing) -> str:
 
 
 def _does(verdict: Verdict | None) -> str:
-    """What the side does by a verdict, as a verb in every case: "wins in 5 moves", "draws"."""
+    """A verdict as a verb in every case: "wins in 5 moves", "draws"."""
     if verdict is None:
         return "?"
     return verdict.text if verdict.score else "draws"

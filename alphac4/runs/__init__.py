@@ -1,1 +1,1 @@
-"""What survives: a run in its folder, resumed exactly, with reports, curves, costs and the judge's figures."""
+"""A run in its folder, resumed exactly, with reports, curves, costs and the judge's figures."""

@@ -1,4 +1,4 @@
-"""What a run has cost, interrupted attempts included, and what its networks say of where they come from."""
+"""Costs of a run, interrupted attempts included, and the provenance of its networks."""
 
 import hashlib
 import logging
@@ -142,7 +142,7 @@ def describe_network(run: str, iteration: int, costs: Costs, state: RunState, co
 
 
 def total_costs(provenance: Mapping[str, Any]) -> Costs:
-    """What a network has cost, with the network that its run began with; what is not recorded counts as nothing."""
+    """Costs of a network, with those of the network that its run began with; without a record they are 0."""
     recorded = provenance.get("with_start", provenance)
     if not isinstance(recorded, Mapping):
         return Costs()

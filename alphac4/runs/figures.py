@@ -152,7 +152,7 @@ def errors_figure(reports: Sequence[IterationReport]) -> Figure:
 
 
 def time_figure(iterations: Sequence[int], shares: Sequence[Mapping[str, float]]) -> Figure:
-    """Where the wall time went, iteration by iteration."""
+    """Shares of the wall time, iteration by iteration."""
     figure = new_figure(6, 3.5)
     axes = figure.subplots()
     names = list(shares[-1])

@@ -93,7 +93,7 @@ class RunFolder:
         self._lock.release()
 
     def checkpoint_path(self, iteration: int) -> Path:
-        """Where an iteration's network lies."""
+        """The file of an iteration's network."""
         return self.path / "checkpoints" / f"{iteration:06d}.safetensors"
 
     def load_state(self) -> RunState:

@@ -1,4 +1,4 @@
-"""How often the best network errs, by the solver's verdict: for people to see, and for nothing else.
+"""Errors of the best network by the solver's verdict: for people to see, and for nothing else.
 
 What is said here must not reach learning, the gate or the choice of the best network, or the solver would teach. So
 this is the only module of training that knows the solver or `alphac4.evaluation`, and its reports go nowhere but into

@@ -1,4 +1,4 @@
-"""What a run reports: records of its iterations and closing matches, in words, and signs that it goes wrong."""
+"""Reports of a run: records of its iterations and closing matches, in words, and signs that it goes wrong."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ PATIENCE = 8  # iterations without a promotion
 
 @dataclass(frozen=True, kw_only=True)
 class ExactPlayFigures:
-    """What the best network did in positions with exact scores."""
+    """Errors of the best network in positions with exact scores."""
 
     errors: dict[str, float]  # share of moves whose outcome is worse than the best move's, by set
     error: float  # over all sets
@@ -168,7 +168,7 @@ def time_shares(iteration: Iteration, measuring: Mapping[str, float], seconds: f
 
 
 def find_warnings(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
-    """What an iteration shows, after those of ``history``; empty when all is well."""
+    """Warnings of an iteration after those of ``history``; empty when all is well."""
     return [
         *_learning_failed(report),
         *_collapsed(report),

@@ -1,4 +1,4 @@
-"""Where a run stands, as one file: the commit point of its iterations. And which settings may change on the way."""
+"""State of a run as one file, the commit point of its iterations; and the settings that may change on the way."""
 
 import dataclasses
 import logging
@@ -35,7 +35,7 @@ class RunError(ValueError):
 
 @dataclass(kw_only=True)
 class RunState:
-    """Where a run stands after its last whole iteration."""
+    """State of a run after its last whole iteration."""
 
     iteration: int = 0
     best_iteration: int = 0

@@ -37,7 +37,7 @@ def is_hub_name(name: str | Path) -> bool:
 
 
 def shown_name(name: str) -> str:
-    """What a network on the hub is called: OWNER/NAME, or OWNER/NAME/FILE without the file's ending."""
+    """Name of a network on the hub: OWNER/NAME, or OWNER/NAME/FILE without the file's ending."""
     found = _PARTS.fullmatch(name)
     if found is None:
         return name

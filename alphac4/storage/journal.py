@@ -55,7 +55,7 @@ class Journal:
                 )
 
     def read(self, parse: Callable[[dict[str, Any]], _T]) -> Iterator[_T]:
-        """What ``parse`` makes of each entry; those for which it raises a ValueError are left out as damaged."""
+        """Give what ``parse`` makes of each entry; those for which it raises a ValueError are left out as damaged."""
         if self._path is None:
             return iter(())
         return read_entries(self._path, lambda line: parse(read_entry(line)), first=2)
@@ -71,7 +71,7 @@ class Journal:
 
 
 def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iterator[_T]:
-    """What ``parse`` makes of each line of a file that grows, from its ``first`` on; damaged ones are left out.
+    """Give what ``parse`` makes of each line of a file that grows, from ``first`` on; damaged ones are left out.
 
     Those are lines for which it raises a ValueError, as a kill or a full disk leaves them. A warning names each.
     """
@@ -113,7 +113,7 @@ def _checksum(text: str) -> str:
 
 
 def read_about(path: Path, kind: str) -> dict[str, Any] | None:
-    """What the journal in a file is about; None if there is no file, or nothing in it.
+    """Read what the journal in a file is about; None if there is no file, or nothing in it.
 
     Raises:
         JournalError: if the file holds something else.

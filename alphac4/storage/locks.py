@@ -105,7 +105,7 @@ def _writes_holder(lock: filelock.BaseFileLock) -> bool:
 
 
 def _holder(path: Path) -> str:
-    """Who says to hold a lock."""
+    """The process that holds a lock, as its file says."""
     try:
         text = path.read_text(errors="replace").strip()
     except OSError:  # given back meanwhile, or Windows keeps others from reading it

@@ -76,7 +76,7 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """What a misspelt word was perhaps meant to be, as " (is it ...?)"; empty if it is like none."""
+    """A guess what a misspelt word was meant to be, as " (is it ...?)"; empty if it is like none."""
     found = difflib.get_close_matches(word, list(known), n=1)
     return f" (is it {found[0]}?)" if found else ""
 
