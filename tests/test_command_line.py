@@ -75,7 +75,7 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("play --network missing.safetensors", "missing.safetensors"),
         ("play --port 9000", "--port needs --web"),
         ("play --puzzle --moves 44", "--moves has no effect with --puzzle"),
-        ("play --rows 5 --columns 6 --level 2", "best does not play on 5 x 6 with runs of 4"),
+        ("play --rows 5 --columns 6 --level 3", "best does not play on 5 x 6 with runs of 4"),
         ("review 49", "illegal move '9'"),
         ("review nofile.txt", "there is no such file"),
         ("review 44 --player nobody", "unknown player"),

@@ -1,6 +1,7 @@
 """What all visitors of the page share: a bounded queue of searches, the network, and a search tree for each session."""
 
 import asyncio
+import contextlib
 import functools
 import threading
 import time
@@ -125,6 +126,10 @@ class SearchService:
         self._certificate = _Certificate(self.geometry)
         self._rng = np.random.default_rng()
 
+    def prepare(self) -> None:
+        """Begin to read what takes seconds at its first use."""
+        threading.Thread(target=self._certificate.read, name="reading the certificate").start()
+
     def close(self) -> None:
         """End what is read for all visitors, whoever waits for it; the server is about to end."""
         self._certificate.stop.event.set()
@@ -191,12 +196,17 @@ class SearchService:
 
 
 class _Certificate:
-    """The certificate that comes with the project, read and checked at the first question, which takes seconds."""
+    """The certificate that comes with the project, read and checked once, which takes seconds."""
 
     def __init__(self, geometry: Geometry) -> None:
         self.stop = Stop()  # not that of a visitor, as what has been read stays for the others
         self._geometry = geometry
         self._lock = threading.Lock()
+
+    def read(self) -> None:
+        """Read it now, unless it is stopped."""
+        with self._lock, contextlib.suppress(Stopped):
+            _ = self._player
 
     def move(self, position: Position) -> int | None:
         """The certificate's move, 0-based; None where it holds none.

@@ -80,13 +80,15 @@ def serve(
         loopback = is_loopback(host)
         word = secrets.token_urlsafe(16) if token == "always" or (token == "auto" and not loopback) else None
         link = f"http://{_shown_name(host)}:{port}/" + (f"?token={word}" if word else "")
-        application = WebApplication(SearchService(network), "" if loopback else link)
+        service = SearchService(network)
+        application = WebApplication(service, "" if loopback else link)
         server = HttpServer(application, rules_for(host, port, token=word, names=names))
         print(f"playing at {link} (Ctrl-C ends)", flush=True)
         if not loopback and word is None:
             print("everybody on the network can use it: --token never", flush=True)
         if open_browser and at_desktop():
             webbrowser.open(link)
+        service.prepare()
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn ends in order, then raises it again
             server.run(sockets=[listener])
 

@@ -11,6 +11,7 @@ import { Review } from "./review.js";
 import { Rules } from "./rules.js";
 import { Solver } from "./solver.js";
 
+const NEWCOMERS = ["", "novice"]; // who play until others are chosen: an opponent that people can beat
 const ANSWER_MILLISECONDS = 350; // at least, so that the person's stone has fallen
 const WATCHED_MILLISECONDS = 900; // between the moves of two levels
 
@@ -307,8 +308,8 @@ function prepare() {
       if (pointed) board.focus();
     });
   }
-  const names = ["", ...setup.levels.map(({ name }) => name)], remembered = recall("players", ["", "casual"]);
-  choosePlayers(remembered.length === 2 && remembered.every((name) => names.includes(name)) ? remembered : ["", "casual"]);
+  const names = ["", ...setup.levels.map(({ name }) => name)], remembered = recall("players", NEWCOMERS);
+  choosePlayers(remembered.length === 2 && remembered.every((name) => names.includes(name)) ? remembered : NEWCOMERS);
   for (const id of ["shapes", "large", "sound", "analyse"]) {
     const apply = () => {
       remember(id, $(id).checked);
