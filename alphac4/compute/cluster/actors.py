@@ -350,7 +350,9 @@ class ClusterActors(Actors):
                         self._dismiss(seat)
                     self._ended.wait(SECONDS_BETWEEN_LOOKS)
                     continue
-                self._count_places()
+                if time.monotonic() - self._counted >= SECONDS_BETWEEN_COUNTS:
+                    self._count_places()
+                    self._look_after_idle()
                 for seat in self._seats:
                     self._place(seat)
                     while seat.actor and len(seat.calls) < CALLS_IN_FLIGHT and self._waiting < self._max_waiting:
@@ -362,8 +364,6 @@ class ClusterActors(Actors):
     def _count_places(self) -> None:
         """A seat for every core or GPU. There is none less when some go: those who lost theirs wait for others."""
         passed = time.monotonic() - self._counted
-        if passed < SECONDS_BETWEEN_COUNTS:
-            return
         self._offered = self._connection.count(self._task.device)
         new = range(len(self._seats), self._offered)
         if self._seats and new:
@@ -378,6 +378,12 @@ class ClusterActors(Actors):
         ):
             self._gauges[name].set(value)
         self._counted, self._received_since = self._counted + passed, 0
+
+    def _look_after_idle(self) -> None:
+        """Ask actors that have nothing to do where they are: so one that is lost is replaced before it is to play."""
+        for seat in self._seats:
+            if seat.place is not None and not seat.calls:
+                seat.calls.append(seat.actor.place.remote())
 
     def _place(self, seat: Seat) -> None:
         """An actor for an empty seat; Ray starts it where and when a core is free."""

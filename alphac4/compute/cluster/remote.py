@@ -75,6 +75,10 @@ class RemoteActor:
             fitting = {name: array[: count_games(fresh)] for name, array in in_progress.items()}  # see `Task.slots`
             self._actor.restore(fill_up(fitting, fresh))
         self._blocks = self._begin()
+        return self.place()
+
+    def place(self) -> Place:
+        """Where this is; who is asked also says that it is still there."""
         ray = import_ray()
         return Place(
             node=ray.util.get_node_ip_address(),
