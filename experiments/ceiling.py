@@ -43,7 +43,7 @@ def positions_of_games(path: Path, samples: int, seed: int) -> tuple[Words, Word
         load_checkpoint(path).network, batch_size=128, streams=1, threads=1, backend="openvino-int8", int8=True
     )
     actor = Actor(STANDARD, config, evaluator, 128, np.random.default_rng(seed))
-    blocks = [block.samples for block in actor.play(samples, lambda: False)]
+    blocks = [block.samples for block in actor.play(-(-samples // 128), lambda: False)]
     return np.concatenate([block.own for block in blocks]), np.concatenate([block.occupied for block in blocks])
 
 

@@ -32,7 +32,7 @@ def play_games(path: Path, config: SelfPlayConfig, samples: int, seed: int) -> F
     network = load_checkpoint(path).network
     evaluator = Evaluator(network, batch_size=128, streams=1, threads=1, backend="openvino-int8", int8=True)
     actor = Actor(STANDARD, config, evaluator, 128, np.random.default_rng(seed))
-    parts = [block.games for block in actor.play(samples, lambda: False)]
+    parts = [block.games for block in actor.play(-(-samples // 128), lambda: False)]
     return Finished(
         rows=np.array([sum(len(part.plies) for part in parts)]),
         **{

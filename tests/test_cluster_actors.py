@@ -256,15 +256,6 @@ def test_nobody_plays_ahead_of_the_last_call(make_actors: MakeActors) -> None:
     wait_for(lambda: not any(actor.alive for actor in ray.actors))
 
 
-def test_what_a_block_has_too_much_the_next_iteration_has_less(make_actors: MakeActors) -> None:
-    """So that learned positions keep their ratio to new ones."""
-    actors = make_actors(FakeRay(1))
-    surplus = positions_in(play(actors, 500)) - 500
-    blocks = play(actors, 500)
-    wanted = max(1, 500 - surplus)
-    assert positions_in(blocks) >= wanted > positions_in(blocks[:-1])
-
-
 def test_other_weights_are_taken_up(make_actors: MakeActors) -> None:
     """Blocks that were waiting when they came are one version behind."""
     actors = make_actors(FakeRay(1))

@@ -76,9 +76,9 @@ def games_of(blocks: list[Block]) -> Counter[bytes]:
     return found
 
 
-def finished(actor: Actor | DeviceActor, samples: int) -> Counter[bytes]:
-    """The games that an actor finishes."""
-    return games_of(list(actor.play(samples, lambda: False)))
+def finished(actor: Actor | DeviceActor, moves: int) -> Counter[bytes]:
+    """The games that an actor finishes in so many moves of each."""
+    return games_of(list(actor.play(moves, lambda: False)))
 
 
 def cpu_actor(config: SelfPlayConfig = CONFIG, games: int = GAMES) -> Actor:
@@ -104,7 +104,7 @@ def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
 def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole single precision on a GPU, whose convolutions would otherwise keep ten bits."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr("alphac4.selfplay.actor.EVALUATION_CACHE", 0)  # a GPU keeps none
+    monkeypatch.setattr("alphac4.selfplay.actor.MAX_CACHED", 0)  # a GPU keeps none
 
 
 @pytest.mark.gpu
@@ -271,6 +271,6 @@ def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog
         assert [report.iteration for report in history] == list(range(1, count + 1))
         if later.machine.device == "cuda":
             assert history[-1].selfplay.evaluator == ("cuda-trees-fp32" if simulated() else "cuda-trees-bf16")
-        assert history[-1].selfplay.samples >= 40
+        assert history[-1].samples_total >= 40 * count
         assert history[-1].learning.policy_loss > 0
     assert "new ones begin" not in caplog.text

@@ -12,7 +12,16 @@ import torch
 
 from alphac4.game import STANDARD
 from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, backends
-from alphac4.nn.backends import INT8, Array, TorchBackend, backend_names, backend_order, make_backend, random_boards
+from alphac4.nn.backends import (
+    INT8,
+    Array,
+    TorchBackend,
+    backend_names,
+    backend_order,
+    boards_for,
+    make_backend,
+    random_boards,
+)
 from alphac4.nn.evaluator import first_that_agrees, softmax
 from alphac4.nn.network import LinePlanes, fold_batch_norm
 from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
@@ -258,3 +267,22 @@ def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) 
         PolicyValueNetwork(dataclasses.replace(config, blocks=config.blocks + 2)).take_over(larger)
     with pytest.raises(ValueError, match="only blocks or planes may be added"):
         PolicyValueNetwork(dataclasses.replace(config, channels=config.channels + 1)).take_over(network)
+
+
+@pytest.mark.parametrize("backend", backend_names("cpu"))
+@pytest.mark.parametrize("size", [(6, 7, 32, 2), (4, 5, 4, 1)], ids=["32 x 2", "4 x 1 on a small board"])
+def test_an_answer_does_not_depend_on_the_others_in_a_batch_nor_on_how_many(
+    backend: str, size: tuple[int, int, int, int]
+) -> None:
+    """Bit for bit, if one asks for that: so a run's games are the same on any number of cores."""
+    rows, columns, channels, blocks = size
+    network = PolicyValueNetwork(NetworkConfig(rows=rows, columns=columns, channels=channels, blocks=blocks)).eval()
+    planes = boards_for(network.config, 128, np.random.default_rng(2))
+    whole = Evaluator(network, batch_size=128, device="cpu", backend=backend, threads=1, alike=True).evaluate(planes)
+    order = np.random.default_rng(3).permutation(128)
+    for batch in (1, 5, 16, 43, 100):
+        evaluator = Evaluator(network, batch_size=batch, device="cpu", backend=backend, threads=1, alike=True)
+        for start in (0, 128 - batch):
+            some = order[start : start + batch]
+            for part, expected in zip(evaluator.evaluate(planes[some]), whole, strict=True):
+                np.testing.assert_array_equal(part, expected[some])

@@ -13,7 +13,9 @@ import torch
 from campaigns.tiny_run import EXPLORING, SETTINGS, outcome, tiny_run
 from test_files import held_elsewhere
 
+from alphac4 import machine
 from alphac4.game import STANDARD
+from alphac4.nn.backends import INT8, backend_names
 from alphac4.runs.costs import SECONDS_BETWEEN_ENTRIES, CostJournal, Costs
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
@@ -32,6 +34,7 @@ def _alike_everywhere() -> Iterator[None]:
     """Two actors on any machine, blocks that do not depend on the clock, and no pictures, which take two seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("alphac4.compute.cores.cores", lambda: 2)
+        patch.setattr("alphac4.compute.cores.MIN_GAMES", 1)
         patch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
         patch.setattr(Monitor, "_figures", lambda _monitor, _report: {})
         yield
@@ -63,13 +66,13 @@ def watch(session: TrainingSession, seen: Callable[[Block, int], object]) -> Non
     session.folder.record = record  # type: ignore[method-assign]
 
 
-def interrupt(session: TrainingSession, blocks: int) -> list[Block]:
-    """Let a run die once it has recorded so many blocks; returns them."""
+def interrupt(session: TrainingSession, blocks: int = 0, done: int = 0) -> list[Block]:
+    """Let a run die once it has recorded so many blocks, and done so many iterations; returns the blocks."""
     seen: list[Block] = []
 
     def die_after(block: Block, _actor: int) -> None:
         seen.append(block)
-        if len(seen) >= blocks:
+        if len(seen) >= blocks and session.state.iteration >= done:
             raise KeyboardInterrupt
 
     watch(session, die_after)
@@ -128,7 +131,7 @@ def test_a_damaged_state_doubles_no_games_of_the_next_iteration(
     straight: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Half of that was recorded already: it is played again, and the run comes to the same end bit for bit."""
-    interrupt(TrainingSession(tmp_path, tiny_run(iterations=3)), 5)  # of two an iteration
+    interrupt(TrainingSession(tmp_path, tiny_run(iterations=3)), done=2)
     flip(tmp_path / STATE_FILE)
     train(tmp_path, iterations=3)
     assert "goes on from iteration 1" in caplog.text
@@ -398,6 +401,12 @@ def test_other_numbers_of_cores_go_on_with_the_games_in_progress(
         use_cores(monkeypatch, cores)
         with TrainingSession(tmp_path, tiny_run(iterations=2)) as session:
             assert begun(session) == left
+    state = load_state(tmp_path / STATE_FILE)
+    (games,) = split_actors(state.actors).values()
+    state.actors = join_actors(
+        {seat: {name: array[2 * seat :][:2] for name, array in games.items()} for seat in (0, 1)}
+    )
+    save_state(tmp_path / STATE_FILE, state)  # as a cluster leaves it
     blocks: list[Block] = []
     with TrainingSession(tmp_path, tiny_run(iterations=2, samples=50)) as session:
         watch(session, lambda block, _actor: blocks.append(block))
@@ -408,6 +417,12 @@ def test_other_numbers_of_cores_go_on_with_the_games_in_progress(
     assert "new ones begin" not in caplog.text
 
 
+def test_what_an_iteration_records_too_much_the_next_one_has_less(tmp_path: Path) -> None:
+    """So that learned positions keep their ratio to new ones."""
+    for number, report in enumerate(train(tmp_path, iterations=4, samples=100), start=1):
+        assert 100 * number <= report.samples_total < 100 * number + 4 * STANDARD.cells
+
+
 def test_games_that_do_not_fit_are_begun_anew(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     state = load_state(run / STATE_FILE)
     state.actors = {name: array for name, array in state.actors.items() if "plies" not in name}
@@ -415,3 +430,56 @@ def test_games_that_do_not_fit_are_begun_anew(run: Path, caplog: pytest.LogCaptu
     with TrainingSession(run, tiny_run(iterations=3)) as session:
         assert not (split_actors(session.loop.actors.state())[0]["games.stage"] != NEW_GAME).any()
     assert "new ones begin" in caplog.text
+
+
+MANY_CORES: dict[str, Any] = {
+    "iterations": 2,
+    "samples": 300,
+    "board": {"rows": 4, "columns": 5, "run_length": 3},
+    "selfplay": SETTINGS["selfplay"] | {"games": 16, "full_simulations": 8},
+    "learning": {"batch_size": 128, "passes": 4.0},  # two parts
+    "gate": SETTINGS["gate"] | {"pairs": 16, "simulations": 8},
+}
+
+
+def begin_on(cores: int, folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> TrainingSession:
+    """A run on so many cores, for whose actors one game is enough."""
+    monkeypatch.setenv("ALPHAC4_CORES", str(cores))
+    monkeypatch.setattr("alphac4.compute.cores.cores", machine.cores)
+    monkeypatch.setattr("alphac4.compute.cores.MIN_GAMES", 1)
+    session = TrainingSession(folder, tiny_run(**MANY_CORES | changes))
+    assert len(session.loop.actors) == cores
+    return session
+
+
+def outcome_on(cores: int, folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> dict[str, Any]:
+    """The outcome of a run on so many cores, but for its shards, which are cut as blocks come."""
+    with begin_on(cores, folder, monkeypatch, **changes) as session:
+        session.train()
+    return outcome(folder) | {"shards": None}
+
+
+def die() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["torch-fp32", INT8])
+def test_a_run_comes_to_the_same_networks_bit_for_bit_on_any_number_of_cores(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that goes on with another number of them. Games in progress and the gate's choice are the same, too."""
+    if backend not in backend_names("cpu"):
+        pytest.skip(f"no {backend} here")
+    where = {"backend": backend, "device": "cpu"}
+    once, *others = (outcome_on(cores, tmp_path / str(cores), monkeypatch, machine=where) for cores in (1, 2, 16))
+    assert once["samples"] >= 600
+    assert once["best"] > 0
+    with begin_on(16, tmp_path / "moved", monkeypatch, machine=where) as session:
+        commit = session.folder.commit
+        monkeypatch.setattr(session.folder, "commit", lambda *state: (commit(*state), die()))
+        with pytest.raises(KeyboardInterrupt):
+            session.train()
+    others.append(outcome_on(3, tmp_path / "moved", monkeypatch, machine=where))
+    for other in others:
+        assert other == once

@@ -104,7 +104,7 @@ def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
     trees, games = actor._trees, actor._games
     games.moves[0, : DRAWN.plies] = [int(name) - 1 for name in DRAWN.moves or ""]
     games.plies[0] = DRAWN.plies
-    games.stage[0] = NEW_MOVE
+    games.stage[0], games.left[0] = NEW_MOVE, 1
     trees.own[0], trees.occupied[0] = DRAWN.own, DRAWN.occupied
     planes = np.zeros((1, 2, 6, 7), np.float32)
     parameters, puct = make_parameters(config), config.search.selfplay_puct().parameters()

@@ -23,7 +23,12 @@ def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actor
     """Blocks by actor."""
     team = [Actor(STANDARD, config, UniformEvaluator(), 8, np.random.default_rng([seed, i])) for i in range(actors)]
     blocks: list[list[Block]] = [[] for _ in team]
-    play_together(team, samples, threading.Event(), lambda index, block: blocks[index].append(block))
+    play_together(
+        team,
+        samples // 8 // actors + STANDARD.cells // 2,
+        threading.Event(),
+        lambda index, block: blocks[index].append(block),
+    )
     return blocks
 
 
@@ -79,7 +84,7 @@ def test_one_seed_gives_the_same_games_whatever_the_threads_do() -> None:
 
 def test_games_go_on_from_a_saved_state() -> None:
     def samples(actor: Actor) -> Samples:
-        return concatenate([block.samples for block in actor.play(200, lambda: False)])
+        return concatenate([block.samples for block in actor.play(40, lambda: False)])
 
     straight, resumed = (Actor(STANDARD, SMALL, UniformEvaluator(), 8, np.random.default_rng(5)) for _ in range(2))
     samples(straight)
@@ -135,19 +140,34 @@ def test_shards_come_back_and_damaged_ones_are_reported(tmp_path: Path) -> None:
         load_shard(damaged)
     again = Replay(tmp_path)
     again.load(1)
-    assert numbers(again.window(100)) == list(range(10, 20))
+    assert sorted(numbers(again.window(100))) == list(range(10, 20))
     again.load(0)  # what an iteration has recorded that did not come to its end
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
 def test_the_window_is_the_latest_samples_and_old_shards_go(tmp_path: Path) -> None:
     replay = Replay(tmp_path)
-    for number in range(5):
-        replay.add(some_samples(10, 10 * number), 1, 0, number)
-    assert numbers(replay.window(15)) == list(range(35, 50))
+    for iteration in range(1, 6):
+        replay.add(some_samples(10, 10 * iteration), iteration, 0, 0)
+    window = numbers(replay.window(25))
+    assert sorted(window[5:15]) == list(range(40, 50))
+    assert sorted(window[15:]) == list(range(50, 60))
+    assert set(window[:5]) < set(range(30, 40))
     replay.drop_old(15)
     assert len(list(tmp_path.glob("*.safetensors"))) == 2
     assert replay.total == 50
+
+
+def test_the_window_does_not_tell_who_has_recorded_what(tmp_path: Path) -> None:
+    """As cores take games, and kills cut shards, at other places each time."""
+    samples, windows = some_samples(60), []
+    for name, cuts in (("one", [0, 60]), ("three", [35, 60, 0, 35])):
+        replay = Replay(tmp_path / name)
+        for number, (start, end) in enumerate(zip(cuts[::2], cuts[1::2], strict=True)):
+            replay.add(samples.take(slice(start, end)), 1, number % 2, number)
+        windows.append(replay.window(50))
+    for once, again in zip(*(window.arrays().values() for window in windows), strict=True):
+        np.testing.assert_array_equal(once, again)
 
 
 def test_the_window_grows_by_the_published_formula() -> None:
@@ -187,14 +207,13 @@ class OddEvaluator:
         return logits[:, :7], wdl / wdl.sum(axis=1, keepdims=True)
 
 
-def test_the_evaluation_cache_changes_no_game_and_saves_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
     records, asked = [], []
     for entries in (0, 64, 2**16):
         evaluator = OddEvaluator()
-        monkeypatch.setattr("alphac4.selfplay.actor.EVALUATION_CACHE", entries)
         config = SelfPlayConfig(full_simulations=24, fast_simulations=6)
-        actor = Actor(STANDARD, config, evaluator, 1, np.random.default_rng(3))
-        blocks = list(actor.play(300, lambda: False))
+        actor = Actor(STANDARD, config, evaluator, 1, np.random.default_rng(3), entries)
+        blocks = list(actor.play(300 + STANDARD.cells, lambda: False))
         records.append("/".join(move_string(b.games, row) for b in blocks for row in range(len(b.games.plies)))[:300])
         asked.append(evaluator.asked)
         known, evaluated = sum(b.work.cached for b in blocks), sum(b.work.evaluations for b in blocks)

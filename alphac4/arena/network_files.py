@@ -12,10 +12,10 @@ from alphac4.arena.players import Player
 from alphac4.arena.pool_players import like_in_each_process
 from alphac4.arena.specifications import find_network, parse_player
 from alphac4.compute import Pool, Shared, choose
-from alphac4.compute.interface import BATCH
 from alphac4.game import Geometry
 from alphac4.mcts.search import Reuse
 from alphac4.nn.backends import require_backend
+from alphac4.nn.evaluator import BATCH
 
 
 @dataclass(frozen=True, kw_only=True)

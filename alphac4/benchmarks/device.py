@@ -13,7 +13,7 @@ from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the
 from alphac4.compute.gpu.trees import DeviceActor
 from alphac4.game.rules import STANDARD
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.actor import play_together
+from alphac4.selfplay.actor import UNLIMITED, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block, Work
 from alphac4.training.config import LearningConfig
@@ -104,7 +104,7 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
         timer = threading.Timer(limit, stop.set)
         timer.start()
         started = time.perf_counter()
-        play_together(actors, 2**62, stop, on_block)
+        play_together(actors, UNLIMITED, stop, on_block)
         timer.cancel()
         return time.perf_counter() - started
 

@@ -173,7 +173,7 @@ def measure_selfplay(settings: BenchmarkSettings) -> Iterator[Figure]:
     evaluator = Evaluator(untrained_network(settings), batch_size=slots, streams=cores(), int8=True)
     actors = [Actor(STANDARD, config, evaluator, slots, np.random.default_rng(i)) for i in range(cores())]
     planes = boards_for(evaluator.network.config, slots, np.random.default_rng(0))
-    play_together(actors, 500, threading.Event(), lambda _index, _block: None)
+    play_together(actors, 2, threading.Event(), lambda _index, _block: None)
     rows = []  # of each repeat: simulations/s, evaluations/s, those alone, and the network's share of the time
     for _ in range(settings.repeats):
         work = Work()
@@ -183,7 +183,8 @@ def measure_selfplay(settings: BenchmarkSettings) -> Iterator[Figure]:
 
         alone = rate_of_streams(evaluator.evaluate, planes, cores(), settings.seconds)
         started = time.perf_counter()
-        play_together(actors, max(2_000, int(1_000 * settings.seconds)), threading.Event(), on_block)
+        moves = max(1, int(max(2_000, 1_000 * settings.seconds) / config.games))
+        play_together(actors, moves, threading.Event(), on_block)
         seconds = time.perf_counter() - started
         share = work.network_seconds / cores() / seconds
         rows.append((work.simulations / seconds, work.evaluations / seconds, alone, share))

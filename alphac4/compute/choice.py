@@ -59,6 +59,7 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
             evaluators=remembered.evaluators if exact == "auto" and remembered.evaluators in here - {INT8} else exact,
             actors=remembered.actors if ours == "auto" and remembered.actors in here else ours,
         ),
+        alike=True,
     )
     if cluster is None:
         return compute

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 
 from alphac4.compute.interface import (
-    BATCH,
     Actors,
     Backends,
     Compute,
@@ -22,7 +21,7 @@ from alphac4.game import Geometry
 from alphac4.machine import cores
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import (
     Actor,
@@ -36,6 +35,9 @@ from alphac4.selfplay.actor import (
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
+MIN_GAMES = 32  # of an actor: the network takes longer for each position of smaller batches, twice as long for 16
+MAX_CACHED = 2**20  # evaluations that all actors keep together: 64 MiB on the standard board
+
 
 @final
 class Cores(Compute):
@@ -45,6 +47,7 @@ class Cores(Compute):
         device: where PyTorch runs and trains networks, "cpu" or "cuda".
         backends: of inference.
         threads: cores to use, by default all that this process may use.
+        alike: see `Evaluator`.
     """
 
     def __init__(
@@ -52,9 +55,12 @@ class Cores(Compute):
         device: str = "cpu",
         backends: Backends | None = None,
         threads: int | None = None,
+        *,
+        alike: bool = False,
     ) -> None:
         self._device = device
         self._threads = threads or cores()
+        self._alike = alike
         self.backends = backends or Backends()
         self.batch = BATCH
         self.streams = self._threads
@@ -77,6 +83,7 @@ class Cores(Compute):
             device=self._device,
             backend=self.backends.evaluators,
             threads=self._threads,
+            alike=self._alike,
         )
         self.backends = dataclasses.replace(self.backends, evaluators=evaluator.backend)
         return evaluator
@@ -91,29 +98,31 @@ class Cores(Compute):
         return NetworkSearch(evaluator, puct, **options)
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """See `Compute`."""
-        count = self._threads
-        slots = -(-config.games // count)
+        """See `Compute`; on fewer cores if the games are too few for all to have full batches."""
+        count = max(1, min(self._threads, config.games // MIN_GAMES))
+        sizes = [len(part) for part in np.array_split(range(config.games), count)]
         evaluator = Evaluator(
             network,
-            batch_size=slots,
+            batch_size=sizes[0],
             streams=count,
             device=self._device,
             backend=self.backends.actors,
             int8=True,
             threads=count,
+            alike=True,
         )
         self.backends = dataclasses.replace(self.backends, actors=evaluator.backend)
-        players = [Actor(geometry, config, evaluator, slots, seeds(index)) for index in range(count)]
+        rng, cache = seeds(0), MAX_CACHED // count
+        players = [Actor(geometry, config, evaluator, size, rng, cache) for size in sizes]
         return LocalActors(players, evaluator.update, evaluator.backend)
 
 
 @final
 class LocalActors(Actors):
-    """Plays in this process, every actor on a thread of its own.
+    """Plays in this process, every actor on a thread of its own; to others all of their games are one seat's.
 
     Args:
-        players: each plays its share of the games.
+        players: each plays some of the games.
         update: gives all of them other weights.
         backend: how their network runs.
     """
@@ -127,6 +136,9 @@ class LocalActors(Actors):
         self._players = players
         self._update = update
         self.backend = backend
+        ends = np.cumsum([count_games(player.state()) for player in players])
+        self.slots = int(ends[-1])
+        self._rows = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]  # of each player
 
     def __len__(self) -> int:
         return len(self._players)
@@ -136,8 +148,20 @@ class LocalActors(Actors):
         self._update(network)
 
     def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
-        """See `Actors`."""
-        play_together(self._players, samples, stop, on_block)
+        """See `Actors`.
+
+        All games go on by as many moves, until enough have ended: what is recorded does not depend on who was faster.
+        """
+        recorded = 0
+
+        def count(player: int, block: Block) -> None:
+            nonlocal recorded
+            recorded += len(block.samples)
+            on_block(player, block)
+
+        while recorded < samples and not stop.is_set():
+            moves = -(-(samples - recorded) // self.slots) + 1  # or a few samples would often be missing
+            play_together(self._players, moves, stop, count)
 
     def end_with_next(self) -> None:
         """See `Actors`; nobody plays ahead here."""
@@ -152,27 +176,30 @@ class LocalActors(Actors):
     def close(self) -> None:
         """See `Actors`."""
 
-    @property
-    def slots(self) -> int:
-        """See `Actors`."""
-        return count_games(self._players[0].state())
-
     def takes(self, index: int) -> bool:
         """See `Actors`."""
-        return index < len(self)
+        return index == 0
+
+    def _games(self) -> dict[str, npt.NDArray[np.generic]]:
+        """A copy of all games in progress."""
+        states = [player.state() for player in self._players]
+        return {name: np.concatenate([state[name] for state in states]) for name in states[0]}
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """See `Actors`."""
-        return join_actors({index: player.state() for index, player in enumerate(self._players)})
+        return join_actors({0: self._games()})
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """See `Actors`."""
         for index, games in split_actors(state).items():
             if not self.takes(index):
                 raise ValueError("the saved games do not fit the settings")
-            self._players[index].restore(fill_up(games, self._players[index].state()))
+            filled = fill_up(games, self._games())
+            for player, rows in zip(self._players, self._rows, strict=True):
+                player.restore({name: array[rows] for name, array in filled.items()})
 
     def reset(self, seeds: Seeds) -> None:
         """See `Actors`."""
-        for index, player in enumerate(self._players):
-            player.reset(seeds(index))
+        rng = seeds(0)
+        for player in self._players:
+            player.reset(rng)

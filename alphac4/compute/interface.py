@@ -15,6 +15,7 @@ from alphac4.game import Geometry
 from alphac4.mcts.network_search import Evaluate, NetworkParameters
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Reuse, TreeSearch
+from alphac4.nn.evaluator import BATCH
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
@@ -22,10 +23,8 @@ from alphac4.selfplay.samples import Block
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-BATCH = 128  # positions in a usual call of a network
-
 Seeds = Callable[[int], np.random.Generator]
-"""The random numbers of each actor, by its index."""
+"""The random numbers of each seat, by its index."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +79,11 @@ class Actors(ABC):
     """Plays a run's games; the games go on from one `play` to the next."""
 
     backend: str  # how their network runs
+    slots: int  # games of each seat: a share of them with a state of its own
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many share the games."""
+        """How many play at a time."""
 
     @abstractmethod
     def update(self, network: PolicyValueNetwork) -> None:
@@ -91,7 +91,7 @@ class Actors(ABC):
 
     @abstractmethod
     def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
-        """Play until so many ``samples`` are recorded, or until ``stop`` is set.
+        """Play until at least so many ``samples`` are recorded, or until ``stop`` is set.
 
         ``on_block(actor, block)`` runs in the calling thread.
         """
@@ -112,14 +112,9 @@ class Actors(ABC):
     def close(self) -> None:
         """End what plays elsewhere."""
 
-    @property
-    @abstractmethod
-    def slots(self) -> int:
-        """Games that each actor plays at once."""
-
     @abstractmethod
     def takes(self, index: int) -> bool:
-        """Whether the games of such an actor can be played here."""
+        """Whether there is a seat with this number, or may be one."""
 
     @abstractmethod
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
@@ -127,7 +122,7 @@ class Actors(ABC):
 
     @abstractmethod
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take up the games of `state`; an actor that plays more of them at once begins others besides.
+        """Take up the games of `state`; a seat with more of them begins others besides.
 
         Raises:
             ValueError: if they do not fit.

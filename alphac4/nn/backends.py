@@ -190,7 +190,7 @@ class OpenVinoBackend:
             "ENABLE_CPU_PINNING": False,  # pinned streams of several models would share one core
         }
         # Padding a single position up to a whole batch would make interactive play slow.
-        self._sizes = sorted(size for size in {1, 8, 32, batch // 2, batch} if 0 < size <= batch)
+        self._sizes = sorted(size for size in {1, 8, 16, 32, batch // 2, batch} if 0 < size <= batch)
         self._lock = threading.Lock()
         self._local = threading.local()
 
@@ -297,9 +297,11 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
 def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]:
     """The largest input of every convolution of a network with folded norms, by layer name.
 
-    All inputs are at least 0: the planes, and what a ReLU left.
+    All inputs are at least 0: the planes, and what a ReLU left. One thread computes them, so that they are the same on
+    any number of cores.
     """
     ranges: dict[str, float] = {}
+    threads = torch.get_num_threads()
 
     def watch(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
         def hook(_module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
@@ -310,9 +312,11 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
     layers = [(name, module) for name, module in folded.named_modules() if isinstance(module, nn.Conv2d)]
     handles = [watch(name, module) for name, module in layers]
     try:
+        torch.set_num_threads(1)
         with torch.inference_mode():
             folded(torch.from_numpy(planes))
     finally:
+        torch.set_num_threads(threads)
         for handle in handles:
             handle.remove()
     return ranges

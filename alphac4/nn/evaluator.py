@@ -9,11 +9,16 @@ import torch
 from alphac4.machine import cores
 from alphac4.nn.backends import INT8, Array, Backend, backend_names, backend_order, boards_for, make_backend
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.winograd import MIN_POSITIONS
 
 logger = logging.getLogger(__name__)
 
 TOLERANCE = 0.05  # largest deviation from fp32 in a probability; bf16 keeps 8 bits
 INT8_TOLERANCE = 0.2  # the same for 8-bit inference: on average it is off by some thousandths
+# Positions of a batch from which on a position's answer is the same in all: seen of every backend on a Zen 4, where
+# PyTorch needs 4 of them in fp32, OpenVINO 16 in bf16, and Winograd's filtering as many as it takes.
+MIN_ALIKE = MIN_POSITIONS
+BATCH = 128  # positions in a usual call
 LOGIT_TOLERANCE = 0.1  # the same in a logit, as a share of the largest; bf16 stays under 0.03 on towers of 10 blocks
 
 
@@ -30,6 +35,9 @@ class Evaluator:
         int8: let "auto" take 8-bit inference, whose probabilities are off by some thousandths: right for self-play,
             where speed counts for more, and wrong where strength is measured.
         threads: cores to use in all; by default those this process may use.
+        alike: give a position the same answer, bit for bit, whatever the other positions of its batch and however
+            many. The libraries compute a few otherwise than many, so that fewer than `MIN_ALIKE` are computed as if
+            they were more, which takes longer.
 
     Raises:
         RuntimeError: for CUDA without a device, or where no backend works.
@@ -40,12 +48,13 @@ class Evaluator:
         self,
         network: PolicyValueNetwork,
         *,
-        batch_size: int = 128,
+        batch_size: int = BATCH,
         streams: int = 1,
         device: str = "auto",
         backend: str = "auto",
         int8: bool = False,
         threads: int | None = None,
+        alike: bool = False,
     ) -> None:
         for name, number in (("batch_size", batch_size), ("streams", streams), ("threads", threads)):
             if number is not None and number < 1:
@@ -58,15 +67,19 @@ class Evaluator:
             raise RuntimeError("no CUDA device is available; use --device cpu")
         if backend not in ("auto", *backend_names(device)):
             raise ValueError(f"no backend {backend!r} here; available: {', '.join(backend_names(device))}")
-        self.batch_size = batch_size
+        self._min_rows = MIN_ALIKE if alike else 1
+        self.batch_size = batch_size = max(batch_size, self._min_rows)
         self.streams = streams
         self.network = network
         self.input_planes = network.config.input_planes
         self.version = 0
         self._threads = max(1, (threads or cores()) // streams)  # of a call
         if backend == "auto":
-            order = backend_order(network.config, device, batch_size, int8=int8)
-            self.backend, self._run = first_that_agrees(order, network, batch_size, self._threads)
+            usual = BATCH if alike else batch_size  # or the backend would depend on the number of cores
+            order = backend_order(network.config, device, usual, int8=int8)
+            self.backend, self._run = first_that_agrees(order, network, usual, self._threads)
+            if usual != batch_size:
+                self._run = make_backend(self.backend, network, batch_size, self._threads)
             logger.info("inference by %s, the fastest here for %d positions a call", self.backend, batch_size)
         else:
             self.backend, self._run = backend, make_backend(backend, network, batch_size, self._threads)
@@ -82,8 +95,11 @@ class Evaluator:
 
         All are seen by the side to move.
         """
+        count = len(planes)
+        if count < self._min_rows:
+            planes = np.resize(planes, (self._min_rows, *planes.shape[1:]))
         policy, value = self._run(planes)
-        return policy, softmax(value)
+        return policy[:count], softmax(value[:count])
 
 
 class UniformEvaluator:

@@ -379,8 +379,8 @@ class TrainingSession:
 def _continue_games(actors: Actors, state: RunState, random: RunRandom) -> None:
     """Take up the games that were in progress after the last whole iteration, and begin new ones beside them.
 
-    With as many actors as before, each continues its own games exactly. With another number they are dealt out anew, at
-    most as many as are played at once here.
+    The games of one machine go on exactly, on any number of cores, and so do those of a cluster with as many seats as
+    before. With another number of seats they are dealt out anew, at most as many as are played at once here.
     """
 
     def begin_anew() -> None:

@@ -1,4 +1,9 @@
-"""Actors: each plays its share of the games in lockstep on one core, with its own calls to the network."""
+"""Actors: each plays some of a run's games in lockstep on one core, with its own calls to the network.
+
+A game draws random numbers of its own, and goes on by a given number of moves. So it does not matter to a game which
+others an actor plays, nor how fast: the games of a run are the same on any number of cores, as long as the network's
+answer to a position does not depend on the others in its batch.
+"""
 
 import queue
 import threading
@@ -12,9 +17,10 @@ import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
 from alphac4.mcts.network_search import Evaluate, clear_cache, input_planes, make_cache
-from alphac4.mcts.tree import make_trees
+from alphac4.mcts.tree import NO_NODE, make_trees
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import (
+    GAME_OVER,
     NEW_GAME,
     Finished,
     Games,
@@ -24,12 +30,13 @@ from alphac4.selfplay.games import (
     make_parameters,
     restart_searches,
 )
-from alphac4.selfplay.samples import Block, Work, make_block, recorded_plies
+from alphac4.selfplay.samples import Block, Work, make_block
 
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
 # Evaluations that each actor keeps, so that few positions go through the same weights twice: 64 bytes each on the
 # standard board. It changes how long games take, not how they are played.
-EVALUATION_CACHE = 2**18
+MAX_CACHED = 2**18
+UNLIMITED = 2**62  # moves of each game: an actor plays on until it is stopped
 
 
 GamesInProgress = Mapping[str, npt.NDArray[np.generic]]
@@ -39,8 +46,11 @@ GamesInProgress = Mapping[str, npt.NDArray[np.generic]]
 class SelfPlayer(Protocol):
     """Plays some of a run's games; see `Actor`, which does so on a core."""
 
-    def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
-        """Play until ``samples`` positions are recorded or ``stopped()``; games in progress stay where they are."""
+    def play(self, moves: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+        """Go on by so many ``moves`` in each game, a new one beginning where one ends, or until ``stopped()``.
+
+        What has not ended stays where it is.
+        """
 
     def reset(self, rng: np.random.Generator) -> None:
         """Forget the games in progress and start others."""
@@ -57,10 +67,20 @@ class SelfPlayer(Protocol):
 
 
 class Actor:
-    """Plays ``slots`` games at once; its games go on from one `play` to the next."""
+    """Plays ``slots`` games at once; its games go on from one `play` to the next.
+
+    ``rng`` gives each of them a number to begin with, so that actors made one after the other have the same games as
+    one that has all of them.
+    """
 
     def __init__(
-        self, geometry: Geometry, config: SelfPlayConfig, evaluator: Evaluate, slots: int, rng: np.random.Generator
+        self,
+        geometry: Geometry,
+        config: SelfPlayConfig,
+        evaluator: Evaluate,
+        slots: int,
+        rng: np.random.Generator,
+        cached: int = MAX_CACHED,
     ) -> None:
         self.geometry = geometry
         self.config = config
@@ -69,30 +89,38 @@ class Actor:
         self._trees = make_trees(slots, nodes, geometry, rng)
         self._games = make_games(slots, geometry)
         self._finished = make_finished(4 * slots, geometry)
-        self._cache = make_cache(EVALUATION_CACHE, geometry)
+        self._cache = make_cache(min(cached, MAX_CACHED), geometry)
 
-    def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+    def play(self, moves: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         """See `SelfPlayer`."""
         geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
         parameters, puct = make_parameters(self.config), self.config.search.selfplay_puct().parameters()
         slots = len(trees.size)
         planes = np.zeros((slots, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
+        logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
+        games.left[:] = moves
         restart_searches(trees, games, planes)
         clear_cache(self._cache)  # the network may have changed, and a resumed run has nothing to remember either
-        work, recorded, held = Work(), 0, 0
+        work = Work()
         now = last_block = time.perf_counter()
-        while recorded + held < samples and not stopped():
-            logits, wdl = self.evaluator.evaluate(planes)
+        while not stopped():
+            waiting = np.flatnonzero(trees.leaf != NO_NODE)
+            if len(waiting) > slots // 2:
+                logits[:], wdl[:] = self.evaluator.evaluate(planes)
+                work.evaluations += slots
+            elif len(waiting):  # the others have made their moves
+                logits[waiting], wdl[waiting] = self.evaluator.evaluate(planes[waiting])
+                work.evaluations += len(waiting)
+            elif not games.left.any() and not (games.stage == GAME_OVER).any():
+                break
             evaluated = time.perf_counter()
             advance(trees, games, finished, parameters, puct, logits, wdl, planes, self._cache)
             work.network_seconds += evaluated - now
             now = time.perf_counter()
             work.tree_seconds += now - evaluated
-            work.evaluations += slots
             count = int(finished.rows[0])
-            held = int(recorded_plies(self.geometry, self._finished, count).sum()) if count else 0
             if count >= 2 * slots or (count and now - last_block > SECONDS_BETWEEN_BLOCKS):
-                recorded, held, last_block = recorded + held, 0, now
+                last_block = now
                 yield self._take_block(work)
                 work = Work()
         # The searches in progress have been for nothing: the next call begins them anew.
@@ -137,22 +165,20 @@ class Actor:
 
 def play_together(
     actors: Sequence[SelfPlayer],
-    samples: int,
+    moves: int,
     stop: threading.Event,
     on_block: Callable[[int, Block], None],
 ) -> None:
-    """Let every actor play on a thread of its own; ``on_block(actor, block)`` runs here.
+    """Let every actor `SelfPlayer.play` on a thread of its own; ``on_block(actor, block)`` runs here.
 
-    Each records an even share of ``samples``. An exception, here or in an actor, stops all of them and is raised once
-    they have stopped.
+    An exception, here or in an actor, stops all of them and is raised once they have stopped.
     """
-    share = -(-samples // len(actors))
     blocks: queue.Queue[tuple[int, Block | BaseException | None]] = queue.Queue()
     halt = threading.Event()
 
     def work(index: int) -> None:
         try:
-            for block in actors[index].play(share, lambda: stop.is_set() or halt.is_set()):
+            for block in actors[index].play(moves, lambda: stop.is_set() or halt.is_set()):
                 blocks.put((index, block))
             blocks.put((index, None))
         except BaseException as error:  # carried to the caller

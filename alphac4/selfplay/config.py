@@ -44,7 +44,7 @@ class SelfPlayConfig:
     """
 
     games: int = 256
-    """Games in lockstep, shared out over the actors (AlphaZero: 5000 actors; here one batch a core)."""
+    """Games at once, shared out over the cores, of which as many play as get 32 games each (AlphaZero: 5000 actors)."""
     full_simulations: int = 128
     """Root visits of a full search, those kept from the last move included (AlphaZero: 800; KataGo: 600)."""
     fast_simulations: int = 24

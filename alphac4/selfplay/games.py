@@ -45,6 +45,7 @@ class Games(NamedTuple):
     """T games in progress with what they have recorded so far; C cells bound the plies of a game."""
 
     stage: npt.NDArray[np.int8]  # [T]
+    left: npt.NDArray[np.int64]  # [T] moves that may be made before the slot waits for the others to have made theirs
     full: npt.NDArray[np.bool_]  # [T] whether the current search is a full one
     target: npt.NDArray[np.int32]  # [T] root visits at which it ends
     plies: npt.NDArray[np.int32]  # [T] moves played, the random opening included
@@ -129,6 +130,7 @@ def make_games(count: int, geometry: Geometry) -> Games:
     """``count`` slots, each about to start a game."""
     return Games(
         stage=np.full(count, NEW_GAME, np.int8),
+        left=np.zeros(count, np.int64),
         full=np.zeros(count, np.bool_),
         target=np.zeros(count, np.int32),
         prior=np.zeros((count, geometry.columns), np.float32),
@@ -286,6 +288,7 @@ def play_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters
     games.regret[t, ply] = regret(trees, t, column)
     games.moves[t, ply] = column
     games.plies[t] = ply + 1
+    games.left[t] -= 1
     own, occupied = play(trees.geometry, trees.own[t], trees.occupied[t], column)
     won = has_run(trees.geometry, own ^ occupied)
     if won or occupied == trees.geometry.board:
@@ -325,7 +328,9 @@ def walk(
     puct: PuctParameters,
     most: int,
 ) -> int:
-    """Go on in slot ``t`` until a leaf waits for an evaluation, or the game is over; returns what is left of ``most``.
+    """Go on in slot ``t`` until a leaf waits for an evaluation, the game is over, or no move is left to be made.
+
+    Returns what is left of ``most``.
 
     After ``most`` simulations without a leaf, which happens late in drawn games, nothing waits: the slot sits out one
     call to the network, so that the other slots do not wait for it.
@@ -334,6 +339,8 @@ def walk(
         if games.stage[t] == NEW_GAME:
             play_opening(trees, games, t, parameters)
         elif games.stage[t] == NEW_MOVE:
+            if games.left[t] == 0:
+                break
             begin_move(trees, games, t, parameters)
         elif games.stage[t] == NEW_SEARCH:
             begin_search(trees, games, t, parameters)

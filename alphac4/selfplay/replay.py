@@ -5,6 +5,7 @@ is known.
 """
 
 import bisect
+import itertools
 import logging
 import re
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from alphac4.game.planes import PLANES, make_planes
 from alphac4.game.rules import Geometry
-from alphac4.selfplay.samples import Samples, concatenate
+from alphac4.selfplay.samples import Samples, concatenate, in_fixed_order
 from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class Replay:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._shards: list[tuple[Path, Samples]] = []
+        self._shards: list[tuple[ShardName, Samples]] = []
         self.total = 0  # samples ever recorded, dropped shards included
 
     def shard_path(self, iteration: int, actor: int, number: int) -> Path:
@@ -90,9 +91,8 @@ class Replay:
 
     def add(self, samples: Samples, iteration: int, actor: int, number: int) -> None:
         """Record samples on disk, then in the window."""
-        path = self.shard_path(iteration, actor, number)
-        save_shard(path, samples, iteration)
-        self._insert(path, samples)
+        save_shard(self.shard_path(iteration, actor, number), samples, iteration)
+        self._insert(ShardName(iteration=iteration, actor=actor, number=number), samples)
         self.total += len(samples)
 
     def load(self, iteration: int) -> None:
@@ -110,24 +110,27 @@ class Replay:
                 path.unlink(missing_ok=True)
             else:
                 try:
-                    self._insert(path, load_shard(path))
+                    self._insert(name, load_shard(path))
                 except ValueError as error:
                     logger.warning("%s; the run goes on without it", error)
 
-    def _insert(self, path: Path, samples: Samples) -> None:
-        bisect.insort(self._shards, (path, samples), key=lambda shard: shard[0].name)
+    def _insert(self, name: ShardName, samples: Samples) -> None:
+        bisect.insort(self._shards, (name, samples), key=lambda shard: shard[0])
 
     def window(self, size: int) -> Samples:
-        """The latest ``size`` samples (fewer if there are not as many), oldest first.
+        """The latest ``size`` samples (fewer if there are not as many), the oldest iteration first.
+
+        Within an iteration they have a fixed order, so that nothing depends on which actor has recorded what, or when.
 
         Raises:
             ValueError: if there are none.
         """
         parts: list[Samples] = []
         left = size
-        for _, samples in reversed(self._shards):
+        for _, shards in itertools.groupby(reversed(self._shards), key=lambda shard: shard[0].iteration):
             if left <= 0:
                 break
+            samples = in_fixed_order(concatenate([samples for _, samples in shards]))
             parts.append(samples.take(slice(max(0, len(samples) - left), None)))
             left -= len(samples)
         if not parts:
@@ -139,8 +142,8 @@ class Replay:
         held = 0
         for index in range(len(self._shards) - 1, -1, -1):
             if held >= keep:
-                for path, _ in self._shards[: index + 1]:
-                    path.unlink(missing_ok=True)
+                for name, _ in self._shards[: index + 1]:
+                    (self.folder / str(name)).unlink(missing_ok=True)
                 del self._shards[: index + 1]
                 return
             held += len(self._shards[index][1])

@@ -157,7 +157,7 @@ class TrainConfig:
     samples: int = 40_000
     """Positions recorded by self-play in an iteration."""
     seed: int = 0
-    """Fixes the run on one machine."""
+    """Fixes the networks of a run, bit for bit, on processors of one kind, however many cores there are."""
     start_from: str = ""
     """A checkpoint (FILE.safetensors, best, fast or hf://OWNER/NAME) whose network the run begins with, instead of
     random weights. It must be as wide as the run's; with fewer blocks, or seeing stones alone, it grows."""

@@ -83,7 +83,11 @@ class TrainingLoop:
         )
 
     def _play(self, number: int) -> SelfPlayReport:
-        """Let the best network play itself, and record what is to be learned."""
+        """Let the best network play itself, and record what is to be learned.
+
+        What an iteration records beyond its samples the next one has less.
+        """
+        wanted = max(1, number * self.config.samples - self.replay.total)
         statistics = SelfPlayStatistics(self.geometry)
 
         def on_block(actor: int, block: Block) -> None:
@@ -94,7 +98,7 @@ class TrainingLoop:
         if number == self.config.iterations:
             self.actors.end_with_next()
         with self.recorder.selfplay(number):
-            self.actors.play(self.config.samples, self.recorder.stop, on_block)
+            self.actors.play(wanted, self.recorder.stop, on_block)
         return selfplay_report(statistics, len(self.actors), self.actors.backend, self.actors.cluster_report())
 
     def _learn(self, number: int) -> LearningReport:

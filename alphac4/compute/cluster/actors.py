@@ -19,7 +19,6 @@ from alphac4.compute.cluster.pool import ClusterPool
 from alphac4.compute.cluster.remote import Place, RemoteActor, Task, Weights
 from alphac4.compute.gpu.device import ANY_TREES, TREES, device_games
 from alphac4.compute.interface import (
-    BATCH,
     Actors,
     Backends,
     ClusterReport,
@@ -33,6 +32,7 @@ from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import TreeSearch
 from alphac4.nn.backends import backend_names
+from alphac4.nn.evaluator import BATCH
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import GamesInProgress, count_games, join_actors, split_actors
 from alphac4.selfplay.config import SelfPlayConfig
@@ -184,7 +184,7 @@ class ClusterActors(Actors):
     """
 
     def __init__(self, connection: Connection, task: Task, network: PolicyValueNetwork, seeds: Seeds) -> None:
-        self.backend = task.backend
+        self.backend, self.slots = task.backend, task.slots
         self._connection, self._ray = connection, connection.ray
         self._task, self._seeds = task, seeds
         options = {**task.needs(), "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
@@ -205,7 +205,6 @@ class ClusterActors(Actors):
         self._counted = 0.0  # time.monotonic() of then
         self._received_since = 0  # positions
         self._lost, self._lost_before = 0, 0  # actors, so far, and until the last report
-        self._surplus = 0  # positions that the last call of `play` has recorded beyond those asked for
         self._last = False  # whether nobody will call `play` once more
         self._last_end: float | None = None
         self._report: ClusterReport | None = None
@@ -220,21 +219,17 @@ class ClusterActors(Actors):
         self._weights = Weights(version=self._weights.version + 1, reference=[self._ray.put(network)])
 
     def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
-        """See `Actors`; who plays how much is decided by who comes first.
-
-        The call before has recorded a part of its last block too much: so much less is asked for, but at least a block.
-        """
-        wanted = max(1, samples - self._surplus)
+        """See `Actors`; who plays how much is decided by who comes first."""
         started, waiting = time.perf_counter(), self._deliveries.qsize()
         positions, behind, most_behind = 0, 0, 0
-        self._max_waiting = max(self._max_waiting, wanted)
+        self._max_waiting = max(self._max_waiting, samples)
         self._resting.clear()
         if self._thread.ident is None:
             self._thread.start()
         told = bool(self._places())
-        while positions < wanted and not stop.is_set():
+        while positions < samples and not stop.is_set():
             if self._last:
-                self._max_waiting = wanted - positions
+                self._max_waiting = samples - positions
             delivery = self._take()
             if delivery is None:
                 if not told and not self._places() and time.perf_counter() - started > SECONDS_UNTIL_TOLD:
@@ -247,7 +242,6 @@ class ClusterActors(Actors):
                 positions += len(delivery.block.samples)
                 behind += versions * len(delivery.block.samples)
                 most_behind = max(most_behind, versions)
-        self._surplus = max(0, positions - wanted)
         now, lost, places = time.perf_counter(), self._lost, self._places()
         self._report = ClusterReport(
             nodes=len({place.node_id for place in places}),
@@ -294,11 +288,6 @@ class ClusterActors(Actors):
             for seat in self._seats:
                 self._dismiss(seat)
         self._connection.close()
-
-    @property
-    def slots(self) -> int:
-        """See `Actors`."""
-        return self._task.slots
 
     def takes(self, index: int) -> bool:
         """See `Actors`: games of seats that are not here wait for cores to come."""

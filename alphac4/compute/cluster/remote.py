@@ -13,11 +13,9 @@ from alphac4.game import Geometry
 from alphac4.nn.backends import backend_names
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import Actor, GamesInProgress, SelfPlayer, count_games, fill_up
+from alphac4.selfplay.actor import UNLIMITED, Actor, GamesInProgress, SelfPlayer, count_games, fill_up
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
-
-UNLIMITED = 2**62  # positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +91,9 @@ class RemoteActor:
             self._blocks = self._begin()  # begun anew, an actor forgets what the old weights have said
             self._inference.update(weights.network())
             self._version = weights.version
-        return self._version, next(self._blocks)
+        block = next(self._blocks)
+        block.in_progress["games.left"][...] = 0  # whoever goes on with them decides how far
+        return self._version, block
 
     def _begin(self) -> Iterator[Block]:
         return self._actor.play(UNLIMITED, lambda: False)

@@ -32,7 +32,6 @@ from alphac4.compute.gpu.device import (
     the_device,
 )
 from alphac4.compute.interface import (
-    BATCH,
     Actors,
     Backends,
     Compute,
@@ -46,8 +45,9 @@ from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, goes_o
 from alphac4.mcts.puct import PuctConfig, PuctParameters, expand, write_leaf
 from alphac4.mcts.search import Reuse, TreeSearch
 from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
-from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.selfplay.actor import UNLIMITED
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import (
     GAME_OVER,
@@ -184,11 +184,15 @@ class DeviceActor:
         self._network.update(network)
         synchronise()
 
-    def play(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
-        """See `SelfPlayer`; the device plays on while a block is dealt with."""
+    def play(self, moves: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+        """See `SelfPlayer`, but all games together make the moves: those that are ahead would leave the device idle.
+
+        It plays on while a block is dealt with.
+        """
         with torch.cuda.stream(self._stream):
             try:
-                yield from self._blocks(samples, stopped)
+                self._games.tensors["left"].fill_(UNLIMITED)
+                yield from self._blocks(moves * self.slots, stopped)
             finally:
                 synchronise()  # also where the caller wants no more: other weights must not reach what was launched
 
@@ -267,7 +271,8 @@ class DeviceActor:
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """See `SelfPlayer`."""
         trees = {f"trees.{name}": self._trees.read(name) for name in ("own", "occupied", "rng")}
-        return trees | {f"games.{name}": self._games.read(name) for name in Games._fields if name != "simulations"}
+        games = {f"games.{name}": self._games.read(name) for name in Games._fields if name != "simulations"}
+        return trees | games | {"games.left": np.zeros(self.slots, np.int64)}
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """See `SelfPlayer`."""
