@@ -36,6 +36,7 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
 MIN_GAMES = 32  # of an actor: the network takes longer for each position of smaller batches, twice as long for 16
+MAX_STREAMS = 4  # of a run's matches: they have few games, and each stream loads the network for itself
 MAX_CACHED = 2**20  # evaluations that all actors keep together: 64 MiB on the standard board
 
 
@@ -63,7 +64,7 @@ class Cores(Compute):
         self._alike = alike
         self.backends = backends or Backends()
         self.batch = BATCH
-        self.streams = self._threads
+        self.streams = min(self._threads, MAX_STREAMS) if alike else self._threads
         self.learning_device = torch.device(device)
 
     def pool(self) -> None:
