@@ -252,6 +252,52 @@ def test_an_interrupted_run_comes_to_the_same_end(
     assert outcome(tmp_path / "halting") == straight
 
 
+@pytest.mark.parametrize("damaged", ["nothing", "games.safetensors", "replay/000002-*.safetensors"])
+def test_an_interrupted_iteration_goes_on_with_its_games(
+    damaged: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With none that was recorded, and none that was in progress, lost; if something is damaged, it is played again."""
+    monkeypatch.setattr("alphac4.runs.session.SECONDS_BETWEEN_SAVES", 0.0)
+    settings: dict[str, Any] = {"iterations": 2, "samples": 500}
+    train(tmp_path / "straight", **settings)
+    with TrainingSession(tmp_path / "halting", tiny_run(**settings)) as session:
+        keep, folder = session.folder.keep_games, session.folder
+        in_progress: list[bytes] = []
+
+        def keep_and_die(iteration: int, shards: Any, games: GamesInProgress) -> None:
+            keep(iteration, shards, games)
+            if iteration == 2 and folder.replay.count(2):
+                (seat,) = split_actors(games).values()
+                in_progress.extend(
+                    moves[:plies].tobytes()
+                    for moves, plies in zip(seat["games.moves"], seat["games.plies"], strict=True)
+                )
+                die()
+
+        monkeypatch.setattr(folder, "keep_games", keep_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            session.train()
+        kept = folder.replay.count(2)
+    recorded = {path.name: path.read_bytes() for path in (tmp_path / "halting").glob("replay/000002-*")}
+    for path in (tmp_path / "halting").glob(damaged):
+        flip(path)
+    again: list[Block] = []
+    with TrainingSession(tmp_path / "halting", tiny_run(**settings)) as session:
+        watch(session, lambda block, _actor: again.append(block))
+        session.train()
+        session.play_closing_matches()
+        whole = session.folder.replay.count(2)
+    assert 0 < kept < whole
+    assert ("played again" in caplog.text) == (damaged != "nothing")
+    if damaged != "nothing":
+        assert outcome(tmp_path / "halting") == outcome(tmp_path / "straight")
+        return
+    assert sum(len(block.samples) for block in again) == whole - kept
+    assert all((tmp_path / "halting" / "replay" / name).read_bytes() == shard for name, shard in recorded.items())
+    ended = [moves[:plies].tobytes() for b in again for moves, plies in zip(b.games.moves, b.games.plies, strict=True)]
+    assert all(any(game.startswith(moves) for game in ended) for moves in in_progress)
+
+
 def test_damaged_shards_and_costs_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     shard = next((run / "replay").iterdir())
     for path in (shard, run / "costs.json"):

@@ -25,6 +25,7 @@ from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import (
     Actor,
+    GamesInProgress,
     SelfPlayer,
     count_games,
     fill_up,
@@ -140,6 +141,7 @@ class LocalActors(Actors):
         ends = np.cumsum([count_games(player.state()) for player in players])
         self.slots = int(ends[-1])
         self._rows = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]  # of each player
+        self._look()
 
     def __len__(self) -> int:
         return len(self._players)
@@ -148,7 +150,13 @@ class LocalActors(Actors):
         """See `Actors`."""
         self._update(network)
 
-    def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+    def play(
+        self,
+        samples: int,
+        stop: threading.Event,
+        on_block: Callable[[int, Block], None],
+        on_state: Callable[[], object] = lambda: None,
+    ) -> None:
         """See `Actors`.
 
         All games go on by as many moves, until enough have ended: what is recorded does not depend on who was faster.
@@ -159,10 +167,13 @@ class LocalActors(Actors):
             nonlocal recorded
             recorded += len(block.samples)
             on_block(player, block)
+            self._states[player] = block.in_progress
+            on_state()
 
         while recorded < samples and not stop.is_set():
             moves = -(-(samples - recorded) // self.slots) + 1  # or a few samples would often be missing
             play_together(self._players, moves, stop, count)
+        self._look()
 
     def end_with_next(self) -> None:
         """See `Actors`; nobody plays ahead here."""
@@ -182,9 +193,14 @@ class LocalActors(Actors):
         return index == 0
 
     def _games(self) -> dict[str, npt.NDArray[np.generic]]:
-        """A copy of all games in progress."""
-        states = [player.state() for player in self._players]
-        return {name: np.concatenate([state[name] for state in states]) for name in states[0]}
+        """All games in progress."""
+        return {name: np.concatenate([state[name] for state in self._states]) for name in self._states[0]}
+
+    def _look(self) -> None:
+        """Note each player's games, as of what has been handed over."""
+        self._states: list[GamesInProgress] = [
+            {name: array.copy() for name, array in player.state().items()} for player in self._players
+        ]
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """See `Actors`."""
@@ -198,9 +214,11 @@ class LocalActors(Actors):
             filled = fill_up(games, self._games())
             for player, rows in zip(self._players, self._rows, strict=True):
                 player.restore({name: array[rows] for name, array in filled.items()})
+        self._look()
 
     def reset(self, seeds: Seeds) -> None:
         """See `Actors`."""
         rng = seeds(0)
         for player in self._players:
             player.reset(rng)
+        self._look()

@@ -90,10 +90,17 @@ class Actors(ABC):
         """Play with other weights from now on."""
 
     @abstractmethod
-    def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+    def play(
+        self,
+        samples: int,
+        stop: threading.Event,
+        on_block: Callable[[int, Block], None],
+        on_state: Callable[[], object] = lambda: None,
+    ) -> None:
         """Play until at least so many ``samples`` are recorded, or until ``stop`` is set.
 
-        ``on_block(actor, block)`` runs in the calling thread.
+        ``on_block(actor, block)`` runs in the calling thread. So does ``on_state()``, now and then, when every game is
+        either in `state` or in a block that was handed over.
         """
 
     @abstractmethod

@@ -10,12 +10,15 @@
     checkpoints/best.safetensors     a copy of the best
     state.safetensors                the commit point: optimiser, counters, random states, games in progress
     state.previous.safetensors       the one before, in case the latest is damaged
+    games.safetensors                games in progress of the iteration after that, and which of its shards they follow
     reports.jsonl                    one line an iteration
     closing.json                     the matches that close the run, once they have been played
     tensorboard/                     curves and pictures
 
 An iteration counts once ``state.safetensors`` is renamed into place. What is written before it is made again the same
 way, as the state holds the games and random numbers from which it came; what is written after it is repaired from it.
+Self-play takes long, so the games in progress are kept besides, and go on where they were. What is damaged there costs
+an iteration's self-play.
 """
 
 import dataclasses
@@ -23,8 +26,12 @@ import json
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import CostJournal, Costs
@@ -42,16 +49,29 @@ from alphac4.runs.state import (
 )
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block
-from alphac4.storage.arrays import ArrayFileError
+from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.storage.checkpoints import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
 from alphac4.storage.files import append_line, remove_leftovers, write_atomically
 from alphac4.storage.journal import sign_line
 from alphac4.storage.locks import FileLock, LockedError
+from alphac4.storage.records import read_record
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 
 logger = logging.getLogger(__name__)
 
+GAMES_FILE = "games.safetensors"
+GAMES_FORMAT = "alphac4-games-in-progress-1"
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptGames:
+    """An interrupted iteration's self-play, as far as it is on disk."""
+
+    iteration: int
+    shards: list[tuple[int, int]]  # actors, and how many each has written
+    samples: int  # in them
+    start_from: str  # the run's setting, which may change until its first iteration is whole
 
 
 class RunFolder:
@@ -70,6 +90,7 @@ class RunFolder:
         self.best_path = path / "checkpoints" / "best.safetensors"
         self._state_is_good = False  # whether STATE_FILE has been verified, or was written by this process
         self._committed_best = 0  # the best network in the state on disk
+        self.kept: KeptGames | None = None  # set by `load_state`
         path.mkdir(parents=True, exist_ok=True)
         try:
             self._lock = FileLock(path / "lock")
@@ -114,9 +135,40 @@ class RunFolder:
         self.costs = CostJournal(
             self.path / "costs.json", Costs(seconds=state.seconds, games=state.games, evaluations=state.evaluations)
         )
-        self.replay.load(state.iteration)
         self.replay.total = state.samples
+        self.kept = self._take_up_games(state)
         return state
+
+    def _take_up_games(self, state: RunState) -> KeptGames | None:
+        """Go on with the games of an interrupted iteration, if they and what they follow are whole."""
+        kept = None
+        if (self.path / GAMES_FILE).exists():
+            try:
+                games, header = load_arrays(self.path / GAMES_FILE, GAMES_FORMAT)
+                kept = read_record(KeptGames, header["kept"])
+            except (KeyError, ValueError) as error:
+                logger.warning("%s: %s; the interrupted iteration is played again", self.path / GAMES_FILE, error)
+        if kept and kept.iteration == state.iteration + 1 and kept.start_from == self.config.start_from:
+            self.replay.load(state.iteration, dict(kept.shards))
+            if self.replay.count(kept.iteration) == kept.samples:
+                state.actors = games
+                self.replay.total += kept.samples
+                return kept
+            logger.warning("a shard of the interrupted iteration is lost; it is played again")
+        self.replay.load(state.iteration)
+        return None
+
+    def keep_games(
+        self, iteration: int, shards: Mapping[int, int], games: Mapping[str, npt.NDArray[np.generic]]
+    ) -> None:
+        """Keep the games in progress, which follow what has been recorded of the iteration."""
+        kept = KeptGames(
+            iteration=iteration,
+            shards=sorted(shards.items()),
+            samples=self.replay.count(iteration),
+            start_from=self.config.start_from,
+        )
+        save_arrays(self.path / GAMES_FILE, games, {"format": GAMES_FORMAT, "kept": dataclasses.asdict(kept)})
 
     def _read_state(self) -> RunState:
         reasons = []

@@ -43,6 +43,8 @@ from alphac4.training.schedule import Schedule
 
 logger = logging.getLogger(__name__)
 
+SECONDS_BETWEEN_SAVES = 2.0  # of the games in progress
+
 
 class Stopped(Exception):  # noqa: N818 - not an error
     """The user asked the run to stop; everything recorded is on disk."""
@@ -208,7 +210,7 @@ class TrainingSession:
             best = self.folder.load_best(state) if state.iteration else learner.candidate()
             actors = compute.actors(best, geometry, config.selfplay, lambda index: random.generator(0, "actor", index))
             opened.callback(actors.close)
-            if state.iteration:
+            if state.actors:
                 _continue_games(actors, state, random)
             self.folder.costs.ahead = lambda: Costs(**actors.spent_ahead())
             sides = [Side(compute, best, geometry, config.selfplay.search.puct()) for _ in range(2)]
@@ -283,9 +285,14 @@ class TrainingSession:
     def selfplay(self, iteration: int) -> Iterator[None]:
         """See `Recorder`."""
         self._started, self._iteration, self._evaluations = time.perf_counter(), iteration, 0
+        kept = self.folder.kept  # from where an interrupted iteration goes on
         self._numbers: Counter[int] = Counter()  # of each actor's next shard
+        if kept is not None and kept.iteration == iteration:
+            self._numbers.update(dict(kept.shards))
+        self._saved = time.monotonic()
         with self._bar("self-play", self.config.samples, "pos", unit_scale=True) as self._played:
             yield
+        self.folder.keep_games(iteration, self._numbers, self.loop.actors.state())
         self.check()
 
     def record(self, actor: int, block: Block) -> None:
@@ -296,6 +303,12 @@ class TrainingSession:
         self._played.update(len(block.samples))
         rate = self._evaluations / (time.perf_counter() - self._started)
         self._played.set_postfix_str(f"{rate:,.0f} evaluations/s")
+
+    def keep_games(self) -> None:
+        """See `Recorder`; once in `SECONDS_BETWEEN_SAVES`, and after self-play."""
+        if time.monotonic() - self._saved >= SECONDS_BETWEEN_SAVES:
+            self.folder.keep_games(self._iteration, self._numbers, self.loop.actors.state())
+            self._saved = time.monotonic()
 
     @contextlib.contextmanager
     def learning(self, steps: int) -> Iterator[Callable[[], None]]:

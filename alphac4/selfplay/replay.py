@@ -8,7 +8,7 @@ import bisect
 import itertools
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -95,18 +95,31 @@ class Replay:
         self._insert(ShardName(iteration=iteration, actor=actor, number=number), samples)
         self.total += len(samples)
 
-    def load(self, iteration: int) -> None:
-        """Read the shards of the folder up to an ``iteration``; those of later ones, which do not count, are removed.
+    def count(self, iteration: int) -> int:
+        """How many of the samples at hand are an iteration's."""
+        return sum(len(samples) for name, samples in self._shards if name.iteration == iteration)
 
-        A damaged one, and a file that is no shard, are reported in one line and left out.
+    def load(self, iteration: int, kept: Mapping[int, int] | None = None) -> None:
+        """Read the shards of the folder up to an ``iteration``, and of the next one those that are ``kept``.
+
+        Others do not count, and are removed. A damaged one, and a file that is no shard, are reported in one line and
+        left out.
+
+        Args:
+            iteration: the last whole one.
+            kept: how many shards of the one after it count, by actor.
         """
+
+        def is_kept(name: ShardName) -> bool:
+            return name.number < (kept or {}).get(name.actor, 0)
+
         self._shards = []
         for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
             name = parse_shard_name(path)
             if name is None:
                 if path.suffix == ".safetensors":
                     logger.warning("%s: no shard of this run by its name; left out", path)
-            elif name.iteration > iteration:
+            elif name.iteration > iteration + 1 or (name.iteration > iteration and not is_kept(name)):
                 path.unlink(missing_ok=True)
             else:
                 try:

@@ -42,6 +42,9 @@ class Recorder(Protocol):
     def record(self, actor: int, block: Block) -> None:
         """Keep an actor's finished games, whose samples are to be learned from."""
 
+    def keep_games(self) -> None:
+        """Keep the games in progress, from which an interrupted iteration goes on."""
+
     def learning(self, steps: int) -> AbstractContextManager[Callable[[], None]]:
         """Begin so many gradient steps; what it gives is called before each, and may raise to end the run."""
 
@@ -83,11 +86,13 @@ class TrainingLoop:
         )
 
     def _play(self, number: int) -> SelfPlayReport:
-        """Let the best network play itself, and record what is to be learned.
+        """Let the best network play itself, and record what is to be learned, or what an interruption has left of it.
 
         What an iteration records beyond its samples the next one has less.
         """
-        wanted = max(1, number * self.config.samples - self.replay.total)
+        wanted = number * self.config.samples - self.replay.total
+        if not self.replay.count(number):
+            wanted = max(1, wanted)
         statistics = SelfPlayStatistics(self.geometry)
 
         def on_block(actor: int, block: Block) -> None:
@@ -98,7 +103,8 @@ class TrainingLoop:
         if number == self.config.iterations:
             self.actors.end_with_next()
         with self.recorder.selfplay(number):
-            self.actors.play(wanted, self.recorder.stop, on_block)
+            if wanted > 0:
+                self.actors.play(wanted, self.recorder.stop, on_block, self.recorder.keep_games)
         return selfplay_report(statistics, len(self.actors), self.actors.backend, self.actors.cluster_report())
 
     def _learn(self, number: int) -> LearningReport:

@@ -29,11 +29,13 @@ from alphac4.evaluation.walks import Kind, KnownMoves, Moves
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.play.terminal import Session
 from alphac4.runs.costs import CostJournal, Costs
+from alphac4.runs.folder import GAMES_FORMAT
 from alphac4.runs.reports import IterationReport, read_closing, read_reports
 from alphac4.runs.state import load_state
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.replay import load_shard
 from alphac4.solver.book import KnownScores, load_book, save_book
+from alphac4.storage.arrays import load_arrays
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import load_config
 from campaigns.command import Findings, fuzz
@@ -122,7 +124,8 @@ def altered(draw: st.DrawFn, content: bytes) -> bytes:
 
 def make_files(folder: Path) -> None:
     """A file of each format."""
-    with mock.patch.object(Monitor, "_figures", return_value={}):  # seconds of drawing
+    no_pictures = mock.patch.object(Monitor, "_figures", return_value={})  # seconds of drawing
+    with no_pictures, mock.patch("alphac4.runs.session.SECONDS_BETWEEN_SAVES", 0.0):
         train(folder / "run", tiny_run(iterations=1))
     for form in FORMATS:
         if form.source:
@@ -202,6 +205,7 @@ def read_game(path: Path) -> Any:
 FORMATS = (
     Format("network.safetensors", read_checkpoint, "checkpoints/best.safetensors"),
     Format("state.safetensors", lambda path: plain(load_state(path)), "state.safetensors"),
+    Format("games.safetensors", lambda path: plain(load_arrays(path, GAMES_FORMAT)), "games.safetensors"),
     Format("000001-000-00000.safetensors", lambda path: plain(load_shard(path).arrays()), "replay/*.safetensors"),
     Format("reports.jsonl", lambda path: frozenset(map(IterationReport.to_json, read_reports(path))), "reports.jsonl"),
     Format("costs.json", read_costs, "costs.json"),

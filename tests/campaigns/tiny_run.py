@@ -67,9 +67,9 @@ def prepare() -> None:
 
 def train(folder: Path, config: TrainConfig | None = None) -> None:
     """Train to the end in this process."""
-    with TrainingSession(folder, config or tiny_run()) as session:
-        session.train()
-        session.play_closing_matches()
+    with TrainingSession(folder, config or tiny_run()) as training:
+        training.train()
+        training.play_closing_matches()
 
 
 def in_child(work: Callable[[], object], *, kill_after: float = math.inf, limit: float = 120.0) -> int:

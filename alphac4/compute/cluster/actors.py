@@ -218,7 +218,13 @@ class ClusterActors(Actors):
         """See `Actors`: blocks that begin from now on are played with them."""
         self._weights = Weights(version=self._weights.version + 1, reference=[self._ray.put(network)])
 
-    def play(self, samples: int, stop: threading.Event, on_block: Callable[[int, Block], None]) -> None:
+    def play(
+        self,
+        samples: int,
+        stop: threading.Event,
+        on_block: Callable[[int, Block], None],
+        on_state: Callable[[], object] = lambda: None,
+    ) -> None:
         """See `Actors`; who plays how much is decided by who comes first."""
         started, waiting = time.perf_counter(), self._deliveries.qsize()
         positions, behind, most_behind = 0, 0, 0
@@ -238,6 +244,7 @@ class ClusterActors(Actors):
             else:
                 on_block(delivery.seat, delivery.block)
                 self._delivered[delivery.seat] = delivery.block.in_progress
+                on_state()
                 versions = self._weights.version - delivery.version
                 positions += len(delivery.block.samples)
                 behind += versions * len(delivery.block.samples)
