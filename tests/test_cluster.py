@@ -277,7 +277,7 @@ def check_that_work_is_done(cluster: Cluster, pool: ClusterPool, tmp_path: Path)
     before = [pool.call(index, os.getpid) for index in range(2)]
     assert len(set(before)) == 2
     answers: list[Future[int]] = [pool.submit(killed_once, number) for number in range(6)]
-    assert [answer.result(timeout=60) for answer in answers] == [number**2 for number in range(6)]
+    assert [answer.result(timeout=180) for answer in answers] == [number**2 for number in range(6)]
     after = {pool.call(index, os.getpid) for index in range(2)}
     assert len(after) == 2
     assert len(after - set(before)) == 1
@@ -291,4 +291,4 @@ def check_that_work_is_done(cluster: Cluster, pool: ClusterPool, tmp_path: Path)
     with pytest.raises(RuntimeError, match=lost) as caught:
         pool.call(0, os._exit, 1)
     assert "\n" not in str(caught.value)
-    assert pool.submit(int, "5").result(timeout=60) == 5
+    assert pool.submit(int, "5").result(timeout=180) == 5

@@ -163,7 +163,7 @@ def positions_in(blocks: list[Block]) -> int:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
