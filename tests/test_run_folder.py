@@ -391,7 +391,13 @@ def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
         watch(session, lambda _block, _actor: stop.set())
         with pytest.raises(Stopped):
             session.train()
-    assert len(train(tmp_path, iterations=1, samples=100)) == 1
+        kept = session.folder.replay.count(1)
+    again: list[Block] = []
+    with TrainingSession(tmp_path, tiny_run(iterations=1, samples=100)) as session:
+        watch(session, lambda block, _actor: again.append(block))
+        assert len(session.train()) == 1
+        assert sum(len(block.samples) for block in again) == session.folder.replay.count(1) - kept
+    assert kept > 0
 
 
 def some_games(first: int, count: int, begun: int) -> GamesInProgress:
