@@ -28,7 +28,7 @@ GRACE = 60.0  # seconds that a step has to end after Ctrl-C
 SHOWN_LINES = 60  # of a step's output, its last ones
 SIZES = ((32, 4), (64, 4), (64, 8), (128, 10))  # channels and blocks of the networks measured
 
-TINY_BENCHMARK = "--channels 4 --blocks 1 --device-games 2 --device-streams 1 --seconds 0.01"
+TINY_BENCHMARK = "--channels 4 --blocks 1 --games 2 --streams 1 --seconds 0.01"
 TINY_RUN = (
     "--iterations 1 --samples 40 --network.channels 8 --network.blocks 1 --selfplay.full-simulations 4"
     " --selfplay.fast-simulations 2 --selfplay.games 8 --learning.batch-size 16 --gate.pairs 1"
@@ -43,7 +43,7 @@ class Step:
 
     name: str
     title: str
-    command: str  # of alphac4 or pytest
+    command: str  # alphac4, or another module
     minutes: float = 0.0  # that it takes at most; 0 if it goes on where it was interrupted
     codes: tuple[int, ...] = (0,)  # exit codes of a finished step
 
@@ -60,14 +60,14 @@ def plan(folder: Path, positions: Sequence[Path], *, tiny: bool) -> list[Step]:
         Step(
             name=f"benchmark-{channels}x{blocks}",
             title=f"Self-play with trees on the GPU, and learning, {channels} x {blocks} network",
-            command=f"alphac4 benchmark --device cuda --json --channels {channels} --blocks {blocks} --seconds 0.5"
-            " --device-games 1024 4096 16384 65536",
+            command=f"experiments.gpu_speed --json --channels {channels} --blocks {blocks} --seconds 0.5"
+            " --games 1024 4096 16384 65536",
             minutes=4,
         )
         for channels, blocks in SIZES
     ]
     if tiny:
-        command = f"alphac4 benchmark --device cuda --json {TINY_BENCHMARK}"
+        command = f"experiments.gpu_speed --json {TINY_BENCHMARK}"
         benchmarks = [Step(name="benchmark", title="Self-play and learning", command=command)]
     return [
         Step(

@@ -15,7 +15,6 @@ from alphac4.arena.ratings import (
     score_interval,
     sprt,
 )
-from alphac4.training.config import GateRule
 
 # American League East 1987: games that the row's team won against the column's, 13 between any two. Agresti 2002,
 # "Categorical Data Analysis", table 10.10; the fit is that of table 10.11 and of the R package BradleyTerry2.
@@ -139,19 +138,3 @@ def test_the_interval_of_a_score_covers_the_truth() -> None:
     assert unanimous.value == unanimous.high == 1.0
     assert unanimous.low < 0.9  # ten wins in a row do not prove that the eleventh is certain
     assert (nothing.low, nothing.high) == (0.0, 1.0)
-
-
-def test_a_gate_accepts_at_its_threshold_or_once_its_sequential_test_is_sure() -> None:
-    scores = [2.0, 1.0, 0.5, 0.9]
-    assert GateRule(threshold=0.55).decide(scores)[0] is True
-    assert GateRule(threshold=0.56).decide(scores)[0] is False
-    rule, scores = GateRule(kind="sprt"), [1.5, 1.0, 2.0, 1.0]
-    assert rule.decide(scores)[0] is None
-    assert rule.decide(scores * 40)[0] is True
-    assert rule.decide([2 - score for score in scores] * 40)[0] is False
-
-
-@pytest.mark.parametrize("options", [{"threshold": 1.0}, {"threshold": 0.0}])
-def test_senseless_gates_are_refused(options: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        GateRule(**options)

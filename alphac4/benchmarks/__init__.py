@@ -1,4 +1,4 @@
-"""Speed of this program's parts on a machine, a GPU or a cluster."""
+"""Speed of this program's parts on a machine."""
 
 from dataclasses import dataclass
 

@@ -3,14 +3,13 @@
 import dataclasses
 import difflib
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from alphac4.arena.ratings import pair_counts, score_interval, sprt
 from alphac4.game.rules import BoardConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
@@ -66,34 +65,6 @@ class LearningConfig:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
 
 
-SPRT_ELO = 30.0  # advantage that a sequential gate asks about: more than chance, less than a good iteration
-
-
-@dataclass(frozen=True, kw_only=True)
-class GateRule:
-    """Rule by which a candidate replaces the best network."""
-
-    kind: Literal["threshold", "sprt"] = "threshold"
-    """threshold: its score reaches `threshold`; sprt: a sequential test accepts an advantage of `SPRT_ELO`."""
-    threshold: float = 0.52
-    """Score to reach, draws counting half (AlphaGo Zero: 0.55; AlphaZero and KataGo ask less or nothing)."""
-
-    def __post_init__(self) -> None:
-        check_finite(self)
-        if not 0 < self.threshold < 1:
-            raise ValueError(f"threshold must be within 0 and 1, not {self.threshold}")
-
-    def decide(self, pair_scores: Sequence[float]) -> tuple[bool | None, str]:
-        """``(accepted, why)``; ``accepted`` is None while a sequential test is undecided."""
-        score = score_interval(pair_scores)
-        shown = f"score {score.value:.3f} [{score.low:.3f}, {score.high:.3f}] over {2 * len(pair_scores)} games"
-        if self.kind == "threshold":
-            accepted = score.value >= self.threshold
-            return accepted, f"{shown}, {'at least' if accepted else 'below'} {self.threshold}"
-        state = sprt(pair_counts(pair_scores), 0.0, SPRT_ELO)
-        return state.accepted, f"{shown}, {state}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class GateConfig:
     """How a candidate earns its place, and how the best network is measured against classic MCTS."""
@@ -102,8 +73,9 @@ class GateConfig:
     """Colour-swapped pairs of games against the best network, each from its own opening (AlphaGo Zero: 400 games)."""
     simulations: int = 48
     """Simulations a move in those games (AlphaGo Zero: 1600)."""
-    rule: GateRule = field(default_factory=GateRule)
-    """What decides."""
+    threshold: float = 0.52
+    """Score that lets the candidate in, draws counting half (AlphaGo Zero: 0.55; AlphaZero and KataGo ask less or
+    nothing)."""
     classic_every: int = 5
     """Iterations between matches of the best network against classic MCTS; 0 for none but the closing one."""
     classic_rollouts: tuple[int, ...] = (1000,)
@@ -120,6 +92,8 @@ class GateConfig:
             classic_rollouts=(1, MAX_NUMBER),
             classic_pairs=(1, 1_000_000),
         )
+        if not 0 < self.threshold < 1:
+            raise ValueError(f"threshold must be within 0 and 1, not {self.threshold}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from alphac4.arena.match import MatchResult, balanced_openings, play_shared
+from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
 from alphac4.arena.pool_players import SearchingPoolPlayer, like_in_each_process
 from alphac4.compute import Compute, Pool, Shared, choose
@@ -39,7 +39,7 @@ class Matches:
 
     Args:
         sides: two; the best network always takes the second.
-        config: how many games, how deep, and what decides.
+        config: how many games, how deep, and which score decides.
         geometry: the board.
         random: the run's numbers.
         check: called at every ply; may raise to end a match.
@@ -67,29 +67,17 @@ class Matches:
         self._pool = pool
 
     def gate(self, candidate: Contender, best: Contender) -> MatchReport:
-        """Let the candidate play the best network; the report says whether it is promoted.
-
-        Games between the two decide, and nothing else: by the score of all of them, or by a sequential test, which
-        looks after each fifth of them.
-        """
+        """Let the candidate play the best network; the report says whether it is promoted, which the score decides."""
         config, started = self._config, time.perf_counter()
         openings = balanced_openings(
             config.pairs, self._random.generator(candidate.iteration, "openings"), self._geometry
         )
         theirs = self._players(0, candidate, config.simulations)
         ours = self._players(1, best, config.simulations)
-        result = MatchResult()
-        accepted, rule = None, ""
-        chunk = len(openings) if config.rule.kind == "threshold" else max(10, len(openings) // 5)
-        for first in range(0, len(openings), chunk):
-            result += play_shared(theirs, ours, openings[first : first + chunk], check=self._check)
-            accepted, rule = config.rule.decide(result.pair_scores)
-            if config.rule.kind == "sprt" and accepted is not None:
-                break
-        if accepted is None:
-            accepted, rule = False, f"{rule}: undecided after all games, so the old one stays"
+        result = play_shared(theirs, ours, openings, check=self._check)
         names = theirs[0].name, ours[0].name
-        return match_report(*names, result, started, accepted=accepted, rule=rule, evaluator=self._sides[0].backend)
+        accepted = result.score >= config.threshold
+        return match_report(*names, result, started, accepted=accepted, evaluator=self._sides[0].backend)
 
     def regular(self, best: Contender, iteration: int) -> list[MatchReport]:
         """The matches against classic MCTS that are due after an iteration."""

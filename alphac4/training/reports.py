@@ -84,7 +84,6 @@ class MatchReport:
     losses: int
     seconds: float
     accepted: bool | None = None  # for a gate: whether the candidate was promoted
-    rule: str = ""  # for a gate: the decision in words
     games: list[str] = field(default_factory=list)  # move strings
     low: float = 0.0  # 95 % interval of the score
     high: float = 1.0
@@ -142,7 +141,6 @@ def match_report(
     started: float,
     *,
     accepted: bool | None = None,
-    rule: str = "",
     evaluator: str = "",
 ) -> MatchReport:
     """The report of a match that ``started`` at that reading of `time.perf_counter`."""
@@ -154,7 +152,6 @@ def match_report(
         losses=result.losses,
         seconds=time.perf_counter() - started,
         accepted=accepted,
-        rule=rule,
         games=list(result.games),
         low=result.interval.low,
         high=result.interval.high,

@@ -35,7 +35,7 @@ BY_NAME: dict[str, list[Any]] = {
     "selfplay.opening_plies": [0, 3, 60, -1],
     "selfplay.search": [{"c_init": 0.1}, {"c_init": 0.0}, {"fpu_reduction": -1.0}, {"fpu": 1.0}],
     "learning.optimizer": ["adamw", "muon", "sgd"],
-    "gate.rule": [{"kind": "sprt"}, {"threshold": 0.99}, {"threshold": 2}, {"kind": "luck"}],
+    "gate.threshold": [0.99, 2],
 }  # fmt: skip
 
 

@@ -253,16 +253,6 @@ class BenchmarkOptions:
     settings: Annotated[BenchmarkSettings, tyro.conf.arg(name="")] = field(default_factory=BenchmarkSettings)
     """What all measurements have in common."""
     only: tuple[str, ...] = ()
-    """Parts to measure: rules, uct, parallel, puct, inference, selfplay, learning; all of these by default. Where Ray
-    is installed also: cluster, self-play on three nodes of this machine against the same without a cluster."""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """With cuda: self-play and learning with everything on the GPU instead."""
-    device_games: tuple[int, ...] = (1024, 4096, 16384)
-    """With --device cuda: games at once."""
-    device_streams: tuple[int, ...] = (1, 2)
-    """With --device cuda: parts that the games are split into."""
+    """Parts to measure: rules, uct, parallel, puct, inference, selfplay, learning; by default all."""
     json: bool = False
     """Print JSON instead of a table."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, device_games=(1, 1 << 24), device_streams=(1, 64))

@@ -1,18 +1,26 @@
-"""A cluster: self-play on its nodes against the same cores without one."""
+"""Speed of self-play on all cores as three nodes of a local cluster, against the same cores without one.
 
+    python experiments/cluster_speed.py --seconds 10 --repeats 5
+
+The head has no core. Processor time is that of all processes, Ray's own included: where other programs take turns on
+the machine it says more than wall time.
+"""
+
+import argparse
 import contextlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import psutil
 
 from alphac4.benchmarks import BenchmarkSettings
-from alphac4.benchmarks.parts import Figure, untrained_network
+from alphac4.benchmarks.parts import Figure, format_figures, untrained_network
 from alphac4.compute import Actors, Backends, choose_for_run
+from alphac4.compute.cluster.actors import ClusterActors
+from alphac4.compute.cluster.connection import local_cluster
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.selfplay.config import SelfPlayConfig
@@ -22,16 +30,13 @@ WITHOUT_END = 2**40  # positions
 BLOCKS_TO_WARM_UP = 2  # of each actor
 
 
-def measure_cluster(settings: BenchmarkSettings) -> Iterator[Figure]:
-    """Self-play on all cores as three nodes, of which the head has none, and without a cluster, in turn.
-
-    A turn takes ten times the usual seconds. Processor time is that of all processes, Ray's own included: where other
-    programs take turns on the machine it says more than wall time.
-    """
-    from alphac4.compute.cluster.actors import ClusterActors
-    from alphac4.compute.cluster.connection import local_cluster
-
-    config, network, seconds = SelfPlayConfig(), untrained_network(settings), 10 * settings.seconds
+def main() -> None:
+    """Measure in turn with and without the cluster, and print the medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of a turn")
+    parser.add_argument("--repeats", type=int, default=3, help="turns of each")
+    options = parser.parse_args()
+    config, network, seconds = SelfPlayConfig(), untrained_network(BenchmarkSettings()), options.seconds
     first = cores() // 2
     with local_cluster([0, first, cores() - first]) as address:
         plain = choose_for_run("cpu", "auto", Backends()).actors(network, STANDARD, config, np.random.default_rng)
@@ -44,18 +49,20 @@ def measure_cluster(settings: BenchmarkSettings) -> Iterator[Figure]:
             for actors in (plain, with_cluster):
                 play_turn(actors, 0.0)
             with_cluster.pause()
-            for _ in range(settings.repeats):
+            for _ in range(options.repeats):
                 turns.append((play_turn(plain, seconds), play_turn(with_cluster, seconds)))
                 with_cluster.pause()
         finally:
             with_cluster.close()
+    figures = []
     for index, words in enumerate(("without a cluster", "on three nodes")):
         by_wall, by_processor = np.median([turn[index] for turn in turns], axis=0)
-        yield Figure(f"self-play {words}", float(by_wall), f"simulations/s ({plain.backend}, {cores()} cores)")
-        yield Figure(f"self-play {words}: of processor time", float(by_processor), "simulations/s")
+        figures.append(Figure(words, float(by_wall), f"simulations/s ({plain.backend}, {cores()} cores)"))
+        figures.append(Figure(f"{words}: of processor time", float(by_processor), "simulations/s"))
     ratios = np.median([np.divide(ours, theirs) for theirs, ours in turns], axis=0)
     for ratio, words in zip(ratios, ("wall time", "processor time"), strict=True):
-        yield Figure(f"self-play on three nodes against without, by {words}", 100 * ratio, "%, median of the turns")
+        figures.append(Figure(f"on three nodes against without, by {words}", 100 * ratio, "%, median of the turns"))
+    print(format_figures(figures))
 
 
 @dataclass(kw_only=True)
@@ -97,3 +104,7 @@ def processor_seconds() -> float:
             times = process.cpu_times()
             used += times.user + times.system
     return float(used)
+
+
+if __name__ == "__main__":
+    main()

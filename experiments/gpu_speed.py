@@ -1,14 +1,21 @@
-"""Self-play and learning where all of it is on a GPU."""
+"""Speed of self-play and learning where all of it is on a GPU, the trees included.
 
+    python experiments/gpu_speed.py --games 1024 4096 16384 65536 --streams 1 2
+
+Each measurement takes about ten times ``--seconds``.
+"""
+
+import argparse
+import json
+import platform
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 
-from alphac4.benchmarks import BenchmarkSettings
-from alphac4.benchmarks.parts import Figure, random_batch, rate
+from alphac4.benchmarks.parts import Figure, format_figures, random_batch, rate
 from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
 from alphac4.compute.gpu.trees import DeviceActor
 from alphac4.game.rules import STANDARD
@@ -29,17 +36,34 @@ def flops(config: NetworkConfig) -> float:
     return 2.0 * (cells * convolutions + dense)
 
 
-def measure_device(settings: BenchmarkSettings, games: tuple[int, ...], streams: tuple[int, ...]) -> Iterator[Figure]:
-    """All figures of one network size; a measurement takes about ten times the usual seconds.
+def main() -> None:
+    """Measure, and print a table or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--channels", type=int, default=64, help="of the network")
+    parser.add_argument("--blocks", type=int, default=4, help="of the network")
+    parser.add_argument("--seconds", type=float, default=1.0, help="a tenth of a measurement's length")
+    parser.add_argument("--games", type=int, nargs="+", default=[1024, 4096, 16384], help="at once")
+    parser.add_argument("--streams", type=int, nargs="+", default=[1, 2], help="parts that the games are split into")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    config = NetworkConfig(channels=options.channels, blocks=options.blocks, ownership=True)
+    figures = list(measure(config, options.games, options.streams, 10 * options.seconds))
+    if options.json:
+        print(json.dumps({name: {"value": value, "unit": unit} for name, value, unit in figures}, indent=2))
+        return
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "Numba's simulator"
+    print(f"{where}, Python {platform.python_version()}, PyTorch {torch.__version__}")
+    print(format_figures(figures))
+
+
+def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int], seconds: float) -> Iterator[Figure]:
+    """All figures of one network size.
 
     Raises:
         RuntimeError: in one line, if there is no GPU.
     """
     device = the_device()
-    seconds = 10 * settings.seconds
-    network = PolicyValueNetwork(
-        NetworkConfig(channels=settings.channels, blocks=settings.blocks, ownership=True)
-    ).eval()
+    network = PolicyValueNetwork(config).eval()
     size = 8192 if device.type == "cuda" else 256
     peak = matrix_peak(device, size)
     yield Figure("matrix product alone", peak / 1e12, f"TFLOP/s, bf16, {size} x {size}")
@@ -127,3 +151,7 @@ def learning_speed(config: NetworkConfig, batch: int, device: torch.device, seco
 
     steps()
     return rate(steps, seconds / 4)
+
+
+if __name__ == "__main__":
+    main()
