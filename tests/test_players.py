@@ -105,14 +105,14 @@ def plain_negamax(position: Position, depth: int, ply: int) -> int:
     if outcome is not None:
         return 0 if outcome == Outcome.DRAW else -(alpha_beta.WIN - ply)
     if depth == 0:
-        return int(alpha_beta.evaluate(position.geometry, position.own, position.occupied))
+        return int(alpha_beta.static_value(position.geometry, position.own, position.occupied))
     return max(-plain_negamax(position.play(column), depth - 1, ply + 1) for column in position.legal_columns())
 
 
 def test_negamax_values_threats_and_the_middle() -> None:
     # O is to move: a threat of x counts 8 against it; closeness to the middle is 0 + 1 for o, 0 + 1 + 2 for x.
     position = Position.from_moves("11223")
-    assert alpha_beta.evaluate(position.geometry, position.own, position.occupied) == -8 + 1 - 3
+    assert alpha_beta.static_value(position.geometry, position.own, position.occupied) == -8 + 1 - 3
 
 
 def test_the_raw_policy_is_asked_about_the_canonical_orientation(network: PolicyValueNetwork) -> None:

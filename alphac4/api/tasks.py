@@ -16,7 +16,7 @@ from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.search import Budget, is_number
+from alphac4.mcts.search import Budget
 from alphac4.runs.session import TrainedRun, find_config
 from alphac4.runs.session import train as train_run
 from alphac4.selfplay.samples import PolicyTarget
@@ -97,7 +97,6 @@ def evaluate(
     positions: Sequence[str | Path] = (),
     count: int | None = None,
     references: Sequence[str] = (),
-    games: int = 0,
     seed: int = 0,
     device: str = "auto",
     backend: str = "auto",
@@ -110,8 +109,7 @@ def evaluate(
         positions: files to take instead of the package's six sets.
         count: only the first so many positions of each set.
         references: other players to set beside.
-        games: against the perfect player, half of them with the first move.
-        seed: fixes searches, games and the untrained network that is set beside a checkpoint.
+        seed: fixes searches and the untrained network that is set beside a checkpoint.
         device: where networks run.
         backend: of inference.
 
@@ -123,12 +121,9 @@ def evaluate(
     if isinstance(simulations, str) or not isinstance(simulations, Iterable) or not simulations:
         raise ValueError(f"simulations are a list of numbers, not {simulations!r}")
     budgets = sorted({Budget(simulations=number).simulations or 0 for number in simulations})
-    if not is_number(games) or games < 0 or games != int(games):
-        raise ValueError(f"games are a whole number, not {games}")
     measurement = Measurement(
         sets=choose_sets(common_geometry((str(player),)), [Path(path) for path in positions], count),
         budgets=budgets,
-        games=int(games),
         seed=seed,
         compute=choose(device, backend),
     )

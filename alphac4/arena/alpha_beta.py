@@ -1,4 +1,4 @@
-"""Players by alpha-beta search: the exact solver, and one of fixed depth with a hand-written evaluation."""
+"""Players by alpha-beta search: the exact solver, and one of fixed depth with a hand-written value."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -61,15 +61,6 @@ class SolverPlayer:
             self._scores.update(zip(unknown, pool.map(self._analyze, unknown), strict=True))
         return [int(self._rng.choice(best_columns(self._scores[position]))) for position in positions]
 
-    def outcome(self, position: Position) -> int:
-        """1 win, 0 draw, -1 loss with best play for the side to move."""
-        finished = position.outcome()
-        if finished is not None:
-            return int(finished)
-        if position in self._scores:
-            return int(np.sign(max(score for score in self._scores[position] if score is not None)))
-        return int(self._solver.solve_outcome(position))
-
 
 class NegamaxPlayer:
     """Alpha-beta to a fixed depth in plies with a hand-written evaluation, at random among equally good moves."""
@@ -93,7 +84,7 @@ class NegamaxPlayer:
 
 
 @compiled
-def evaluate(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> int:
+def static_value(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> int:
     """Threats and closeness to the middle column, for the side to move; far below `WIN`."""
     opponent = own ^ occupied
     score = THREAT * count_stones(winning_cells(geometry, own, occupied))
@@ -135,7 +126,7 @@ def negamax(
         if legal == U64_0:
             pass  # a draw
         elif level == depth:
-            score = evaluate(geometry, own, occupied)
+            score = static_value(geometry, own, occupied)
         elif winning_cells(geometry, own, occupied) & legal != U64_0:
             score = WIN - ply - level - 1
         else:

@@ -94,18 +94,27 @@ def play_match(
     for opening in openings:
         if opening.outcome() is not None:
             raise ValueError(f"the opening {opening.moves!r} is finished: nobody could move")
-    starts = [(opening, begins) for opening in openings for begins in (True, False)]
-    ends = play_games(challenger, opponent, starts, check=check, on_game_over=on_game_over)
-    points = []
-    for (start, begins), end in zip(starts, ends, strict=True):
-        last = MOVER_POINTS[end.outcome() or Outcome.DRAW]
-        points.append(last if ((end.plies - start.plies) % 2 == 1) == begins else 1.0 - last)
+    positions = [opening for opening in openings for _ in range(2)]
+    ours = [True, False] * len(openings)  # whether the challenger is to move
+    points = [0.0] * len(positions)  # the challenger's
+    running = list(range(len(positions)))
+    while running:
+        check()
+        for player, turn in ((challenger, True), (opponent, False)):
+            games = [game for game in running if ours[game] == turn]
+            for game, position in zip(games, _move(player, [positions[game] for game in games]), strict=True):
+                positions[game], ours[game] = position, not turn
+                outcome = position.outcome()
+                if outcome is not None:
+                    points[game] = MOVER_POINTS[outcome] if turn else 1.0 - MOVER_POINTS[outcome]
+                    running.remove(game)
+                    on_game_over()
     return MatchResult(
         wins=points.count(1.0),
         draws=points.count(0.5),
         losses=points.count(0.0),
         pair_scores=tuple(points[game] + points[game + 1] for game in range(0, len(points), 2)),
-        games=tuple(end.moves or "" for end in ends),
+        games=tuple(end.moves or "" for end in positions),
     )
 
 
@@ -134,29 +143,6 @@ def match_bar(challenger: Player, opponent: Player, openings: Sequence[Position]
     """A progress bar for a match, if the standard error is a terminal."""
     label = f"{challenger.name} v. {opponent.name}"
     return tqdm(total=2 * len(openings), desc=label, unit="game", disable=None, leave=False)
-
-
-def play_games(
-    challenger: Player,
-    opponent: Player,
-    starts: Sequence[tuple[Position, bool]],
-    *,
-    check: Callable[[], None] = lambda: None,
-    on_game_over: Callable[[], object] = lambda: None,
-) -> list[Position]:
-    """The ends of games in lockstep from unfinished ``starts``, each with whether the challenger is to move there."""
-    positions, ours = [start for start, _ in starts], [begins for _, begins in starts]
-    running = list(range(len(starts)))
-    while running:
-        check()
-        for player, turn in ((challenger, True), (opponent, False)):
-            games = [game for game in running if ours[game] == turn]
-            for game, position in zip(games, _move(player, [positions[game] for game in games]), strict=True):
-                positions[game], ours[game] = position, not turn
-                if position.outcome() is not None:
-                    running.remove(game)
-                    on_game_over()
-    return positions
 
 
 def _move(player: Player, positions: Sequence[Position]) -> list[Position]:

@@ -18,10 +18,10 @@ import numpy as np
 
 from alphac4.certificate.walk import ASK, LOST, Claim, Columns, Keys, Walk, position_of, rule_moves
 from alphac4.game.position import COLUMN_NAMES
-from alphac4.game.rules import BoardConfig, Geometry, board_settings
+from alphac4.game.rules import Geometry, board_settings
 from alphac4.storage.checkpoints import shipped_file
 from alphac4.storage.files import write_atomically
-from alphac4.storage.records import parse_json, read_record, read_value
+from alphac4.storage.records import BoardConfig, parse_json, read_record, read_value
 
 SHIPPED = "best.certificate"
 """The certificate that comes with the project; see `shipped_file`."""

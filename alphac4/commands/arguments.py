@@ -4,14 +4,14 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
 
+from alphac4.storage.records import BoardConfig
+
 if TYPE_CHECKING:
     from alphac4.compute import Pool
-    from alphac4.game import Geometry
 
 Options = TypeVar("Options")
 
@@ -51,31 +51,7 @@ def read_arguments(
     return options
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoardOptions:
-    """The board and what wins on it, for commands that can play on any."""
-
-    rows: int = 6
-    """Rows of the board; a checkpoint decides the board itself."""
-    columns: int = 7
-    """Columns of the board."""
-    run_length: int = 4
-    """Stones in a row that win."""
-    diagonals: bool = True
-    """Whether diagonal rows win."""
-
-    def geometry(self) -> "Geometry":
-        """The compiled geometry.
-
-        Raises:
-            ValueError: for a board that there is not.
-        """
-        from alphac4.game.rules import BoardConfig
-
-        return BoardConfig(**asdict(self)).geometry()
-
-
-Board = Annotated[BoardOptions, tyro.conf.arg(name="")]
+Board = Annotated[BoardConfig, tyro.conf.arg(name="")]
 """The type of an option whose fields are options of the command itself."""
 
 Cluster = Annotated[

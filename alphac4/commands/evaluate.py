@@ -26,8 +26,6 @@ def run(options: EvaluateOptions) -> int:
         measurement = Measurement(
             sets=sets,
             budgets=budgets,
-            games=options.games,
-            games_simulations=options.games_simulations,
             seed=options.seed,
             compute=choose(device, options.backend),
             pool=pool,

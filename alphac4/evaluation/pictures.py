@@ -45,11 +45,10 @@ def save_picture(report: StrengthReport, path: Path) -> None:
 
 
 def draw(report: StrengthReport) -> Figure:
-    """Move errors of every subject by set and budget, calibration, and the plies of slips where games were played."""
+    """Move errors of every subject by set and budget, and calibration."""
     report = replace(report, subjects=[replace(s, name=_literal(s.name)) for s in report.subjects])
-    played = [subject for subject in report.subjects if subject.games is not None]
     valued = [subject for subject in report.subjects if any(budget.sets[ALL].value for budget in subject.budgets)]
-    panels = len(report.sets) + bool(valued) + bool(played)
+    panels = len(report.sets) + bool(valued)
     columns = 5 if panels > 8 else min(panels, 4)
     rows = -(-panels // columns)
     figure = Figure(figsize=(3.4 * columns, 3.1 * rows + 0.6), layout="constrained")
@@ -63,11 +62,8 @@ def draw(report: StrengthReport) -> Figure:
         axes.set_title(f"{_literal(part.name)} ({part.positions} positions)", fontsize=10)
     for axes in all_axes[: len(report.sets) : columns]:
         axes.set_ylabel("moves that err, % (square-root scale)", fontsize=8)
-    rest = all_axes[len(report.sets) :]
     if valued:
-        _draw_calibration(rest.pop(0), valued, colours)
-    if played:
-        _draw_slips(rest.pop(0), played, colours)
+        _draw_calibration(all_axes[len(report.sets)], valued, colours)
     shown = dict(zip(*reversed(all_axes[0].get_legend_handles_labels()), strict=True))
     names = [subject.name for subject in report.subjects]
     figure.legend([shown[name] for name in names], names, loc="outside lower center", ncols=4, fontsize=9)
@@ -141,22 +137,6 @@ def _draw_calibration(axes: Axes, subjects: Sequence[SubjectReport], colours: Ma
     axes.tick_params(labelsize=8)
     axes.set_xlim(-1.1, 1.1)
     axes.set_ylim(-1.1, 1.1)
-    axes.grid(alpha=0.3)
-
-
-def _draw_slips(axes: Axes, subjects: Sequence[SubjectReport], colours: Mapping[str, str]) -> None:
-    """Ply by ply, the share of the games in which nothing has slipped yet."""
-    for subject in subjects:
-        games = subject.games.games if subject.games is not None else []
-        slipped = sorted(game.slips[0].ply for game in games if game.slips)
-        plies = [0, *slipped, max(len(game.moves) for game in games)]
-        held = [100 * (1 - count / len(games)) for count in [*range(len(slipped) + 1), len(slipped)]]
-        axes.step(plies, held, where="post", color=colours[subject.name])
-    axes.set_title("games against perfect play without a slip", fontsize=10)
-    axes.set_xlabel("ply", fontsize=8)
-    axes.set_ylabel("% of the games", fontsize=8)
-    axes.tick_params(labelsize=8)
-    axes.set_ylim(-3, 103)
     axes.grid(alpha=0.3)
 
 

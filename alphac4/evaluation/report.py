@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from alphac4.arena.ratings import Z95
@@ -13,7 +13,6 @@ from alphac4.evaluation.positions import ALL, PositionSet
 
 FORMAT = "alphac4 strength report 1"
 UNTRAINED = "untrained"  # the name of the network that has learned nothing
-CHANGES = {(1, 0): "a win became a draw", (1, -1): "a win became a loss", (0, -1): "a draw became a loss"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,44 +34,12 @@ class BudgetReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slip:
-    """A move of ours whose outcome was worse than the best move's."""
-
-    ply: int  # which move of the game it was, 1 for the first
-    before: int  # our outcome with best play: 1 win, 0 draw
-    after: int  # the outcome it left: 0 draw, -1 loss
-
-
-@dataclass(frozen=True, kw_only=True)
-class PerfectGame:
-    """One game against the perfect player, seen by our side."""
-
-    moves: str  # from the empty board
-    first: bool  # whether our side had the first move of the game
-    outcome: int  # 1 won, 0 drawn, -1 lost
-    slips: list[Slip]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PerfectMatchReport:
-    """Games against the perfect player."""
-
-    simulations: int | None  # ours a move; 0 is the raw network, None whatever the player itself does
-    games: list[PerfectGame] = field(default_factory=list)
-
-    def count(self, outcome: int, first: bool) -> int:
-        """Games with an outcome as one of the colours."""
-        return sum(game.outcome == outcome and game.first == first for game in self.games)
-
-
-@dataclass(frozen=True, kw_only=True)
 class SubjectReport:
     """The figures of a network or another player."""
 
     name: str
     description: str
     budgets: list[BudgetReport]
-    games: PerfectMatchReport | None = None  # against the perfect player, where any were asked for
     network: str | None = None  # the SHA-256 of its file
 
 
@@ -149,7 +116,7 @@ def _plain(data: Any) -> Any:
 
 
 def _as_text(report: StrengthReport) -> str:
-    """Move errors by set and budget for every subject, then the other figures over all sets, then the games."""
+    """Move errors by set and budget for every subject, then the other figures over all sets."""
     names = [part.name for part in report.sets]
     counts = [
         ["positions", *(str(part.positions) for part in report.sets)],
@@ -184,34 +151,7 @@ def _as_text(report: StrengthReport) -> str:
             lambda budget: [show(budget.sets[ALL]) for show in figures.values()],
         ),
     ]
-    blocks += [games_text(subject.name, subject.games) for subject in report.subjects if subject.games is not None]
     return "\n\n".join(blocks)
-
-
-def games_text(name: str, match: PerfectMatchReport) -> str:
-    """Results by colour, and what slipped when."""
-    budget = {None: "", 0: ", raw,"}.get(match.simulations, f" with {match.simulations} simulations")
-    lines = [f"{name}{budget} against perfect play"]
-    for first, start in ((True, "moving first from the empty board"), (False, "moving second, the first stone given")):
-        games = [game for game in match.games if game.first == first]
-        if not games:
-            continue
-        won, drawn, lost = (match.count(outcome, first) for outcome in (1, 0, -1))
-        slipped = sum(bool(game.slips) for game in games)
-        lines.append(
-            f"  {start}: {won} won, {drawn} drawn, {lost} lost; "
-            f"a won or drawn position slipped in {slipped} of {len(games)} games"
-        )
-        for change, words in CHANGES.items():
-            plies = [slip.ply for game in games for slip in game.slips if (slip.before, slip.after) == change]
-            if plies:
-                lines.append(f"    {words} {len(plies)} x, at ply {_counted(plies)}")
-    return "\n".join(lines)
-
-
-def _counted(plies: Sequence[int]) -> str:
-    """Numbers in ascending order with how often each occurs, such as "9, 11 (3 x)"."""
-    return ", ".join(f"{ply} ({n} x)" if (n := plies.count(ply)) > 1 else str(ply) for ply in sorted(set(plies)))
 
 
 def _table(

@@ -15,7 +15,6 @@ shifted stones never wrap into the next column. For 6 x 7::
 Compiled functions take scalars only and hold no Python object, so that they compile for a GPU as well.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -78,24 +77,6 @@ STANDARD = make_geometry()
 def board_settings(geometry: Geometry) -> dict[str, int | bool]:
     """What `make_geometry` takes to make this board, which is how files name it."""
     return {name: getattr(geometry, name) for name in ("rows", "columns", "run_length", "diagonals")}
-
-
-@dataclass(frozen=True, kw_only=True)
-class BoardConfig:
-    """The board and what wins on it, as settings."""
-
-    rows: int = 6
-    """Rows of the board."""
-    columns: int = 7
-    """Columns of the board."""
-    run_length: int = 4
-    """Stones in a row that win."""
-    diagonals: bool = True
-    """Whether diagonal rows win."""
-
-    def geometry(self) -> Geometry:
-        """The compiled geometry."""
-        return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
 
 
 @inlined

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alphac4.game.rules import STANDARD, BoardConfig, Geometry
+from alphac4.game.rules import STANDARD, Geometry, board_settings
 from alphac4.storage.arrays import ArrayFileError, Header, load_arrays, load_header, pack_arrays
 from alphac4.storage.files import write_atomically
 from alphac4.storage.hub import SHIPPED, HubError, hub_file, is_hub_name
-from alphac4.storage.records import read_record
+from alphac4.storage.records import BoardConfig, read_record
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,11 +45,10 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The bytes of a checkpoint's file."""
-    geometry = checkpoint.geometry
     header = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
-        "geometry": {item.name: getattr(geometry, item.name) for item in dataclasses.fields(BoardConfig)},
+        "geometry": board_settings(checkpoint.geometry),
         "architecture": dataclasses.asdict(checkpoint.network.config),
         "provenance": dict(checkpoint.provenance),
         "strength": dict(checkpoint.strength),

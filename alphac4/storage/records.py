@@ -1,4 +1,4 @@
-"""Checked records: JSON with types, and numbers within their ranges."""
+"""Checked records: JSON with types, numbers within their ranges, and the board that files and options name."""
 
 import dataclasses
 import difflib
@@ -7,13 +7,41 @@ import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from alphac4.game import Geometry
 
 MAX_SEED = 2**63 - 1
 MAX_SIMULATIONS = 10_000_000  # of a search that a command takes, of about 130 bytes each
 MAX_NUMBER = 1_000_000_000_000  # where a larger number can only be a slip of the finger
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardConfig:
+    """The board and what wins on it."""
+
+    rows: int = 6
+    """Rows of the board; a checkpoint decides the board itself."""
+    columns: int = 7
+    """Columns of the board."""
+    run_length: int = 4
+    """Stones in a row that win."""
+    diagonals: bool = True
+    """Whether diagonal rows win."""
+
+    def geometry(self) -> "Geometry":
+        """The compiled geometry.
+
+        Raises:
+            ValueError: for a board that there is not.
+        """
+        from alphac4.game.rules import make_geometry  # with Numba, which options do without
+
+        return make_geometry(self.rows, self.columns, self.run_length, self.diagonals)
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -10,10 +10,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from alphac4.game.rules import BoardConfig
 from alphac4.nn.network import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_finite, check_ranges, parse_json, read_value
+from alphac4.storage.records import (
+    MAX_NUMBER,
+    MAX_SEED,
+    BoardConfig,
+    check_finite,
+    check_ranges,
+    parse_json,
+    read_value,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

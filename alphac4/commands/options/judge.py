@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import tyro
 
 from alphac4.benchmarks import BenchmarkSettings
-from alphac4.commands.arguments import Board, BoardOptions, Cluster
-from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, check_ranges
+from alphac4.commands.arguments import Board, Cluster
+from alphac4.storage.records import MAX_NUMBER, MAX_SEED, BoardConfig, check_ranges
 
 MAX_GAMES = 1_000_000
 MAX_PROCESSES = 1024
@@ -36,7 +36,7 @@ class ArenaOptions:
     """Processes that play; by default one a core, or a single one where the trees are on a GPU."""
     sprt: tuple[float, float] | None = None
     """ELO0 ELO1: end each pairing once a sequential test tells whether the first is ELO1 or only ELO0 stronger."""
-    board: Board = field(default_factory=BoardOptions)
+    board: Board = field(default_factory=BoardConfig)
     """The board."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run."""
@@ -74,16 +74,12 @@ class EvaluateOptions:
     """Other players to measure beside it."""
     twin: bool = True
     """Measure a checkpoint's untrained twin as well, for comparison; it takes as long as the checkpoint."""
-    games: int = 0
-    """Games against the perfect player, half of them with the first move."""
-    games_simulations: int = 100
-    """Simulations a move of networks in those games."""
     json: str | None = None
     """A file for the report as JSON; - prints it instead of the tables."""
     picture: Path | None = None
     """A file for the report as a picture, such as strength.png."""
     seed: int = 0
-    """Seed of searches, games and the untrained network."""
+    """Seed of searches and the untrained network."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where networks run."""
     backend: str = "auto"
@@ -94,8 +90,6 @@ class EvaluateOptions:
         check_ranges(
             self,
             count=(1, MAX_NUMBER),
-            games=(0, MAX_GAMES),
-            games_simulations=(0, MAX_SIMULATIONS),
             seed=(0, MAX_SEED),
         )
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import tyro
 
 from alphac4.arena.forms import check_players
-from alphac4.commands.arguments import Board, BoardOptions
+from alphac4.commands.arguments import Board
 from alphac4.play.levels import LEVELS, find_level
-from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, check_ranges
+from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
 
 HUMAN = "human"
 NOBODY = "none"  # whose opinion a review can do without
@@ -65,7 +65,7 @@ class PlayOptions:
     """With --web: further names under which the server is reached, such as that of a proxy before it."""
     open: bool = True
     """With --web: open the page in the browser, if it was started at a terminal of this machine's desktop."""
-    board: Board = field(default_factory=BoardOptions)
+    board: Board = field(default_factory=BoardConfig)
     """The board."""
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class ReviewOptions:
     """Longest time for the solver to judge a game."""
     seed: int = 0
     """Fixes the player's search."""
-    board: Board = field(default_factory=BoardOptions)
+    board: Board = field(default_factory=BoardConfig)
     """The board."""
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class SearchOptions:
     """Moves of each node to draw, the most visited ones."""
     seed: int = 0
     """Seed of the search."""
-    board: Board = field(default_factory=BoardOptions)
+    board: Board = field(default_factory=BoardConfig)
     """The board."""
 
     def __post_init__(self) -> None:
@@ -185,7 +185,7 @@ class SolveOptions:
     """Whether to use the opening book of the package."""
     table_bits: int = 22
     """Memory for proven bounds: 8 bytes times 2 to this power."""
-    board: Board = field(default_factory=BoardOptions)
+    board: Board = field(default_factory=BoardConfig)
     """The board."""
 
     def __post_init__(self) -> None:

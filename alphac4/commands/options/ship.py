@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.commands.arguments import Board, BoardOptions
-from alphac4.storage.records import MAX_SIMULATIONS, check_ranges
+from alphac4.commands.arguments import Board
+from alphac4.storage.records import MAX_SIMULATIONS, BoardConfig, check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class EngineCommandOptions:
     """Who searches: best, fast, a checkpoint's file, or uct with its options."""
     nodes: int = 600
     """Simulations where "go" names no limit."""
-    board: Board = field(default_factory=BoardOptions)
+    board: Board = field(default_factory=BoardConfig)
     """The board."""
 
     def __post_init__(self) -> None:
