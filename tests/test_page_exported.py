@@ -1,6 +1,5 @@
 """The exported page in a browser, where network, search and solver run without a server."""
 
-import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -11,7 +10,14 @@ from page_browser import Browser, expect, expect_count, expect_moves, press
 from alphac4.play.web import pages
 
 pytestmark = pytest.mark.slow
-KEPT = "navigator.serviceWorker.ready.then(({ active }) => active.state === 'activated' || null)"
+KEPT = "navigator.serviceWorker.ready.then(() => caches.keys())"  # once all files are in the cache
+ONE_CACHE = """async (before) => {
+    for (;;) {
+        const [name, other] = await caches.keys();
+        if (name !== before[0] && !other) return;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+}"""
 
 
 @pytest.fixture
@@ -30,14 +36,12 @@ def test_the_exported_page_works_offline_and_is_renewed(
     browser: Browser, static_address: str, static_folder: Path
 ) -> None:
     """Once visited it plays, analyses, solves, reviews and sets puzzles; a new export replaces what is kept of it."""
-    from playwright.sync_api import TimeoutError as TooLateError
-
     folder = static_folder.parent / "renewed"
     shutil.copytree(static_folder, folder)
     address = static_address.replace(static_folder.name, folder.name)
     page = browser.new_page()
     page.goto(address)
-    page.wait_for_function(KEPT)
+    before = page.evaluate(KEPT)
     page.context.set_offline(True)
     page.reload()
     for level, column in (("club", "4"), ("perfect", "3")):
@@ -82,18 +86,11 @@ def test_the_exported_page_works_offline_and_is_renewed(
     shutil.copy(pages.LOCAL / "offline.js", folder)
     pages.write_offline_worker(folder)
     page.goto(address)
-    page.wait_for_function("navigator.serviceWorker.getRegistration().then(({ waiting }) => Boolean(waiting))")
-    for seconds in (5, 20, 120):  # a browser that lets it take over while the page opens shows it at the visit after
-        page.reload()
-        with contextlib.suppress(TooLateError):
-            page.wait_for_function("document.querySelectorAll('#second option').length === 4", timeout=1000 * seconds)
-            break
-    page.wait_for_function("caches.keys().then((names) => names.length === 1)")
-    renewed = page.context.new_page()
-    page.close()  # which may be about to load itself again, now that another worker controls it
-    renewed.context.set_offline(True)
-    renewed.goto(address)
-    expect_count(renewed, "#second option", 4)
+    expect_count(page, "#second option", 4)
+    page.evaluate(ONE_CACHE, before)
+    page.context.set_offline(True)
+    page.reload()
+    expect_count(page, "#second option", 4)
 
 
 def test_the_exported_pages_searches_end_when_nobody_waits_for_them(browser: Browser, tireless_address: str) -> None:

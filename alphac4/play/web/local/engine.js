@@ -52,17 +52,10 @@ class Searcher {
   }
 }
 
-// Keep the page's files for when there is no network. What a newer export has brought since is used from this visit on.
-async function keepOffline() {
-  const registration = await navigator.serviceWorker?.register(new URL("../offline.js", import.meta.url));
-  if (!registration?.waiting) return;
-  navigator.serviceWorker.addEventListener("controllerchange", () => location.reload());
-  registration.waiting.postMessage("take over");
-}
-
 class Local {
   async setup() {
-    keepOffline().catch(() => {}); // forbidden in this browser: the page needs the network then
+    const worker = new URL("../offline.js", import.meta.url);
+    navigator.serviceWorker?.register(worker).catch(() => {}); // forbidden in this browser: the page needs the network then
     this.opponent = new Searcher();
     const [setup] = await Promise.all([this.file("setup.json"), this.opponent.ready]);
     this.rules = new Rules(setup);

@@ -1,14 +1,12 @@
 // A service worker that keeps the page's files in the browser, so that it opens without a network. The export writes a
-// name for its version, and the list of files, before this code. A newer version waits until the page is opened again.
+// name for its version, and the list of files, before this code. With a network everything comes from there.
 
 const OURS = `alphac4 ${registration.scope} `, CACHE = OURS + VERSION;
 
 addEventListener("install", (event) => {
   const requests = FILES.map((name) => new Request(name, { cache: "no-cache" }));
-  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(requests)));
+  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(requests)).then(() => skipWaiting()));
 });
-
-addEventListener("message", ({ data }) => data === "take over" && skipWaiting());
 
 addEventListener("activate", (event) => {
   event.waitUntil((async () => {
@@ -20,8 +18,10 @@ addEventListener("activate", (event) => {
 
 addEventListener("fetch", (event) => {
   if (event.request.method !== "GET") return;
-  event.respondWith((async () => {
+  event.respondWith(fetch(event.request).catch(async (error) => {
     const cache = await caches.open(CACHE);
-    return (await cache.match(event.request, { ignoreSearch: true })) ?? fetch(event.request);
-  })());
+    const kept = await cache.match(event.request, { ignoreSearch: true });
+    if (!kept) throw error;
+    return kept;
+  }));
 });
