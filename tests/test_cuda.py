@@ -110,8 +110,8 @@ def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"policy_target": "visits"}],
-    ids=["completed values", "visits"],
+    [{}, {"gumbel_actions": 4, "policy_target": "visits"}],
+    ids=["puct", "gumbel"],
 )
 def test_the_device_plays_the_same_games(changes: dict[str, Any]) -> None:
     config = replace(CONFIG, **changes)
