@@ -59,7 +59,7 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("train --run FILE/run", "FILE"),
         ("solve 1122334", "there is nothing to solve, the game is over: x has won"),
         ("play --puzzle-file FILE", "--puzzle-file needs --puzzle"),
-        ("engine --player utc:50", "unknown player 'utc:50' (is it uct:50?); players are written"),
+        ("engine --player utc:50", "unknown player 'utc:50' (is it uct:50?); `alphac4 players` lists them"),
         ("export best --web /proc/page", "/proc/page: No such file or directory"),
         ("arena random random", "two different players"),
         ("arena random uct:10 --games 3", "--games must be an even number, not 3"),
@@ -67,7 +67,7 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("arena random uct:10 --processes 2 --cluster 127.0.0.1:1", "--processes are those of this machine"),
         ("arena random missing.safetensors", "missing.safetensors: no such file"),
         ("play --level 12", "no level"),
-        ("play --first nobody", "unknown player"),
+        ("play --first mastr", "unknown player 'mastr' (is it master?)"),
         ("play --moves 49", "illegal move"),
         ("play --moves nofile.txt", "there is no such file"),
         # No name that a file could have:

@@ -73,7 +73,7 @@ def test_the_exported_page_works_offline_and_is_renewed(
     expect(page, "#exact", "^Solve$")
     page.goto(address + "#4444452226671")
     page.click("#exact")
-    expect(page, "#status", "The solver: loses in 11 moves with 3")
+    expect(page, "#status", "Exact: Yellow loses in 11 moves with 3")
     page.goto(address + "#4444")
     page.click("#review-ask")
     expect(page, "#sides", "Red: 2 of 2 best, 0 mistakes.*Yellow: 2 of 2 best, 0 mistakes")

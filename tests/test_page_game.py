@@ -139,7 +139,7 @@ def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Bro
     page.click("#exact")
     page.wait_for_selector(".word")  # by now the server has read its book, and its verdict is soon known
     page.check("#analyse")
-    expect(page, "#verdict", r"Red wins in \d+ moves \(exact: best 4\)")
+    expect(page, "#verdict", r"Red wins in \d+ moves \(exact; best for Red: 4\)")
     expect(page, "#outlook", "The network's opinion: Red wins")
     expect_count(page, ".pill.win", 1)
     expect_count(page, ".stone.suggested", 1)
@@ -159,8 +159,8 @@ def test_the_solver_answers_above_the_columns(browser: Browser, address: str) ->
     page = browser.open(f"{address}#{LOST}")
     page.check("#analyse")
     page.click("#exact")
-    expect(page, "#status", "The solver: loses in 11 moves with 3")
-    expect(page, "#announcement", "The solver: loses in 11 moves")
+    expect(page, "#status", "Exact: Yellow loses in 11 moves with 3")
+    expect(page, "#announcement", "Exact: Yellow loses in 11 moves")
     expect(page, "#effort", "2,000 simulations")
     assert page.locator(".word").all_text_contents() == WORDS
     assert "loses in 11 moves, best" in page.get_attribute(".column >> nth=2", "aria-label")
@@ -229,7 +229,7 @@ def test_a_lost_server_is_told_and_tried_again(browser: Browser, address: str) -
         lost.clear()
         page.click("#retry")
         page.wait_for_selector(answered)
-        expect(page, "#status", "to move|The solver: wins")
+        expect(page, "#status", "to move|Exact: .* wins")
         page.locator("#problem").wait_for(state="hidden")
     browser.errors.clear()  # the requests that failed
 

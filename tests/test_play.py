@@ -126,10 +126,10 @@ def test_hints_and_analyses_say_whose_chances_they_show() -> None:
     _, text = run_game(["hint", "analysis"], "112233")
     assert "would play 4" in text
     assert "wins in 1" in text
-    assert "chances of x, to move: win 100 %" in text
+    assert ": x wins 100 %" in text
     _, text = run_game(["analysis"], "7112233")
-    assert "chances of o, to move: win" in text
-    assert "chances of o, to move: win 0 %" not in text
+    assert ": o wins" in text
+    assert ": o wins 0 %" not in text
 
 
 def test_a_hint_is_the_solvers_where_it_knows_at_once_and_does_not_wait_for_it_elsewhere() -> None:

@@ -171,9 +171,9 @@ def test_solved_puzzles_come_last_at_the_next_start(
 def test_the_commands_play_and_make_puzzles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play: Callable[..., str]
 ) -> None:
-    told = re.findall(r"to move and win in (\d) moves: .* Difficulty (\*+)", play(lines="skip\n" * len(PUZZLES)))
+    told = re.findall(r"difficulty (\*+).*\n.* to move and win in (\d) moves: ", play(lines="skip\n" * len(PUZZLES)))
     assert len(told) == len(PUZZLES)
-    assert told == sorted(told, key=lambda item: (len(item[1]), item[0]))
+    assert told == sorted(told, key=lambda item: (len(item[0]), item[1]))
     monkeypatch.setattr(
         "alphac4.puzzles.generation.parse_player",
         lambda name, *, rng, batch_size: random_player(name, rng),  # noqa: ARG005

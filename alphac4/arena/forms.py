@@ -1,6 +1,7 @@
 """How players are written, for people and for a first look at what they write, before anything is loaded."""
 
 import re
+from collections.abc import Sequence
 
 from alphac4.storage.hub import SHIPPED
 from alphac4.storage.records import similar
@@ -30,27 +31,28 @@ SPECIFICATIONS = """\
   MODULE:CLASS           a player of one's own: a class or function that can be imported, which is called with those of
                          rng, geometry and threads that it has parameters for; MODULE:CLASS@600 adds a budget,
                          MODULE:CLASS,NAME=VALUE other arguments"""
-FORMS = ", ".join(line.split()[0].rstrip(",") for line in SPECIFICATIONS.splitlines() if line[2] != " ")
 MODULE_FORM = re.compile(
     r"(?P<module>[A-Za-z_]\w+(?:\.\w+)*):(?P<name>[A-Za-z_]\w*)(?:@(?P<limit>[^,]*))?(?:,(?P<arguments>.*))?", re.DOTALL
 )
-KINDS = (*SHIPPED, *(re.split("[@:,]", form)[0] for form in FORMS.split(", ") if form[0].islower()))
+KINDS = (*SHIPPED, *(re.split("[@:, ]", line[2:])[0] for line in SPECIFICATIONS.splitlines() if line[2].islower()))
 
 
-def check_players(*specifications: str) -> None:
+def check_players(*specifications: str, others: Sequence[str] = ()) -> None:
     """Refuse what is written like no player; an empty text stands for a command's own choice.
+
+    ``others`` are words that the command takes besides.
 
     Raises:
         ValueError: in one line, naming the player that was perhaps meant.
     """
-    for text in filter(None, specifications):
+    for text in filter(None, set(specifications) - set(others)):
         network = text.startswith("hf://") or ".safetensors" in text or ".onnx" in text
         if re.split("[@:,]", text)[0] not in KINDS and not network and not MODULE_FORM.fullmatch(text):
-            raise ValueError(unknown_player(text))
+            raise ValueError(unknown_player(text, others))
 
 
-def unknown_player(specification: str) -> str:
-    """What is said of a player that there is not."""
+def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
+    """What is said of a player that there is not; perhaps one of ``others`` was meant."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
-    meant = similar(kind, KINDS).replace("?)", f"{specification[len(kind) :]}?)")
-    return f"unknown player {specification!r}{meant}; players are written {FORMS}"
+    meant = similar(kind, (*KINDS, *others)).replace("?)", f"{specification[len(kind) :]}?)")
+    return f"unknown player {specification!r}{meant}; `alphac4 players` lists them"

@@ -4,6 +4,8 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
@@ -38,6 +40,8 @@ def read_arguments(
         ValueError: of the dataclass itself.
     """
     settings: dict[str, Any] = {} if default is None else {"default": default}
+    if {"-h", "--help"} & set(arguments):
+        join_lines(kind)
     output = sys.stdout or io.StringIO()  # tyro asks even a closed one for its encoding
     with contextlib.redirect_stdout(output):
         options: Options = tyro.cli(
@@ -49,6 +53,20 @@ def read_arguments(
             **settings,
         )
     return options
+
+
+def join_lines(kind: Any) -> None:
+    """Give tyro the text of each option in one line; it would keep the breaks of the source."""
+    import docstring_parser  # a part of tyro that only help needs
+
+    documented = [docstring_parser.parse_from_object(base).params for base in kind.__mro__ if is_dataclass(base)]
+    texts = {item.arg_name: item.description or "" for items in documented for item in items}
+    for item in fields(kind):
+        if item.name in texts:
+            item.metadata = MappingProxyType({"help": " ".join(texts[item.name].split())})
+        part = getattr(item.type, "__origin__", item.type)  # of an Annotated one
+        if is_dataclass(part):
+            join_lines(part)
 
 
 Board = Annotated[BoardConfig, tyro.conf.arg(name="")]

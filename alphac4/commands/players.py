@@ -1,11 +1,19 @@
 """`alphac4 players`: how players are written, wherever a command takes one."""
 
+import re
+import shutil
+import textwrap
+
 from alphac4.arena.forms import SPECIFICATIONS
 from alphac4.commands.options.play import PlayersOptions
 
+INDENT = " " * 25  # of the texts beside the players
+
 
 def run(_options: PlayersOptions) -> int:
-    """Print the list."""
-    print(SPECIFICATIONS)
+    """Print the list, as wide as the terminal is."""
+    width = min(shutil.get_terminal_size().columns, 120)
+    for line in re.sub(r"\n {9,}", " ", SPECIFICATIONS).splitlines():
+        print(textwrap.fill(line, width, subsequent_indent=INDENT, break_on_hyphens=False))
     print("\ndocs/players.md describes every option.")
     return 0

@@ -15,11 +15,11 @@ from alphac4.storage.files import append_line, read_lines
 from alphac4.storage.folders import state_folder
 
 HELP = """\
-  1 to 7          the move that wins
-  hint            rule out about half of the other moves; ask again for more; it ends the streak
-  solution        show the move and go on
-  skip            another puzzle
-  quit            leave"""
+  1 to 7     the move that wins
+  hint       rule out about half of the other moves; it ends the streak
+  solution   show the move and go on
+  skip       another puzzle
+  quit       leave"""
 SOLVED_FILE = "solved-puzzles.txt"
 LINE_PLIES = 9  # of best play that are shown after a puzzle
 
@@ -66,8 +66,8 @@ class PuzzleGame:
         self._screen.board(position)
         stars = "*" * puzzle.difficulty + "." * (DIFFICULTIES[-1] - puzzle.difficulty)
         self._screen.line(
-            f"\nPuzzle {number} of {len(self._puzzles)}: {side} to move and win in {puzzle.distance} moves: "
-            f"one move alone wins. Difficulty {stars}, position {puzzle.moves}"
+            f"\nPuzzle {number} of {len(self._puzzles)}, difficulty {stars}, position {puzzle.moves}\n"
+            f"{side} to move and win in {puzzle.distance} moves: one move alone wins."
         )
         verdicts = {item.column: item for item in exact(position)}
         while True:

@@ -2,7 +2,10 @@
 
 import contextlib
 import os
+import re
+import shutil
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from typing import Self, TextIO
@@ -16,6 +19,7 @@ from alphac4.solver.solver import Solver, exact, shared_solver
 
 RESET, BOLD, DIM, UNDERLINE = "\033[0m", "\033[1m", "\033[2m", "\033[4m"
 COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
+COLOURING = re.compile("\033\\[[0-9]+m")
 PATIENCE = 1.0  # seconds for which nothing needs to be said
 BAR = 20  # characters of a full bar
 
@@ -28,7 +32,9 @@ class Screen:
         self.colour = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """Write one line."""
+        """Write a text; on a terminal, what is longer than its lines goes on at the next word."""
+        if self._stream.isatty():
+            text = "\n".join(map(_wrapped, text.split("\n")))
         print(self._styled(text, style), file=self._stream, flush=True)
 
     @contextlib.contextmanager
@@ -88,10 +94,11 @@ class Screen:
                 f"  {column_name(item.column):>6}{mark}{bar:<{BAR}} {100 * item.share:4.0f} %  "
                 f"{value:>5}  {100 * item.prior:3.0f} %  {item.proof}"
             )
-        chances = f"win {100 * analysis.win:.0f} %, draw {100 * analysis.draw:.0f} %, loss {100 * analysis.loss:.0f} %"
-        self.line(f"  chances of {self.side(len(analysis.moves) % 2)}, to move: {chances}")
-        self.line(f"  best line {' '.join(map(column_name, analysis.variation))}")
-        self.line(f"  {analysis.simulations:,} simulations in {analysis.seconds:.1f} s ({analysis.source})")
+        win, draw, loss = (f"{100 * share:.0f} %" for share in (analysis.win, analysis.draw, analysis.loss))
+        side = self.side(len(analysis.moves) % 2)
+        self.line(f"  the opinion of {analysis.source}: {side} wins {win}, draws {draw}, loses {loss}")
+        self.line(f"  its best line {' '.join(map(column_name, analysis.variation))}")
+        self.line(f"  {analysis.simulations:,} simulations in {analysis.seconds:.1f} s")
 
     def verdict(self, position: Position) -> None:
         """The solver's truth about each move of the side to move."""
@@ -141,6 +148,13 @@ class SolvingProgress:
 
     def __exit__(self, *_error: object) -> None:
         self._bar.close()
+
+
+def _wrapped(line: str) -> str:
+    width = shutil.get_terminal_size().columns
+    if len(COLOURING.sub("", line)) <= width:
+        return line
+    return textwrap.fill(line, width, subsequent_indent=" " * 4, break_long_words=False)
 
 
 def _marked_cells(position: Position) -> set[tuple[int, int]]:

@@ -18,20 +18,21 @@ from alphac4.solver.solver import exact_within
 from alphac4.storage.files import write_atomically
 
 HELP = """\
-  1 to 7          drop a stone into that column
-  undo, redo      take back your last move with its answer; play it again
-  hint            a good move: the solver's where it knows at once, and the network's (Ctrl-C stops it)
-  analysis        show what the network thinks after each move, or not any more
-  exact           the solver's verdict on each move (early positions take long; Ctrl-C stops it)
-  level [N]       show the levels, or play against another: 1 beginner to 8 perfect
-  swap            change sides
-  review          judge every move so far by the exact solver (Ctrl-C stops it)
-  moves           the game as a move string
-  load MOVES      go to a position, such as load 4455, or load a file
-  save FILE       write the moves to a file
-  new             begin again
-  quit            leave"""
-HINT_SECONDS = 1.0  # for the solver to be asked about a hint
+  1 to 7       drop a stone into that column
+  undo, redo   take back your last move with its answer; play it again
+  hint         a good move: by exact play where that is soon known
+  analysis     show after each move who stands better, or not any more
+  exact        how each move ends with best play (early ones take long)
+  level [N]    show the levels, or play another: 1 beginner to 8 perfect
+  swap         change sides
+  review       judge every move so far by exact play
+  moves        the game as a move string
+  load MOVES   go to a position, such as load 4455, or load a file
+  save FILE    write the moves to a file
+  new          begin again
+  quit         leave
+Ctrl-C stops a hint, an analysis, exact and a review."""
+SOON = 1.0  # seconds for which a hint or an analysis waits for the solver
 
 
 class Session:
@@ -248,7 +249,16 @@ class TerminalGame:
 
     def _show_analysis(self) -> None:
         with self._stoppable("analysis"):
+            self._show_best()
             self.screen.analysis(self._analysis())
+
+    def _show_best(self) -> None:
+        """The best moves by exact play, where they are soon known."""
+        known = [] if self.show_exact else exact_within(self.session.position, SOON) or []
+        best = [item for item in known if item.best]
+        if best:
+            names = " or ".join(column_name(item.column) for item in best)
+            self.screen.line(f"by exact play {names}: {best[0].outcome}")
 
     def _analysis(self) -> Analysis:
         if self._analyst is None:
@@ -313,11 +323,7 @@ class TerminalGame:
     def _do_hint(self, _rest: str) -> None:
         self._unfinished()
         with self._stoppable("hint"):
-            known = exact_within(self.session.position, HINT_SECONDS)
-            if known is not None:
-                best = [item for item in known if item.best]
-                names = " or ".join(column_name(item.column) for item in best)
-                self.screen.line(f"by exact play {names}: {best[0].outcome}")
+            self._show_best()
             analysis = self._analysis()
             self.screen.line(f"{analysis.source} would play {column_name(analysis.best)} ({signed(analysis.value)})")
 

@@ -39,5 +39,5 @@ def read_options(name: str, arguments: Sequence[str]) -> object:
         options.check()
     for field in ("player", "players", "reference"):
         value = getattr(options, field, ())
-        check_players(*({value} - {play.NOBODY} if isinstance(value, str) else value))
+        check_players(*([value] if isinstance(value, str) else value), others=[play.NOBODY])
     return options

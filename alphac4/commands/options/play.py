@@ -24,15 +24,15 @@ IN_TERMINAL = ("network", "seed")  # of these, those that such a game has too
 class PlayOptions:
     """Play a game: against the network, another player, or another person; or watch two players.
 
-    Players are written by a level's name, or as `alphac4 players` lists them. The levels are
+    Players are written by a level's name, or as `alphac4 players` lists them. The levels:
     """
 
     first: str = HUMAN
     """Who moves first: human, a level's name, or any player."""
     second: str = ""
     """Who moves second; by default the network at the level."""
-    level: str = "2"
-    """Strength of the network where no player is named: 1 to 8, or a name; the default can be beaten."""
+    level: str = "1"
+    """Strength of the network where no player is named: 1 to 8, or a name; the first can be beaten."""
     network: str = "best"
     """The network of the levels and the analysis: best, fast, or a checkpoint's file."""
     moves: str = ""
@@ -84,7 +84,7 @@ class PlayOptions:
             ValueError: naming the first of them.
         """
         find_level(self.level)
-        check_players(*({self.first, self.second} - {HUMAN, *(level.name for level in LEVELS)}))
+        check_players(self.first, self.second, others=(HUMAN, *(level.name for level in LEVELS)))
         plain = PlayOptions()
         given = [item.name for item in fields(self) if getattr(self, item.name) != getattr(plain, item.name)]
         way = next((name for name in WAYS if name in given), None)
@@ -100,7 +100,7 @@ class PlayOptions:
                 raise ValueError(f"{shown} needs --{needed}")
 
 
-PlayOptions.__doc__ = f"{PlayOptions.__doc__}\n{_LEVELS}"
+PlayOptions.__doc__ = f"{(PlayOptions.__doc__ or '').rstrip()}\n{_LEVELS}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import { Review } from "./review.js";
 import { Rules } from "./rules.js";
 import { Solver } from "./solver.js";
 
-const NEWCOMERS = ["", "novice"]; // who play until others are chosen: an opponent that people can beat
+const NEWCOMERS = ["", "beginner"]; // who play until others are chosen: an opponent that people can beat
 const ANSWER_MILLISECONDS = 350; // at least, so that the person's stone has fallen
 const WATCHED_MILLISECONDS = 900; // between the moves of two levels
 
@@ -127,7 +127,7 @@ function status() {
   if (!game.awaitsPerson) return `${colour} (${game.player}) is thinking …`;
   if (game.ply < game.moves.length) return `Move ${game.ply} of ${game.moves.length}. ${colour} to move.`;
   if (game.ply) return `${colour} to move.`;
-  return `${game.people.length === 1 ? `You are ${colour}` : `${colour} to move`}. Choose a column: ${rules.runLength} in a row win.`;
+  return `${game.people.length === 1 ? `You are ${colour}` : `${colour} to move`}. ${rules.runLength} in a row win.`;
 }
 
 function show() {
@@ -324,8 +324,14 @@ function prepare() {
   $("modes").hidden = !setup.puzzles;
   $("keys").textContent = KEYS_TOLD[mode];
   addEventListener("hashchange", load);
-  for (const id of ["settings", "menu"])
+  for (const id of ["settings", "menu"]) {
     document.addEventListener("click", ({ target }) => ($(id).contains(target) && target.tagName !== "BUTTON") || ($(id).open = false));
+    $(id).addEventListener("keydown", ({ key }) => {
+      if (key !== "Escape") return;
+      $(id).open = false;
+      $(id).firstElementChild.focus();
+    });
+  }
   document.documentElement.style.colorScheme = recall("theme", "");
   document.body.classList.remove("loading");
 }

@@ -104,8 +104,9 @@ export class Board {
 
   label(said) {
     this.labels.replaceChildren();
+    const y = said.size ? -36 : -16;
     for (let column = 0; column < this.rules.columns; column++) {
-      svg("text", { class: "number", x: this.x(column), y: -36 }, this.labels).textContent = this.rules.name(column);
+      svg("text", { class: "number", x: this.x(column), y }, this.labels).textContent = this.rules.name(column);
       const word = said.get(column);
       if (!word) continue;
       const kind = `${word.tone ?? ""} ${word.strong ? "strong" : ""}`;

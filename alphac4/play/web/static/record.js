@@ -140,7 +140,7 @@ export class Record {
   // What the review says of the move just made.
   tell() {
     const { review, current: move, ply } = this, lines = [];
-    document.body.classList.toggle("reviewed", Boolean(review)); // the board leaves room for these lines
+    document.body.classList.toggle("reviewed", Boolean(review)); // there is room for the longest of these
     if (!review) return $("now").replaceChildren();
     if (!move) {
       const told = ply ? "" : "The game begins.";

@@ -24,16 +24,18 @@ export class Solver {
       const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
       const names = best.map(({ column }) => this.rules.name(column)).join(" or ");
       const text = winner === null ? "A draw" : `${COLOURS[winner]} wins ${outcome.slice(outcome.indexOf("in "))}`;
-      return { winner, text, source: `exact: best ${names}` };
+      return { winner, text, source: `exact; best for ${COLOURS[side]}: ${names}` };
     }
     if (plies === null) return null;
     return { winner: 0, text: `Red wins in at most ${counted(Math.ceil(plies / 2), "move")}`, source: "proven by the certificate" };
   }
 
-  // Such as "The solver: wins in 17 moves with 4." Empty if nobody asked about this position.
+  // Such as "Exact: Red wins in 17 moves with 4." Empty if nobody asked about this position.
   verdict(moves) {
     const best = this.asked.has(moves) && this.best(moves);
-    return best ? `The solver: ${best[0].outcome} with ${best.map(({ column }) => this.rules.name(column)).join(" or ")}.` : "";
+    if (!best) return "";
+    const [{ score, outcome }] = best, names = best.map(({ column }) => this.rules.name(column)).join(" or ");
+    return `Exact: ${COLOURS[moves.length % 2]} ${score ? outcome : "draws"} with ${names}.`;
   }
 
   // What the board says above its columns, such as "win 17".
