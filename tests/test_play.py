@@ -24,7 +24,7 @@ from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.opponents import LatePlayer, level_player
 from alphac4.play.screen import Screen
-from alphac4.play.terminal import Session, Side, TerminalGame
+from alphac4.play.terminal import Session, TerminalGame
 from alphac4.solver.solver import exact
 
 Lines = list[str | type[BaseException]]
@@ -54,7 +54,7 @@ def run_game(
     output = io.StringIO()
     game = TerminalGame(
         Session(moves),
-        (Side(first), Side(second)),
+        (first, second),
         Screen(output),
         reader(lines),
         fast_level,
@@ -172,7 +172,7 @@ def test_a_player_is_made_while_the_board_is_shown() -> None:
 def test_levels_can_be_changed_in_the_game() -> None:
     game, text = run_game(["level 2", "level", "level beginner"])
     assert [line.split()[1] for line in text.splitlines() if "<- now" in line] == ["novice"]
-    assert [side.name for side in game.sides] == ["you", "fast, beginner"]
+    assert [player and player.name for player in game.players] == [None, "fast, beginner"]
 
 
 def test_levels_play_on_the_board_of_their_network_and_the_perfect_one_on_any(

@@ -13,12 +13,14 @@ from alphac4.arena.specifications import parse_searching_player
 from alphac4.cli import main
 from alphac4.commands.review import read_games
 from alphac4.game import Position, make_geometry
+from alphac4.play.review_text import describe_review
+from alphac4.play.screen import Screen
 from alphac4.play.web.pages import review_page
 from alphac4.review import Grade, Review, ReviewedMove, Verdict, review_game
-from alphac4.review.text import describe_review
 from alphac4.solver import Solver, best_columns, no_known_scores, solve
 from alphac4.solver.solver import TimeIsUp
 
+PLAIN = Screen(io.StringIO())  # without colours
 SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second
 GAME = "5122256411234321551344"  # random moves, with slips of every kind
 
@@ -83,7 +85,7 @@ def test_without_time_only_what_is_known_is_judged() -> None:
     assert review.reviewed[0].grade is Grade.BEST
     assert review.unjudged >= 1
     assert review.reviewed[-1].comment == "not judged"
-    assert "not judged" in describe_review(review)
+    assert "not judged" in describe_review(review, PLAIN)
     assert review.side(1).judged < review.side(1).moves
 
 
@@ -109,7 +111,7 @@ def test_better_moves_are_looked_for_from_the_end(review: Review) -> None:
     hurried = review_game(GAME, SMALL, solver=HurriedSolver(middle))
     assert [bool(move.better) for move in hurried.turning_points] == [ply >= middle for ply in slips]
     assert hurried.unmended == slips.index(middle) > 0
-    assert f"missing for {hurried.unmended} mistakes" in describe_review(hurried)
+    assert f"missing for {hurried.unmended} mistakes" in describe_review(hurried, PLAIN)
 
 
 def test_whoever_waits_can_end_it() -> None:
@@ -173,7 +175,7 @@ def test_the_player_is_asked_about_the_last_position_too() -> None:
 
 
 def test_text_and_page_hold_the_whole_review(review: Review) -> None:
-    text, page = describe_review(review), review_page([review])
+    text, page = describe_review(review, PLAIN), review_page([review])
     assert GAME in text
     assert "Turning points" in text
     assert len(re.findall(r"^ +\d+  [xo] \d", text, re.MULTILINE)) == len(GAME)
@@ -186,10 +188,10 @@ def test_the_graph_tells_the_exact_outcomes() -> None:
     scores = [solve(Position.from_moves(moves, SMALL)) for moves in ("", "1", "12")]
     outcomes = [scores[0], -scores[1], scores[2]]  # for x
     line = "   exact |" + " ".join("x" if score > 0 else "o" if score < 0 else "=" for score in outcomes)
-    assert line in describe_review(review_game("12", SMALL)).splitlines()
+    assert line in describe_review(review_game("12", SMALL), PLAIN).splitlines()
     # A player that sees x win until the seventh move: points stand above the moves that have led there; . is the start.
     seen = replace(review_game("61121314", SMALL, player=Counting(), seconds=0), values=(1,) * 7 + (-1,) * 2)
-    lines = {line.partition(" |")[0].strip(): line for line in describe_review(seen).splitlines()}
+    lines = {line.partition(" |")[0].strip(): line for line in describe_review(seen, PLAIN).splitlines()}
     for name, moves in (("x wins", ".611213"), ("o wins", "14")):
         assert [lines["played"][place] for place, mark in enumerate(lines[name]) if mark == "*"] == list(moves)
 

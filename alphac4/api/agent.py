@@ -19,7 +19,7 @@ from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import Searched, SearchResult, describe_search
 from alphac4.mcts.search import Budget
 from alphac4.nn.foreign import FunctionEvaluator
-from alphac4.play.analysis import ColumnAnalysis, describe
+from alphac4.play.analysis import ColumnAnalysis, describe_columns
 
 DEFAULT_SIMULATIONS = 100  # of an evaluator of one's own
 
@@ -75,9 +75,7 @@ class SearchedPosition:
     @cached_property
     def columns(self) -> dict[int, ColumnAnalysis]:
         """What it saw of each move that can be made, by column."""
-        row = self._result.take(self._index)
-        analysis = describe(self.position, row, self.player, self.simulations, row.seconds, finished=True)
-        return {item.column: item for item in analysis.columns}
+        return {item.column: item for item in describe_columns(self._result, self._index)}
 
     @property
     def line(self) -> list[int]:

@@ -22,10 +22,10 @@ from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.opponents import LatePlayer, compile_search, level_player
 from alphac4.play.puzzle_game import PuzzleGame, SolvedPuzzles
+from alphac4.play.review_text import describe_review
 from alphac4.play.screen import Screen
-from alphac4.play.terminal import Session, Side, TerminalGame, read_line
+from alphac4.play.terminal import Session, TerminalGame, read_line
 from alphac4.puzzles import load_puzzles, packaged_puzzles
-from alphac4.review.text import describe_review
 
 
 def run(options: PlayOptions) -> int:
@@ -114,7 +114,7 @@ def _run_terminal(options: PlayOptions) -> int:
 
     game = TerminalGame(
         session,
-        (Side(make(first)), Side(make(second))),
+        (make(first), make(second)),
         screen,
         read_line,
         make_level,

@@ -15,9 +15,9 @@ from alphac4.commands.options.play import NOBODY, ReviewOptions
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.position import may_be_moves
 from alphac4.game.rules import STANDARD
-from alphac4.play.screen import SolvingProgress
+from alphac4.play.review_text import describe_review
+from alphac4.play.screen import Screen, SolvingProgress
 from alphac4.review import DEFAULT_SECONDS, Review, review_game
-from alphac4.review.text import describe_review
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.files import check_output, write_atomically
 
@@ -33,7 +33,7 @@ def run(options: ReviewOptions) -> int:
     _check_player(specification, geometry)
     check_output(options.html)
     games = read_games(options.game, sys.stdin, geometry)
-    player = None
+    player, screen = None, Screen(sys.stdout)
     if specification != NOBODY:
         player = parse_searching_player(specification, rng=np.random.default_rng(options.seed), geometry=geometry)
     reviews = []
@@ -43,7 +43,7 @@ def run(options: ReviewOptions) -> int:
         if options.json:
             print(json.dumps(reviews[-1].to_dict()), flush=True)
         elif options.html is None:
-            print(("\n" if number > 1 else "") + describe_review(reviews[-1]), flush=True)
+            print(("\n" if number > 1 else "") + describe_review(reviews[-1], screen), flush=True)
     if options.html is not None:
         from alphac4.play.web.pages import review_page  # with all that it takes to export a page
 

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from types import EllipsisType
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from alphac4.arena.players import SearchingPlayer, drop_trees
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.results import NodeView, SearchResult
+from alphac4.mcts.results import NodeView, SearchResult, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL
 
@@ -160,24 +161,10 @@ def describe(
     position: Position, result: SearchResult, source: str, simulations: int, seconds: float, *, finished: bool
 ) -> Analysis:
     """A search's result as an `Analysis`."""
-    visits = result.visits[0]
-    total = max(int(visits.sum()), 1)
     return Analysis(
         moves=position.moves or "",
         source=source,
-        columns=tuple(
-            ColumnAnalysis(
-                column=column,
-                visits=int(visits[column]),
-                share=int(visits[column]) / total,
-                prior=float(result.priors[0, column]),
-                value=_finite(result.values[0, column]),
-                score=_finite(result.scores[0, column]),
-                proof=result.describe_proof(0, column),
-            )
-            for column in range(position.geometry.columns)
-            if result.proofs[0, column] != ILLEGAL
-        ),
+        columns=describe_columns(result, 0),
         best=int(result.moves[0]),
         value=float(result.value[0]),
         win=float(result.wdl[0, 0]),
@@ -187,6 +174,24 @@ def describe(
         simulations=simulations,
         seconds=seconds,
         finished=finished,
+    )
+
+
+def describe_columns(seen: SearchResult | NodeView, row: int | EllipsisType = ...) -> tuple[ColumnAnalysis, ...]:
+    """The moves that can be made in the ``row``-th position of a result, or in a node."""
+    visits, proofs = seen.visits[row], seen.proofs[row]
+    total = max(int(visits.sum()), 1)
+    return tuple(
+        ColumnAnalysis(
+            column=int(column),
+            visits=int(visits[column]),
+            share=int(visits[column]) / total,
+            prior=float(seen.priors[row][column]),
+            value=_finite(seen.values[row][column]),
+            score=_finite(seen.scores[row][column]),
+            proof=describe_proof(int(proofs[column])),
+        )
+        for column in np.flatnonzero(proofs != ILLEGAL)
     )
 
 

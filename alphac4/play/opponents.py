@@ -1,7 +1,7 @@
 """Players at the levels of strength, and players that are loaded while the board is shown."""
 
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,17 +84,12 @@ class LatePlayer:
     def __init__(self, name: str, make: Callable[[], Player], *, background: bool) -> None:
         self.name = name
         self._make = make
-        self._player: Player | None = None
-        self._error: BaseException | None = None
-        # No daemon: libraries that are being loaded while the process ends would crash it.
-        self._thread = threading.Thread(target=self._load, name=f"loading {name}")
-        if background:
-            self._thread.start()
+        self._made: Future[Player] | None = self._begin() if background else None
 
     @property
     def ready(self) -> bool:
         """Whether it moves without being loaded first."""
-        return self._player is not None
+        return self._made is not None and self._made.done()
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `alphac4.arena.players.Player`.
@@ -102,17 +97,14 @@ class LatePlayer:
         Raises:
             ValueError, RuntimeError: in one line, if the player cannot be made.
         """
-        if self._thread.ident is not None:  # it was started
-            self._thread.join()
-        if self._player is None and self._error is None:
-            self._load()
-        if self._player is None:
-            raise self._error or RuntimeError(f"{self.name} could not be loaded")
-        return self._player.choose(positions)
+        self._made = self._made or self._begin()
+        return self._made.result().choose(positions)
 
-    def _load(self) -> None:
-        try:
-            self._player = self._make()
-            self.name = self._player.name
-        except Exception as error:  # told where the player is needed
-            self._error = error
+    def _begin(self) -> "Future[Player]":
+        # The pool's thread is no daemon: libraries that are being loaded while the process ends would crash it.
+        return ThreadPoolExecutor(1, thread_name_prefix="loading").submit(self._load)
+
+    def _load(self) -> Player:
+        player = self._make()
+        self.name = player.name
+        return player

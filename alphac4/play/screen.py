@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Self, TextIO
 
+import numpy as np
 from tqdm import tqdm
 
 from alphac4.game import Position
@@ -158,17 +159,16 @@ def _wrapped(line: str) -> str:
 
 
 def _marked_cells(position: Position) -> set[tuple[int, int]]:
-    """The winning runs once the game is won, else the last stone."""
+    """The winning runs (row, column) once the game is won, else the last stone."""
     geometry, grid = position.geometry, position.grid()
-    winner = 2 if position.first_to_move else 1
-    cells: set[tuple[int, int]] = set()
-    for down, right in [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else []):
-        for row in range(geometry.rows):
-            for column in range(geometry.columns):
-                run = [(row + i * down, column + i * right) for i in range(geometry.run_length)]
-                inside = all(0 <= r < geometry.rows and 0 <= c < geometry.columns for r, c in run)
-                if inside and all(grid[cell] == winner for cell in run):
-                    cells.update(run)
+    stones = {(int(row), int(column)) for row, column in np.argwhere(grid == (2 if position.first_to_move else 1))}
+    directions = [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else [])
+    runs = [
+        {(row + step * down, column + step * right) for step in range(geometry.run_length)}
+        for row, column in stones
+        for down, right in directions
+    ]
+    cells = set().union(*(run for run in runs if run <= stones))
     if not cells and position.moves:
         column = COLUMN_NAMES.index(position.moves[-1])
         cells.add((int((grid[:, column] > 0).sum()) - 1, column))

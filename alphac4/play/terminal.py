@@ -4,7 +4,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from alphac4.arena.players import Player
@@ -129,24 +128,12 @@ class Session:
             raise ValueError(f"{path}: {error}") from error
 
 
-@dataclass
-class Side:
-    """Who plays one colour: a person if there is no player."""
-
-    player: Player | None
-
-    @property
-    def name(self) -> str:
-        """For the prompt and the announcements."""
-        return self.player.name if self.player else "you"
-
-
 class TerminalGame:
     """Plays one game after another until the input ends.
 
     Args:
         session: where to begin.
-        sides: who moves first, and who second.
+        players: who moves first, and who second; None is a person.
         screen: where to draw.
         read: asks for a line; raises EOFError at the end of the input.
         make_level: the player of a level, for the command ``level``.
@@ -160,7 +147,7 @@ class TerminalGame:
     def __init__(
         self,
         session: Session,
-        sides: tuple[Side, Side],
+        players: tuple[Player | None, Player | None],
         screen: Screen,
         read: Callable[[str], str],
         make_level: Callable[[Level], Player],
@@ -173,7 +160,7 @@ class TerminalGame:
     ) -> None:
         self.level = level
         self.session = session
-        self.sides = list(sides)
+        self.players = list(players)
         self.screen = screen
         self.show_analysis = show_analysis
         self.show_exact = show_exact
@@ -196,20 +183,19 @@ class TerminalGame:
                 self.screen.line(f"\nThe game so far: {self.session.moves}")
 
     def _play(self) -> None:
-        self.screen.line("; ".join(f"{self.screen.side(index)}: {side.name}" for index, side in enumerate(self.sides)))
+        self.screen.line("; ".join(f"{self.screen.side(index)}: {self._name(index)}" for index in (0, 1)))
         self._show()
         while True:
             position = self.session.position
-            side = self.sides[0 if position.first_to_move else 1]
+            player = self.players[0 if position.first_to_move else 1]
             over = position.outcome() is not None
-            watched = all(other.player for other in self.sides)
-            if over and watched:
+            if over and all(self.players):
                 return
-            if side.player and not over and not self._waiting:
-                does = "thinking" if getattr(side.player, "ready", True) else "being loaded"
-                with self.screen.waiting(f"{side.name} is {does}"):
-                    column = side.player.choose([position])[0]
-                self.screen.line(f"\n{side.name} plays {column_name(column)}")
+            if player and not over and not self._waiting:
+                does = "thinking" if getattr(player, "ready", True) else "being loaded"
+                with self.screen.waiting(f"{player.name} is {does}"):
+                    column = player.choose([position])[0]
+                self.screen.line(f"\n{player.name} plays {column_name(column)}")
                 self.session.play(column)
                 self._show()
                 continue
@@ -221,10 +207,14 @@ class TerminalGame:
             if text.strip().lower() in ("quit", "q", "exit"):
                 return
             waited, self._waiting = self._waiting, False
-            players = [each.player for each in self.sides]
+            players = list(self.players)
             self._obey(text.strip())
             if waited and text.strip() and position is self.session.position:  # it was only asked for something
-                self._waiting = players == [each.player for each in self.sides]
+                self._waiting = players == self.players
+
+    def _name(self, index: int) -> str:
+        player = self.players[index]
+        return player.name if player else "you"
 
     def _prompt(self, position: Position) -> str:
         if position.outcome() is not None:
@@ -237,7 +227,7 @@ class TerminalGame:
         outcome = position.outcome()
         if outcome is not None:
             winner = 1 if position.first_to_move else 0
-            name = self.sides[winner].name
+            name = self._name(winner)
             stones = self.screen.side(winner)
             text = "A draw." if outcome == 0 else f"{stones} ({name}) wins." if name != "you" else "You win!"
             self.screen.line(f"\n{text}  Game: {self.session.moves}")
@@ -307,7 +297,7 @@ class TerminalGame:
 
     def _do_undo(self, _rest: str) -> None:
         """Back to the person's own last move, if the other side is a player."""
-        people = [index for index, side in enumerate(self.sides) if side.player is None]
+        people = [index for index, player in enumerate(self.players) if player is None]
         taken = self.session.undo(1)
         while taken and len(people) == 1 and self.session.position.plies % 2 != people[0]:
             if not self.session.undo(1):
@@ -316,8 +306,7 @@ class TerminalGame:
         self._show() if taken else self.screen.line("nothing to take back")
 
     def _do_redo(self, _rest: str) -> None:
-        people = [index for index, side in enumerate(self.sides) if side.player is None]
-        played = self.session.redo(2 if len(people) == 1 else 1)
+        played = self.session.redo(2 if self.players.count(None) == 1 else 1)
         self._show() if played else self.screen.line("nothing to play again")
 
     def _do_hint(self, _rest: str) -> None:
@@ -356,14 +345,12 @@ class TerminalGame:
         level = find_level(rest)
         player = self._make_level(level)
         self.level = level
-        players = [index for index, side in enumerate(self.sides) if side.player is not None]
-        self.sides[players[0] if players else 1].player = player
+        self.players[0 if self.players[0] else 1] = player
         self.screen.line(f"now against {player.name}")
 
     def _do_swap(self, _rest: str) -> None:
-        self.sides.reverse()
-        names = " and ".join(f"{self.screen.side(index)} is {side.name}" for index, side in enumerate(self.sides))
-        self.screen.line(names)
+        self.players.reverse()
+        self.screen.line(" and ".join(f"{self.screen.side(index)} is {self._name(index)}" for index in (0, 1)))
 
     def _do_moves(self, _rest: str) -> None:
         self.screen.line(self.session.moves or "(no moves yet)")

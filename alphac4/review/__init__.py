@@ -278,15 +278,15 @@ def review_game(
     columns = [COLUMN_NAMES.index(name) for name in Position.from_moves(moves, geometry).moves or ""]
     for column in columns:
         positions.append(positions[-1].play(column))
-    judge = _Judge(solver or shared_solver(geometry), on_pause)
+    solver = solver or shared_solver(geometry)
+    judge = _Judge(solver, seconds, on_pause)
     started = time.monotonic()
-    judge.give(seconds)
     scores: list[int | None] = [None] * len(positions)
     for ply in reversed(range(len(positions))):
         scores[ply] = judge.score(positions[ply])
         on_move(len(columns) - ply, len(columns))
     opinions, values = _ask(player, positions, columns)
-    judge.give(LINE_SHARE * seconds)  # the player's time is none of the solver's
+    judge = _Judge(solver, LINE_SHARE * seconds, on_pause)  # the player's time is none of the solver's
     reviewed: list[ReviewedMove] = []
     for index, column in reversed(list(enumerate(columns))):  # again the easy positions first
         before, after = positions[index], scores[index + 1]
@@ -345,14 +345,10 @@ def _ask(
 class _Judge:
     """The solver with a limit of time; None and empty answers say that it was over."""
 
-    def __init__(self, solver: Solver, on_pause: OnPause) -> None:
+    def __init__(self, solver: Solver, seconds: float, on_pause: OnPause) -> None:
         self._solver = solver
         self._on_pause = on_pause
-        self._deadline = Deadline(0, on_pause)
-
-    def give(self, seconds: float) -> None:
-        """Begin a stretch of so many seconds."""
-        self._deadline = Deadline(seconds, self._on_pause)
+        self._deadline = Deadline(seconds, on_pause)
 
     def score(self, position: Position) -> int | None:
         """The exact score for the side to move."""

@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-import math
 import re
 from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from alphac4.game import Geometry, Position
 from alphac4.machine import cores
+from alphac4.play.analysis import describe_columns
 from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.web.pages import STATIC, page_puzzles, page_setup
 from alphac4.play.web.searches import Busy, SearchService, Stop, Stopped, WorkQueue
@@ -41,10 +42,6 @@ ERRORS = {  # what a route may raise, and the status that says so; a ValueError 
 }
 
 T = TypeVar("T")
-
-
-class _Result(Protocol):
-    def to_dict(self) -> dict[str, Any]: ...
 
 
 class WebApplication:
@@ -119,16 +116,7 @@ class WebApplication:
         if not isinstance(path, list) or not all(type(step) is int for step in path):
             raise ValueError("path must be a list of columns")
         view = self.service.node(_session(body), position, path)
-        columns = [
-            {
-                "column": column,
-                "visits": int(view.visits[column]),
-                "value": float(view.values[column]) if math.isfinite(view.values[column]) else None,
-                "prior": float(view.priors[column]),
-                "proof": view.describe_proof(column),
-            }
-            for column in view.position.legal_columns()
-        ]
+        columns = [asdict(item) for item in describe_columns(view)]
         return JSONResponse({"moves": view.position.moves, "value": view.value, "columns": columns})
 
     async def _analyze(self, request: Request) -> Response:
@@ -203,7 +191,7 @@ class _Lines:
         search.add_done_callback(lambda _search: self(None))
         return _StoppingResponse(self._encoded(search), stop)
 
-    async def _encoded(self, search: "asyncio.Future[_Result]") -> AsyncIterator[bytes]:
+    async def _encoded(self, search: "asyncio.Future[Any]") -> AsyncIterator[bytes]:
         while (line := await self._queue.get()) is not None:
             yield json.dumps(line).encode() + b"\n"
         error = STOPPED if search.cancelled() else search.exception()

@@ -5,7 +5,6 @@ import contextlib
 import functools
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeVar
@@ -121,8 +120,8 @@ class SearchService:
         self._network = named.written
         self._compute = choose(threads=1)
         self._evaluator = self._compute.evaluator(checkpoint.network, batch_size=1)
-        self._analysts: OrderedDict[str, Analyst] = OrderedDict()
-        self._lock = threading.Lock()
+        self._analysts = functools.lru_cache(MAX_SESSIONS)(lambda _session: Analyst(self._player(1, reuse="trees")))
+        self._lock = threading.RLock()
         self._certificate = _Certificate(self.geometry)
         self._rng = np.random.default_rng()
 
@@ -175,15 +174,7 @@ class SearchService:
 
     def _analyst(self, session: str) -> Analyst:
         with self._lock:
-            analyst = self._analysts.get(session)
-        if analyst is None:
-            analyst = Analyst(self._player(1, reuse="trees"))
-        with self._lock:
-            analyst = self._analysts.setdefault(session, analyst)
-            self._analysts.move_to_end(session)
-            while len(self._analysts) > MAX_SESSIONS:
-                self._analysts.popitem(last=False)
-        return analyst
+            return self._analysts(session)
 
     def _player(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
         budget, rng = Budget(simulations=simulations), self._make_rng()

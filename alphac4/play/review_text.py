@@ -1,10 +1,10 @@
 """A review as text for a terminal."""
 
 import textwrap
-from typing import Protocol
 
 from alphac4.game import Position, column_name
 from alphac4.game.position import count_of, signed
+from alphac4.play.screen import Screen
 from alphac4.review import Review, ReviewedMove, Verdict
 
 WIDTH = 100  # of the text
@@ -12,45 +12,15 @@ GRAPH_ROWS = 9  # an odd number, so that the middle is a draw
 MORE_TIME = "`alphac4 review` with --seconds gives the solver more."
 
 
-class Drawing(Protocol):
-    """Looks of a board and of the two sides."""
-
-    def drawn(self, position: Position) -> str:
-        """The board."""
-
-    def stone(self, index: int) -> str:
-        """A stone of the player who began (0) or of the other (1), one character wide."""
-
-    def side(self, index: int) -> str:
-        """Name of that player."""
-
-
-class Letters:
-    """A `Drawing` of x and o, which needs no colours."""
-
-    def drawn(self, position: Position) -> str:
-        """See `Drawing`."""
-        return str(position)
-
-    def stone(self, index: int) -> str:
-        """See `Drawing`."""
-        return "xo"[index]
-
-    def side(self, index: int) -> str:
-        """See `Drawing`."""
-        return ("x (red)", "o (yellow)")[index]
-
-
-def describe_review(review: Review, drawing: Drawing | None = None) -> str:
-    """The board, both sides' accuracy, the graph, the turning points, and every move; drawn by default as `Letters`."""
-    drawing = drawing or Letters()
+def describe_review(review: Review, screen: Screen) -> str:
+    """The board, both sides' accuracy, the graph, the turning points, and every move."""
     parts = [
-        drawing.drawn(Position.from_moves(review.moves, review.geometry)),
-        f"{review.moves or '(no moves)'}: {_result(review, drawing)}",
-        "\n".join(_side(review, index, drawing) for index in (0, 1)),
+        screen.drawn(Position.from_moves(review.moves, review.geometry)),
+        f"{review.moves or '(no moves)'}: {_result(review, screen)}",
+        "\n".join(_side(review, index, screen) for index in (0, 1)),
     ]
     if review.reviewed:
-        parts += [_graph(review, drawing), _turning_points(review, drawing), _moves(review, drawing)]
+        parts += [_graph(review, screen), _turning_points(review, screen), _moves(review, screen)]
     if review.unjudged:
         verb = "is" if review.unjudged == 1 else "are"
         moves = count_of(review.unjudged, "move")
@@ -61,23 +31,23 @@ def describe_review(review: Review, drawing: Drawing | None = None) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _result(review: Review, drawing: Drawing) -> str:
+def _result(review: Review, screen: Screen) -> str:
     outcome = review.outcome
     if outcome is None:
         return f"unfinished after {count_of(len(review.moves), 'move')}"
-    return "a draw" if outcome == 0 else f"{drawing.side(int(outcome < 0))} has won"
+    return "a draw" if outcome == 0 else f"{screen.side(int(outcome < 0))} has won"
 
 
-def _side(review: Review, index: int, drawing: Drawing) -> str:
+def _side(review: Review, index: int, screen: Screen) -> str:
     side = review.side(index)
     accuracy = "not judged" if side.accuracy is None else f"accuracy {side.accuracy:.0f} %"
     judged, slips = count_of(side.judged, "judged move"), count_of(side.slips, "mistake")
-    return f"{drawing.side(index)}: {accuracy}; of {judged} {side.best} best, {slips}"
+    return f"{screen.side(index)}: {accuracy}; of {judged} {side.best} best, {slips}"
 
 
-def _graph(review: Review, drawing: Drawing) -> str:
+def _graph(review: Review, screen: Screen) -> str:
     """The player's value at the start and after each move as points, and below it the exact outcome."""
-    moves, first, second = review.reviewed, drawing.stone(0), drawing.stone(1)
+    moves, first, second = review.reviewed, screen.stone(0), screen.stone(1)
     lines = []
     if review.values:
         rows = [round((1 - value) / 2 * (GRAPH_ROWS - 1)) for value in review.values]
@@ -98,18 +68,18 @@ def _graph(review: Review, drawing: Drawing) -> str:
     return "\n".join(lines)
 
 
-def _turning_points(review: Review, drawing: Drawing) -> str:
+def _turning_points(review: Review, screen: Screen) -> str:
     points = review.turning_points
     if not points:
         return "" if review.unjudged else "Neither side made a mistake."
-    told = [_turning_point(review, move, drawing) for move in points]
+    told = [_turning_point(review, move, screen) for move in points]
     wrapped = [textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    ") for text in told]
     return "\n".join(["Turning points:", *wrapped])
 
 
-def _turning_point(review: Review, move: ReviewedMove, drawing: Drawing) -> str:
+def _turning_point(review: Review, move: ReviewedMove, screen: Screen) -> str:
     text = (
-        f"move {move.ply}, {drawing.stone(move.side)} plays {column_name(move.column)}{move.grade.mark}: "
+        f"move {move.ply}, {screen.stone(move.side)} plays {column_name(move.column)}{move.grade.mark}: "
         f"{move.grade.value} (with best play it {_does(move.best)}, now it {_does(move.played)})"
     )
     if move.better:
@@ -128,12 +98,12 @@ def _does(verdict: Verdict | None) -> str:
     return verdict.text if verdict.score else "draws"
 
 
-def _moves(review: Review, drawing: Drawing) -> str:
+def _moves(review: Review, screen: Screen) -> str:
     opinion = f"  {review.player} before it" if review.player else ""
     lines = [f"ply  move   {'with best play':<17}  {'after the move':<17}  {'grade':<26}{opinion}".rstrip()]
     for move in review.reviewed:
         line = (
-            f"{move.ply:>3}  {drawing.stone(move.side)} {column_name(move.column)}{move.grade.mark:<2}  "
+            f"{move.ply:>3}  {screen.stone(move.side)} {column_name(move.column)}{move.grade.mark:<2}  "
             f"{_does(move.best):<17}  {_does(move.played):<17}  {move.comment:<26}"
         )
         if move.opinion is not None:
