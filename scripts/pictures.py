@@ -1,6 +1,6 @@
-"""Draw the pictures of the page and of a review in docs/ anew, in Chromium; needs ./scripts/setup.sh web dev.
+"""Draw the pictures of docs/ anew, the page's and a review's in Chromium; needs ./scripts/setup.sh web dev.
 
-The other pictures are drawn by the commands that stand beside them in docs/gallery.md.
+Layers and loop are written by hand, as text; the notebooks draw their own.
 """
 
 import io
@@ -18,6 +18,11 @@ from playwright.sync_api import ViewportSize, sync_playwright
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = (sys.executable, "-m", "alphac4")
+DRAWN = (  # by commands
+    "search 44 --player best@600 --svg docs/gallery/tree.svg",
+    "curve docs/learning-standard.jsonl --picture docs/learning-standard.png",
+    "evaluate best --simulations 0,100,600 --picture docs/gallery/errors.png",  # four minutes
+)
 REVIEWED = "4444452226671"  # four of its thirteen moves are mistakes
 PLAYED = "43373322244754565"  # Red's second move gives the win away, and Yellow gives it back
 WAIT = 120_000  # milliseconds
@@ -28,6 +33,8 @@ COLOURS = 64
 
 def main() -> None:
     """Draw every picture."""
+    for command in DRAWN:
+        subprocess.run([*COMMAND, *command.split()], check=True, cwd=DOCS.parent)
     with served() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
 

@@ -218,7 +218,7 @@ def test_the_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.
         return capsys.readouterr().out
 
     # By the solver alone, as no network comes for such a board; that of another would bring its own.
-    assert re.search("1 2 3 4 5 6\n.*x \\(red\\) has won", command("1122334"), re.DOTALL)
+    assert re.search("1 2 3 4 5 6\n.*x has won", command("1122334"), re.DOTALL)
     told = [json.loads(line) for line in command(str(path), "--player", "uct:50", "--json").splitlines()]
     assert [review["outcome"] for review in told] == [1, None]
     assert told[0]["reviewed"][-1]["move"] == "4"

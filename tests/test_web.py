@@ -133,9 +133,10 @@ def test_bad_requests_are_one_line_of_json(client: TestClient, path: str, body: 
     assert "\n" not in response.json()["error"]
 
 
-def test_sessions_are_bounded(service: SearchService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one longest unused goes first: its tree is forgotten, the others' are not."""
     monkeypatch.setattr(searches, "MAX_SESSIONS", 2)
+    service = SearchService("fast")
 
     def grow(session: str) -> None:
         service.analyze(session, Position(), 5, Stop(), lambda _analysis: None)
