@@ -80,7 +80,7 @@ class Evaluator:
             self.backend, self._run = first_that_agrees(order, network, usual, self._threads)
             if usual != batch_size:
                 self._run = make_backend(self.backend, network, batch_size, self._threads)
-            logger.info("inference by %s, the fastest here for %d positions a call", self.backend, batch_size)
+            logger.debug("inference by %s, the fastest here for %d positions a call", self.backend, batch_size)
         else:
             self.backend, self._run = backend, make_backend(backend, network, batch_size, self._threads)
 

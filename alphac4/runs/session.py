@@ -219,6 +219,8 @@ class TrainingSession:
                 opened.callback(pool.close)
             self.judge = Judge(compute, sides[1], geometry, config.evaluation, pool)
             state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
+            backends = (state.backend, state.evaluating_backend, learner.precision)
+            logger.info("self-play by %s, matches by %s, learning in %s", *backends)
             end = config.learning_steps * config.iterations
             schedule = state.schedule or Schedule.of_run(config.learning, end)
             state.schedule = schedule.until(learner.steps, end)

@@ -156,7 +156,7 @@ class Learner:
         positions = config.batch_size // self._parts
         self.precision = precision or learning_precision(self.device)
         self.by_winograd = on_cpu and self.precision == FP32 and winograd.pays_in_learning(network, positions)
-        logger.info(
+        logger.debug(
             "learning in %s%s on %s",
             self.precision,
             ", convolutions by Winograd's filtering" if self.by_winograd else "",
