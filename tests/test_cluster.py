@@ -40,7 +40,7 @@ from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import EvaluationConfig, GateConfig, RunRandom, TrainConfig, from_dict
-from alphac4.training.matches import Contender, Matches, Side
+from alphac4.training.matches import Contender, LocalSide, Matches
 
 pytestmark = pytest.mark.slow
 
@@ -241,7 +241,7 @@ def test_a_runs_matches_are_the_same_on_a_cluster(pool: ClusterPool, network: Po
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
     gates, verdicts = [], []
     for there in (None, pool):
-        sides = [Side(compute, network, STANDARD, PuctConfig()) for _ in range(2)]
+        sides = [LocalSide(compute, network, STANDARD, PuctConfig()) for _ in range(2)]
         matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), lambda: None, there)
         judge = Judge(compute, sides[1], STANDARD, EvaluationConfig(), there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]

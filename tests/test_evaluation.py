@@ -56,7 +56,6 @@ def test_moves_are_judged_as_by_hand() -> None:
     assert positions.decisive.tolist() == [True, True, False, False]
     found, decisive = (judge_moves([positions], [np.array([1, 2, 4, 0])], decisive=only) for only in (False, True))
     assert (found.error.value, found.error.count) == (0.25, 4)
-    assert found.keeps.value == 0.75
     assert found.fastest.value == 0.25  # only the draw
     assert found.loss.value == (18 + 0 + 2 + 2) / 4
     assert (decisive.error.value, decisive.error.count, decisive.loss.value) == (0.5, 2, 9.0)
@@ -242,7 +241,7 @@ def test_the_report_holds_every_figure_for_every_set_and_budget_as_the_arenas_pl
         for budget, part in itertools.product(subject["budgets"], report["sets"]):
             figures = budget["sets"][part["name"]]
             for kind, count in (("moves", part["positions"]), ("decisive", part["decisive"])):
-                for share in (figures[kind][name] for name in ("error", "keeps", "fastest")):
+                for share in (figures[kind][name] for name in ("error", "fastest")):
                     assert 0 <= share["low"] <= share["value"] <= share["high"] <= 1
                     assert share["count"] == count
             if told:

@@ -30,7 +30,8 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import load_start
 from alphac4.storage import hub
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
-from alphac4.training.config import BoardConfig, from_dict
+from alphac4.storage.records import BoardConfig
+from alphac4.training.config import from_dict
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs ./scripts/setup.sh hub")
 

@@ -11,9 +11,8 @@ from torch.nn import functional as F
 from alphac4.benchmarks.parts import random_batch
 from alphac4.game import STANDARD
 from alphac4.nn import winograd
-from alphac4.nn.backends import make_backend
+from alphac4.nn.backends import BF16, FP32, learning_precision, make_backend
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, ResidualBlock
-from alphac4.nn.precision import BF16, FP32, learning_precision
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import PART, Learner
 from alphac4.training.muon import Muon, orthogonalised
@@ -205,5 +204,5 @@ def test_the_precision_follows_from_what_the_processor_is(
     capabilities: dict[str, bool], processor: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
-    monkeypatch.setattr("alphac4.nn.precision.processor_name", lambda: processor)
+    monkeypatch.setattr("alphac4.nn.backends.processor_name", lambda: processor)
     assert learning_precision(CPU) == expected

@@ -126,7 +126,6 @@ class Accuracy:
     """Figures of the moves chosen in some positions."""
 
     error: Estimate  # share of moves whose outcome is worse than the best move's
-    keeps: Estimate  # share that keep the outcome: the rest
     fastest: Estimate  # share whose score is the best as well: the fastest win, the slowest loss
     loss: Estimate  # mean loss of exact score, in stones
 
@@ -205,7 +204,6 @@ def judge_moves(
     error = np.concatenate(errs)
     return Accuracy(
         error=proportion(error),
-        keeps=proportion(~error),
         fastest=proportion(np.concatenate(fastest)),
         loss=mean(np.concatenate(loss)),
     )

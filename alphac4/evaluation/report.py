@@ -123,7 +123,6 @@ def _as_text(report: StrengthReport) -> str:
         ["decisive", *(str(part.decisive) for part in report.sets)],
     ]
     figures: dict[str, Callable[[Figures], str]] = {
-        "keeps outcome %": lambda found: _percent(found.moves.keeps),
         "fastest too %": lambda found: _percent(found.moves.fastest),
         "score lost": lambda found: _number(found.moves.loss),
         "value error": lambda found: _number(found.value.absolute) if found.value else "-",

@@ -18,7 +18,7 @@ from alphac4.evaluation.answers import Answers, Estimate, judge_moves, make_aske
 from alphac4.evaluation.positions import ALL, PositionSet, packaged_positions
 from alphac4.evaluation.report import FORMAT
 from alphac4.export.onnx import INPUT, OUTPUT, export_onnx
-from alphac4.game import STANDARD, Outcome, Position, column_name
+from alphac4.game import STANDARD, column_name
 from alphac4.game.rules import board_settings
 from alphac4.machine import install_advice
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
@@ -38,26 +38,17 @@ MAX_ERRORS = 20  # known errors that the card lists
 TASK = "reinforcement-learning"
 _DOES = {1: "wins", 0: "draws", -1: "loses"}
 
+Row = Sequence[object]  # the cells of a table
+
 
 # --- What is known of the network's strength ------------------------------------------------------------------------
-@dataclass(frozen=True, kw_only=True)
-class KnownError:
-    """A position in which the network's move loses a won or drawn game's outcome."""
-
-    position: Position
-    column: int  # its move, 0-based
-    better: Sequence[int]  # those that keep the outcome, 0-based
-    before: Outcome  # with best play, for the side to move
-    after: Outcome
-
-
 @dataclass(frozen=True, kw_only=True)
 class CardFigures:
     """Error rates of the network, and positions in which it errs."""
 
     rates: Mapping[tuple[str, int], Estimate] = field(default_factory=dict)  # by set and simulations; 0 is the raw one
     source: str = ""  # how the rates were found, for a reader
-    errors: Sequence[KnownError] = ()  # in the packaged positions, with the greatest of `BUDGETS`
+    errors: Sequence[Row] = ()  # of the card's table, in the packaged positions with the greatest of `BUDGETS`
     asked: int = 0  # positions in which those were looked for
 
     @property
@@ -73,7 +64,7 @@ def measure_figures(checkpoint: Checkpoint) -> CardFigures:
     sets, compute = packaged_positions(), choose()
     ask = make_asker(compute, checkpoint.network, STANDARD)
     rates: dict[tuple[str, int], Estimate] = {}
-    errors: list[KnownError] = []
+    errors: list[Row] = []
     asked = sum(map(len, sets))
     for simulations in BUDGETS:
         label = f"{simulations or 'no'} simulations"
@@ -86,21 +77,15 @@ def measure_figures(checkpoint: Checkpoint) -> CardFigures:
     return CardFigures(rates=rates, source=source, errors=errors, asked=asked)
 
 
-def _known_errors(sets: Sequence[PositionSet], answers: Answers) -> list[KnownError]:
-    found = []
+def _known_errors(sets: Sequence[PositionSet], answers: Answers) -> list[Row]:
+    """The moves that lose a won or drawn game's outcome, and what would have kept it."""
+    found: list[Row] = []
     for part, columns in zip(sets, answers.columns, strict=True):
-        rows = np.arange(len(part))
-        for row in map(int, np.flatnonzero(part.outcomes[rows, columns] < part.best_outcome)):
-            outcomes, best = part.outcomes[row], part.best_outcome[row]
-            found.append(
-                KnownError(
-                    position=part.positions[row],
-                    column=int(columns[row]),
-                    better=[int(column) for column in np.flatnonzero(outcomes == best)],
-                    before=Outcome(int(best)),
-                    after=Outcome(int(outcomes[columns[row]])),
-                )
-            )
+        for row in map(int, np.flatnonzero(part.outcomes[np.arange(len(part)), columns] < part.best_outcome)):
+            outcomes, best, column = part.outcomes[row], part.best_outcome[row], int(columns[row])
+            better = ", ".join(column_name(int(other)) for other in np.flatnonzero(outcomes == best))
+            plays, which = column_name(column), _DOES[int(outcomes[column])]
+            found.append([f"`{part.positions[row].moves}`", plays, which, f"{better}, which {_DOES[int(best)]}"])
     return found
 
 
@@ -279,7 +264,7 @@ def _errors(figures: CardFigures) -> str:
         )
     budgets = sorted({simulations for _, simulations in figures.rates})
     counts = [next(found.count for (of, _), found in figures.rates.items() if of == name) for name in figures.sets]
-    rows: list[list[object]] = [["simulations", *figures.sets], ["---"] * (1 + len(counts)), ["positions", *counts]]
+    rows: list[Row] = [["simulations", *figures.sets], ["---"] * (1 + len(counts)), ["positions", *counts]]
     for simulations in budgets:
         found = [figures.rates.get((name, simulations)) for name in figures.sets]
         cells = [f"{100 * f.value:.1f} [{100 * f.low:.1f}, {100 * f.high:.1f}]" if f else "" for f in found]
@@ -298,15 +283,11 @@ def _known(figures: CardFigures) -> str:
         return f"None was found in {where}; that is no proof that there is none."
     shown = figures.errors[:MAX_ERRORS]
     which = f"The first {len(shown)}:" if len(shown) < len(figures.errors) else "They are:"
-    rows: list[list[object]] = [["after the moves", "it plays", "which", "better"], ["---"] * 4]
-    for error in shown:
-        better = ", ".join(column_name(column) for column in error.better)
-        plays = column_name(error.column)
-        rows.append([f"`{error.position.moves}`", plays, _DOES[error.after], f"{better}, which {_DOES[error.before]}"])
+    rows: list[Row] = [["after the moves", "it plays", "which", "better"], ["---"] * 4, *shown]
     return f"In {where}, {len(figures.errors)} of its moves err. {which}\n\n{_table(rows)}"
 
 
-def _table(rows: Sequence[Sequence[object]]) -> str:
+def _table(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
 
 

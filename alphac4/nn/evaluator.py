@@ -10,6 +10,7 @@ from alphac4.machine import cores
 from alphac4.nn.backends import INT8, Array, Backend, backend_names, backend_order, boards_for, make_backend
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.winograd import MIN_POSITIONS
+from alphac4.storage.records import first_line
 
 logger = logging.getLogger(__name__)
 
@@ -136,8 +137,7 @@ def first_that_agrees(
             run = make_backend(name, network, batch, threads)
             got = run(planes)
         except Exception as error:  # a backend that cannot run here must not end the program
-            reason = str(error).splitlines()[0] if str(error) else repr(error)
-            logger.warning("backend %s does not work here: %s", name, reason)
+            logger.warning("backend %s does not work here: %s", name, first_line(error))
             continue
         if agrees(got, expected, INT8_TOLERANCE if name == INT8 else TOLERANCE):
             return name, run

@@ -13,6 +13,7 @@ from alphac4.machine import install_advice
 from alphac4.mcts.results import root_wdl
 from alphac4.nn.backends import random_boards
 from alphac4.nn.evaluator import softmax
+from alphac4.storage.records import first_line
 
 Array = npt.NDArray[np.float32]
 
@@ -93,7 +94,7 @@ class OnnxEvaluator(FunctionEvaluator):
         try:
             answers = self._run(boards)
         except Exception as error:  # onnxruntime has a tree of its own
-            raise ValueError(f"{path}: does not take planes {boards.shape}: {_first_line(error)}") from error
+            raise ValueError(f"{path}: does not take planes {boards.shape}: {first_line(error)}") from error
         self._policy, self._value = _policy_and_value(path, answers, self.geometry.columns)
         policy, value = answers[self._policy], answers[self._value]
         if not (np.isfinite(policy).all() and np.isfinite(value).all()):
@@ -153,7 +154,7 @@ def _open(path: Path, threads: int | None) -> tuple[Any, Geometry]:
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a tree of its own
-        raise ValueError(f"{path}: cannot be read as ONNX: {_first_line(error).rpartition('failed:')[2]}") from error
+        raise ValueError(f"{path}: cannot be read as ONNX: {first_line(error).rpartition('failed:')[2]}") from error
     inputs = session.get_inputs()
     found = ", ".join(f"{item.name} {_shown(item.shape)}" for item in inputs)
     planes = inputs[0].shape if len(inputs) == 1 else []
@@ -194,7 +195,3 @@ def _are_probabilities(answers: Array) -> bool:
 
 def _shown(shape: Any) -> str:
     return f"[{', '.join(str(size) for size in shape)}]"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

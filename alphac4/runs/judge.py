@@ -14,7 +14,7 @@ from alphac4.game.rules import STANDARD, Geometry
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.reports import EvaluationReport, ExactPlayFigures
 from alphac4.training.config import EvaluationConfig
-from alphac4.training.matches import PoolSide, Side
+from alphac4.training.matches import LocalSide, PoolSide
 
 POSITIONS = 40  # of each of the six packaged sets
 SIMULATIONS = 64  # a position; the raw network is judged as well
@@ -27,7 +27,7 @@ class Judge:
     def __init__(
         self,
         compute: Compute,
-        side: Side,
+        side: LocalSide,
         geometry: Geometry,
         config: EvaluationConfig,
         pool: Pool | None = None,

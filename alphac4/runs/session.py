@@ -37,7 +37,7 @@ from alphac4.storage.records import similar
 from alphac4.training.config import PRESETS, RunRandom, TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.learner import make_learner
 from alphac4.training.loop import Iteration, TrainingLoop
-from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender, Matches, Side
+from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender, LocalSide, Matches
 from alphac4.training.reports import MatchReport
 from alphac4.training.schedule import Schedule
 
@@ -213,7 +213,7 @@ class TrainingSession:
             if state.actors:
                 _continue_games(actors, state, random)
             self.folder.costs.ahead = lambda: Costs(**actors.spent_ahead())
-            sides = [Side(compute, best, geometry, config.selfplay.search.puct()) for _ in range(2)]
+            sides = [LocalSide(compute, best, geometry, config.selfplay.search.puct()) for _ in range(2)]
             pool = compute.pool()
             if pool is not None:
                 opened.callback(pool.close)

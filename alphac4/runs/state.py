@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
-from alphac4.storage.records import parse_json, read_value
+from alphac4.storage.records import first_line, parse_json, read_value
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 from alphac4.training.schedule import Schedule
 
@@ -91,7 +91,7 @@ def load_state(path: Path) -> RunState:
                 state.actors[rest] = array
         from_dict(state.config)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ArrayFileError(f"{path}: no state of a run: {str(error).splitlines()[0]}") from error
+        raise ArrayFileError(f"{path}: no state of a run: {first_line(error)}") from error
     if not 0 <= state.best_iteration <= state.iteration or state.iteration < 1 or not math.isfinite(state.seconds):
         raise ArrayFileError(f"{path}: no state of a run: impossible counters")
     if not all(torch.isfinite(tensor).all() for tensor in state.learner.values() if tensor.is_floating_point()):

@@ -2,37 +2,14 @@
 
 from alphac4.solver.book import KnownScores, no_known_scores
 from alphac4.solver.search import FULL_COLUMN
-from alphac4.solver.solver import (
-    Deadline,
-    ExactColumn,
-    OnPause,
-    Solver,
-    TimeIsUp,
-    analyze,
-    best_columns,
-    best_line,
-    exact,
-    exact_within,
-    from_the_centre,
-    moves_to_end,
-    shared_solver,
-    solve,
-)
+from alphac4.solver.solver import Solver, analyze, best_columns, moves_to_end, shared_solver, solve
 
 __all__ = [
     "FULL_COLUMN",
-    "Deadline",
-    "ExactColumn",
     "KnownScores",
-    "OnPause",
     "Solver",
-    "TimeIsUp",
     "analyze",
     "best_columns",
-    "best_line",
-    "exact",
-    "exact_within",
-    "from_the_centre",
     "moves_to_end",
     "no_known_scores",
     "shared_solver",

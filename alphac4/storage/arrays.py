@@ -16,7 +16,7 @@ import safetensors
 import safetensors.numpy
 
 from alphac4.storage.files import write_atomically
-from alphac4.storage.records import parse_json, read_value
+from alphac4.storage.records import first_line, parse_json, read_value
 
 Arrays = dict[str, npt.NDArray[Any]]
 Header = dict[str, Any]  # among its entries the file's "format"
@@ -82,7 +82,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except OSError as error:
         raise ArrayFileError(f"{path}: cannot be read: {error}") from error
     except (safetensors.SafetensorError, ValueError) as error:
-        found = str(error).splitlines()[0].removeprefix("Error while deserializing header: ")
+        found = first_line(error).removeprefix("Error while deserializing header: ")
         raise ArrayFileError(f"{path}: truncated, or no safetensors file ({found})") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ArrayFileError(f"{path}: a safetensors file, but not one of alphac4") from error

@@ -13,7 +13,7 @@ from alphac4.game.rules import STANDARD, Geometry, board_settings
 from alphac4.storage.arrays import ArrayFileError, Header, load_arrays, load_header, pack_arrays
 from alphac4.storage.files import write_atomically
 from alphac4.storage.hub import SHIPPED, HubError, hub_file, is_hub_name
-from alphac4.storage.records import BoardConfig, read_record
+from alphac4.storage.records import BoardConfig, first_line, read_record
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,7 +83,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except ArrayFileError as error:
         raise CheckpointError(str(error)) from error
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: the weights do not fit the header: {str(error).splitlines()[0]}") from error
+        raise CheckpointError(f"{path}: the weights do not fit the header: {first_line(error)}") from error
     if not all(torch.isfinite(tensor).all() for tensor in tensors.values() if tensor.is_floating_point()):
         raise CheckpointError(f"{path}: the weights are not finite numbers")
     return Checkpoint(network=network.eval(), geometry=geometry, provenance=provenance, strength=strength)
@@ -102,7 +102,7 @@ def checkpoint_geometry(path: Path) -> Geometry:
     except ArrayFileError as error:
         raise CheckpointError(str(error)) from error
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: its header describes no board: {str(error).splitlines()[0]}") from error
+        raise CheckpointError(f"{path}: its header describes no board: {first_line(error)}") from error
 
 
 def named_file(name: Path) -> Path:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from alphac4.machine import install_advice
+from alphac4.storage.records import first_line
 
 # The networks that come with the project: two by what they are for, and every file by its own name.
 SHIPPED = {
@@ -85,29 +86,24 @@ def _download(name: str) -> Path:
         return Path(hf_hub_download(repository, file, endpoint=endpoint, cache_dir=cache))
     except (HFValidationError, HfHubHTTPError) as error:
         for kind, words in (
-            (HFValidationError, f"no name that the hub has: {_first_line(error)}"),
+            (HFValidationError, f"no name that the hub has: {first_line(error)}"),
             (GatedRepoError, "its owner has to let you in first, and HF_TOKEN to say who you are"),
             (RepositoryNotFoundError, "no such repository on the hub, or a private one that HF_TOKEN does not open"),
             (EntryNotFoundError, f"it has no file {file!r}; name one that it has: {shown}/best.safetensors, or so"),
         ):
             if isinstance(error, kind):
                 raise HubError(f"{shown}: {words}") from error
-        raise HubError(f"{shown}: the hub refused: {_first_line(error)}") from error
+        raise HubError(f"{shown}: the hub refused: {first_line(error)}") from error
     except Exception as error:  # the library's way of saying that there is no connection differs by its version
         kept = try_to_load_from_cache(repository, file, cache_dir=cache)
         if isinstance(kept, str):
             return Path(kept)
         if isinstance(error, OSError) and error.errno in _NO_PLACE:
             raise HubError(
-                f"{shown}: {file} cannot be kept in the hub's cache, which HF_HUB_CACHE names: {_first_line(error)}"
+                f"{shown}: {file} cannot be kept in the hub's cache, which HF_HUB_CACHE names: {first_line(error)}"
             ) from error
         raise HubError(
-            f"{shown}: no connection to the hub ({_first_line(error)}), and {file} was not downloaded before"
+            f"{shown}: no connection to the hub ({first_line(error)}), and {file} was not downloaded before"
         ) from error
     finally:
         logging.disable(disabled)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -109,6 +109,11 @@ def similar(word: str, known: Iterable[str]) -> str:
     return f" (is it {found[0]}?)" if found else ""
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line; its kind if it says nothing."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def _read_sequence(origin: type, inner: tuple[Any, ...], value: Any, name: str) -> Any:
     if not isinstance(value, list | tuple):
         raise ValueError(f"{name} must be a list, not {value!r:.80}")

@@ -277,18 +277,3 @@ def _merge(base: Any, data: Any, path: str) -> Any:
         else:
             changes[key] = read_value(hints[key], value, name)
     return dataclasses.replace(base, **changes)
-
-
-__all__ = [
-    "PRESETS",
-    "BoardConfig",
-    "EvaluationConfig",
-    "GateConfig",
-    "LearningConfig",
-    "MachineConfig",
-    "RunRandom",
-    "TrainConfig",
-    "from_dict",
-    "load_config",
-    "to_dict",
-]

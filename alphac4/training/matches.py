@@ -48,14 +48,14 @@ class Matches:
 
     def __init__(
         self,
-        sides: "Sequence[Side]",
+        sides: "Sequence[LocalSide]",
         config: GateConfig,
         geometry: Geometry,
         random: RunRandom,
         check: Callable[[], None],
         pool: Pool | None = None,
     ) -> None:
-        self._sides: Sequence[Side | PoolSide] = sides
+        self._sides: Sequence[LocalSide | PoolSide] = sides
         if pool is not None:
             self._sides = [
                 PoolSide(pool, number, side.backend, geometry, side.puct) for number, side in enumerate(sides)
@@ -121,7 +121,7 @@ class Matches:
         return like_in_each_process(self._pool, recipes, UctPlayer(budget, rng, geometry))
 
 
-class Side:
+class LocalSide:
     """Plays for one network after another, with one evaluator and one search a core for the whole run.
 
     New ones for each match would cost memory that the libraries behind them never quite give back.
@@ -148,7 +148,7 @@ class Side:
 
 
 class PoolSide:
-    """A `Side` in each process of a pool, by the ``backend`` that is used here where they have it."""
+    """A `LocalSide` in each process of a pool, by the ``backend`` that is used here where they have it."""
 
     def __init__(self, pool: Pool, number: int, backend: str, geometry: Geometry, puct: PuctConfig) -> None:
         self.backend = backend
@@ -157,7 +157,7 @@ class PoolSide:
         self._version = 0
 
     def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[SearchingPoolPlayer]:
-        """See `Side`."""
+        """See `LocalSide`."""
         self._version += 1
         turn = Turn(
             side=self._number,
@@ -172,7 +172,7 @@ class PoolSide:
         return [SearchingPoolPlayer(self._pool, index, turn, name, budget, REUSE) for index in range(self._pool.cores)]
 
 
-_sides: dict[int, Side] = {}  # of this process of a pool, by number
+_sides: dict[int, LocalSide] = {}  # of this process of a pool, by number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,7 @@ class Turn:
         network = self.network.get().eval()
         if self.side not in _sides:
             compute = choose("cpu", backend_or_auto(self.backend), threads=1)
-            _sides[self.side] = Side(compute, network, self.geometry, self.puct)
+            _sides[self.side] = LocalSide(compute, network, self.geometry, self.puct)
         (player,) = _sides[self.side].players(network, "", self.simulations)
         return player
 

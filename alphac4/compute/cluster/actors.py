@@ -14,7 +14,7 @@ from typing import Any, Unpack, final
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compute.cluster.connection import Connection, connect, first_line
+from alphac4.compute.cluster.connection import Connection, connect
 from alphac4.compute.cluster.pool import ClusterPool
 from alphac4.compute.cluster.remote import Place, RemoteActor, Task, Weights
 from alphac4.compute.gpu.device import ANY_TREES, TREES, device_games
@@ -37,6 +37,7 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import GamesInProgress, count_games, join_actors, split_actors
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
+from alphac4.storage.records import first_line
 
 logger = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
 from alphac4.machine import install_advice
+from alphac4.storage.records import first_line
 from alphac4.version import __version__
 
 T = TypeVar("T")
@@ -279,12 +280,6 @@ def check_nodes(ray: Any) -> None:
                     f"node {asked[reference]} has {f'alphac4 {found}' if found else 'no alphac4'}, this program is "
                     f"alphac4 {__version__}: install the same on every node"
                 )
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 @contextlib.contextmanager

@@ -7,7 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, final
 
-from alphac4.compute.cluster.connection import Connection, connect, first_line, import_ray, on_node
+from alphac4.compute.cluster.connection import Connection, connect, import_ray, on_node
+from alphac4.storage.records import first_line
 
 T = TypeVar("T")
 

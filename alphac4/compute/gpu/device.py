@@ -17,8 +17,9 @@ from torch import Tensor
 from alphac4.game.rules import Geometry
 from alphac4.machine import install_advice
 from alphac4.mcts.tree import Trees
+from alphac4.nn.backends import has_bf16
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
-from alphac4.nn.precision import has_bf16
+from alphac4.storage.records import first_line
 
 logger = logging.getLogger(__name__)
 
@@ -331,6 +332,6 @@ def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]
             step()
     except RuntimeError as error:
         torch.cuda.synchronize()
-        logger.warning("no CUDA graph, so every step is launched anew: %s", str(error).splitlines()[0])
+        logger.warning("no CUDA graph, so every step is launched anew: %s", first_line(error))
         return step
     return graph.replay
