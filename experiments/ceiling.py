@@ -29,7 +29,7 @@ from alphac4.solver import Solver
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, from_dict
 from alphac4.training.learner import Learner
-from alphac4.training.schedule import Schedule
+from alphac4.training.optimizer import Schedule
 
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]

@@ -25,7 +25,7 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block, Work
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import Learner
-from alphac4.training.schedule import Schedule
+from alphac4.training.optimizer import Schedule
 
 
 def flops(config: NetworkConfig) -> float:

@@ -21,7 +21,7 @@ from alphac4.selfplay.samples import concatenate
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import PRESETS, from_dict
 from alphac4.training.learner import Learner, LearningPlan
-from alphac4.training.schedule import Schedule
+from alphac4.training.optimizer import Schedule
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from alphac4.training.learner import (
     policy_loss,
     value_loss,
 )
-from alphac4.training.schedule import Schedule
+from alphac4.training.optimizer import Schedule
 
 NETWORK = NetworkConfig(channels=8, blocks=1, ownership=True)
 CONFIG = LearningConfig(batch_size=32)

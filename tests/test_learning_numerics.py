@@ -15,8 +15,7 @@ from alphac4.nn.backends import BF16, FP32, learning_precision, make_backend
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, ResidualBlock
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import PART, Learner
-from alphac4.training.muon import Muon, orthogonalised
-from alphac4.training.schedule import Schedule
+from alphac4.training.optimizer import Muon, Schedule, orthogonalised
 
 CPU = torch.device("cpu")
 SCHEDULE = Schedule(start_rate=1e-3, end_step=100)

@@ -26,7 +26,7 @@ from alphac4.selfplay.replay import Batch
 from alphac4.selfplay.samples import Block, Work
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import Learner
-from alphac4.training.schedule import Schedule
+from alphac4.training.optimizer import Schedule
 
 PLAYOUTS = 50_000  # between two looks at the clock
 LEARNING_BATCH = 128  # positions, as in the quick and standard presets

@@ -14,7 +14,7 @@ from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block
 from alphac4.training.config import TrainConfig
 from alphac4.training.learner import Learner, LearningPlan, make_learner
-from alphac4.training.schedule import Schedule
+from alphac4.training.optimizer import Schedule
 
 OTHER_WORK = 0.25  # of a run's time: the gate, matches and reports; 0.26 in the recorded quick run
 # The work of a position in self-play over a whole run, as a share of an untrained network's. Proofs end more and more

@@ -38,8 +38,8 @@ from alphac4.training.config import PRESETS, RunRandom, TrainConfig, from_dict, 
 from alphac4.training.learner import make_learner
 from alphac4.training.loop import Iteration, TrainingLoop
 from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender, LocalSide, Matches
+from alphac4.training.optimizer import Schedule
 from alphac4.training.reports import MatchReport
-from alphac4.training.schedule import Schedule
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
 from alphac4.storage.records import first_line, parse_json, read_value
 from alphac4.training.config import TrainConfig, from_dict, to_dict
-from alphac4.training.schedule import Schedule
+from alphac4.training.optimizer import Schedule
 
 logger = logging.getLogger(__name__)
 

@@ -34,9 +34,8 @@ from alphac4.nn.backends import BF16, FP32, learning_precision
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, Tower
 from alphac4.selfplay.replay import Batch, Replay, batches
 from alphac4.training.config import LearningConfig, TrainConfig
-from alphac4.training.muon import Muon
+from alphac4.training.optimizer import Muon, Schedule
 from alphac4.training.reports import LearningReport
-from alphac4.training.schedule import Schedule
 
 logger = logging.getLogger(__name__)
 

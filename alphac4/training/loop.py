@@ -15,8 +15,8 @@ from alphac4.selfplay.statistics import SelfPlayStatistics
 from alphac4.training.config import RunRandom, TrainConfig
 from alphac4.training.learner import Learner, LearningPlan
 from alphac4.training.matches import Contender, Matches
+from alphac4.training.optimizer import Schedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
-from alphac4.training.schedule import Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
