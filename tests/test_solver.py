@@ -310,12 +310,3 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
     assert same(build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14, quiet=True), whole)
     assert searched == len(levels[-1]) - 30
     assert sorted(file.name for file in tmp_path.iterdir()) == ["parts.book", "whole.book"]
-
-
-def test_the_command_builds_a_book_where_the_option_says(tmp_path: Path) -> None:
-    path = tmp_path / "small.book"
-    assert (
-        main(["solve", "--build-book", "--rows", "4", "--columns", "4", "--book-plies", "2", "--output", str(path)])
-        == 0
-    )
-    assert load_book(path, FOURS).plies == 2

@@ -6,13 +6,16 @@ import os
 import signal
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from campaigns.tiny_run import SETTINGS, tiny_run
 
+from alphac4.arena.match import MatchResult
 from alphac4.cli import main
+from alphac4.game import STANDARD
 from alphac4.nn import Evaluator
 from alphac4.nn.backends import INT8
 from alphac4.runs.folder import RunFolder
@@ -20,8 +23,8 @@ from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.training.config import PRESETS, from_dict, load_config, to_dict
-from alphac4.training.matches import Contender
+from alphac4.training.config import PRESETS, GateConfig, RunRandom, from_dict, load_config, to_dict
+from alphac4.training.matches import Contender, Matches
 
 
 def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
@@ -35,6 +38,7 @@ def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
         ({"selfplay": {"temperature": math.inf}}, "temperature"),
         ({"selfplay": {"search": {"c_init": math.nan}}}, "c_init"),
         ({"evaluation": {"every": -1}}, "every"),
+        ({"gate": {"threshold": 1.0}}, "threshold must be within 0 and 1"),
     ):
         with pytest.raises(ValueError, match=words):
             from_dict(settings)
@@ -155,6 +159,17 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: ["torch-bf16"])
     with TrainingSession(tmp_path, dataclasses.replace(config, iterations=2)) as resumed:
         assert (resumed.state.backend, resumed.state.evaluating_backend) == (INT8, "torch-fp32")
+
+
+@pytest.mark.parametrize(("threshold", "accepted"), [(0.55, True), (0.56, False)])
+def test_a_gate_accepts_at_its_threshold(threshold: float, accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = MatchResult(wins=10, draws=2, losses=8, pair_scores=(1.1,) * 10)  # draws count half: 11 of 20 points
+    monkeypatch.setattr("alphac4.training.matches.play_shared", lambda *_players, **_options: result)
+    side, config = Mock(backend="any"), GateConfig(pairs=10, threshold=threshold)
+    side.players.return_value = [Mock()]
+    matches = Matches([side, side], config, STANDARD, RunRandom(seed=0), lambda: None)
+    contender = Contender(network=Mock(), iteration=1)
+    assert matches.gate(contender, contender).accepted is accepted
 
 
 def test_the_gates_search_is_the_configured_one(tmp_path: Path) -> None:
