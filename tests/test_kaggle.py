@@ -20,7 +20,7 @@ from test_rules import random_positions
 
 from alphac4.export import submission
 from alphac4.export.kaggle import export_kaggle, submission_text
-from alphac4.export.submission import Game, Network, Rollouts, TreePlayer
+from alphac4.export.submission import Game, Network, Rollouts, Searcher
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.integrations import kaggle
@@ -205,7 +205,7 @@ def test_the_submissions_search_is_ours(board: tuple[int, int, int]) -> None:
     ours = NetworkSearch(Struct(evaluate=network.evaluate_planes), geometry=geometry, rng=rng)
     for position, simulations in zip(random_positions(40, rng, geometry), (1, 2, 7, 40, 150) * 8, strict=True):
         expected = ours.search([position], Budget(simulations=simulations))
-        theirs = TreePlayer(network.game, network)
+        theirs = Searcher(network.game, network)
         root = theirs.new_node(plain(position))
         for _ in range(simulations):
             if root.outcome() is None:
@@ -220,7 +220,7 @@ def test_the_submissions_search_is_ours(board: tuple[int, int, int]) -> None:
 def test_without_a_visit_the_submission_plays_the_priors_best_move() -> None:
     position = Position.from_moves("4435")
     game = Game(6, 7, 4)
-    root = TreePlayer(game, ExactNetwork(game)).new_node(plain(position))
+    root = Searcher(game, ExactNetwork(game)).new_node(plain(position))
     assert root.best_move() == int(np.argmax(root.prior)) != 0
 
 
@@ -279,7 +279,7 @@ def test_the_submission_stops_at_its_share_of_the_act_timeout(monkeypatch: pytes
 
 def test_the_submission_keeps_what_it_knows_of_the_position_two_moves_on() -> None:
     game = Game(6, 7, 4)
-    player = TreePlayer(game, Rollouts(game, random.Random(0)))
+    player = Searcher(game, Rollouts(game, random.Random(0)))
     player.root = root = player.new_node((0, 0))
     for _ in range(200):
         player.simulate(root)

@@ -19,7 +19,7 @@ from alphac4.nn.backends import INT8, backend_names
 from alphac4.runs.costs import SECONDS_BETWEEN_ENTRIES, CostJournal, Costs
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
-from alphac4.runs.session import Stopped, TrainingSession
+from alphac4.runs.session import RunStopped, TrainingSession
 from alphac4.runs.state import PREVIOUS_STATE_FILE, STATE_FILE, RunError, load_state, save_state
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.actor import GamesInProgress, count_games, fill_up, join_actors, share_out, split_actors
@@ -389,7 +389,7 @@ def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
     stop = threading.Event()
     with TrainingSession(tmp_path, tiny_run(iterations=1, samples=100), stop) as session:
         watch(session, lambda _block, _actor: stop.set())
-        with pytest.raises(Stopped):
+        with pytest.raises(RunStopped):
             session.train()
         kept = session.folder.replay.count(1)
     again: list[Block] = []

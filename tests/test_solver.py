@@ -281,7 +281,7 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every unfinished position up to the depth; after an interruption only the rest is searched."""
-    whole = build_book(FOURS, 4, tmp_path / "whole.book", table_bits=14, quiet=True)
+    whole = build_book(FOURS, 4, tmp_path / "whole.book", table_bits=14)
     assert same(load_book(tmp_path / "whole.book", FOURS), whole)
     searcher = Solver(FOURS, book=no_known_scores())
     levels = list(unfinished_positions(FOURS, 4))
@@ -304,9 +304,9 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
     monkeypatch.setattr(book_builder, "Solver", Interrupted)
     monkeypatch.setattr(book_builder, "SAVE_EVERY_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14, quiet=True)
+        build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14)
     monkeypatch.setattr(book_builder, "SAVE_EVERY_SECONDS", 60.0)
     searched, most = 0, 10**9
-    assert same(build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14, quiet=True), whole)
+    assert same(build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14), whole)
     assert searched == len(levels[-1]) - 30
     assert sorted(file.name for file in tmp_path.iterdir()) == ["parts.book", "whole.book"]

@@ -96,16 +96,13 @@ class EnginePlayer:
 
     Args:
         command: the program with its arguments, as a shell would split them.
-        start_seconds: how long it may take to be ready.
         move_seconds: how long it may take for a move.
 
     Raises:
         PlayerError: in one line, if it cannot be started, does not speak the protocol, or is too slow.
     """
 
-    def __init__(
-        self, command: str, *, start_seconds: float = START_SECONDS, move_seconds: float = MOVE_SECONDS
-    ) -> None:
+    def __init__(self, command: str, *, move_seconds: float = MOVE_SECONDS) -> None:
         self.name = f"engine:{command}"
         self._move_seconds = move_seconds
         try:
@@ -124,8 +121,8 @@ class EnginePlayer:
         self._close = weakref.finalize(self, _end, self._process)
         self._lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
-        self._ask("c4i", "c4iok", start_seconds)
-        self._ask("isready", "readyok", start_seconds)
+        self._ask("c4i", "c4iok", START_SECONDS)
+        self._ask("isready", "readyok", START_SECONDS)
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`; the positions need their move strings.

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 Z95 = NormalDist().inv_cdf(0.975)
 NATS_PER_ELO = math.log(10) / 400
+SPRT_ERROR = 0.05  # probability that a sequential test accepts what is not true, of either kind
 
 Floats = npt.NDArray[np.float64]
 
@@ -109,13 +110,13 @@ class SprtState:
         return f"{verdict}, log-likelihood ratio {self.ratio:.2f} of [{self.lower:.2f}, {self.upper:.2f}]"
 
 
-def sprt(counts: Sequence[float], elo0: float, elo1: float, *, alpha: float = 0.05, beta: float = 0.05) -> SprtState:
+def sprt(counts: Sequence[float], elo0: float, elo1: float) -> SprtState:
     """The sequential test of an advantage of ``elo1`` against ``elo0``; `log_likelihood_ratio` explains ``counts``.
 
-    ``alpha`` is the probability of accepting elo1 where elo0 is true, ``beta`` that of the opposite error.
+    Each of the two errors has the probability `SPRT_ERROR`.
     """
     ratio = log_likelihood_ratio(counts, elo0, elo1)
-    lower, upper = math.log(beta / (1 - alpha)), math.log((1 - beta) / alpha)
+    lower, upper = math.log(SPRT_ERROR / (1 - SPRT_ERROR)), math.log((1 - SPRT_ERROR) / SPRT_ERROR)
     accepted = True if ratio >= upper else False if ratio <= lower else None
     return SprtState(ratio=ratio, lower=lower, upper=upper, accepted=accepted)
 

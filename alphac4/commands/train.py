@@ -102,7 +102,7 @@ def _check_names(arguments: Sequence[str]) -> None:
 
 def run(options: Any) -> int:
     """Train until done or interrupted; 0 when done, 130 after Ctrl-C."""
-    from alphac4.runs.session import Stopped, train
+    from alphac4.runs.session import RunStopped, train
 
     check_folder(options.run)
     stop = threading.Event()
@@ -114,7 +114,7 @@ def run(options: Any) -> int:
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
         trained = train(options.run, options.config, stop, cluster=options.cluster)
-    except Stopped:
+    except RunStopped:
         print(f"\nStopped. Everything recorded is in {options.run}; the same command goes on from there.")
         return 130
     finally:

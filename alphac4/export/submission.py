@@ -280,7 +280,7 @@ class Rollouts:
         return max(moves, key=lambda i: node.mean(i) + EXPLORATION * math.sqrt(log_total / node.visits[i]))
 
 
-class TreePlayer:
+class Searcher:
     """Chooses moves on one board; keeps the part of its tree that the next position follows from."""
 
     def __init__(self, game: Game, guide: "Network | Rollouts") -> None:
@@ -345,15 +345,15 @@ class TreePlayer:
 
 
 @functools.cache
-def player_for(rows: int, columns: int, run: int) -> TreePlayer:
+def player_for(rows: int, columns: int, run: int) -> Searcher:
     """The player for a board: by the network if it is for that board, else by random games."""
     game = Game(rows, columns, run)
     if WEIGHTS:
         with np.load(io.BytesIO(base64.b64decode(WEIGHTS))) as file:
             weights = {name: file[name].astype(np.float32) for name in file.files}
         if weights.pop("board").tolist() == [rows, columns, run]:
-            return TreePlayer(game, Network(game, weights))
-    return TreePlayer(game, Rollouts(game, random.Random()))
+            return Searcher(game, Network(game, weights))
+    return Searcher(game, Rollouts(game, random.Random()))
 
 
 # The network as base64 of a compressed .npz file; empty for none.

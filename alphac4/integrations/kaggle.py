@@ -25,7 +25,7 @@ import numpy as np
 from alphac4.arena.players import Player, PlayerError, UctPlayer, as_searching
 from alphac4.arena.specifications import common_geometry, find_network, parse_player
 from alphac4.compute import choose
-from alphac4.export.submission import SHARE_OF_TIME, Game, Rollouts, TreePlayer
+from alphac4.export.submission import SHARE_OF_TIME, Game, Rollouts, Searcher
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.mcts.search import Budget
 from alphac4.storage.checkpoints import CheckpointError, shipped_checkpoint
@@ -129,7 +129,7 @@ def _on_board(player: Player, geometry: Geometry) -> _Choose:
 
 def _on_any_board(game: Game, rng: random.Random) -> _Choose:
     """Classic MCTS where our compiled bitboards end."""
-    player = TreePlayer(game, Rollouts(game, rng))
+    player = Searcher(game, Rollouts(game, rng))
     return lambda board, mark, seconds: player.choose(game.read(board, mark), time.perf_counter() + seconds)
 
 

@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 SECONDS_BETWEEN_SAVES = 2.0  # of the games in progress
 
 
-class Stopped(Exception):  # noqa: N818 - not an error
+class RunStopped(Exception):  # noqa: N818 - not an error
     """The user asked the run to stop; everything recorded is on disk."""
 
 
@@ -128,7 +128,7 @@ def train(
     back.
 
     Raises:
-        Stopped: when ``stop`` was set; everything recorded is in the folder.
+        RunStopped: when ``stop`` was set; everything recorded is in the folder.
         ValueError: in one line, if the folder holds another run, or something that cannot be read.
     """
     finished = _find_finished(folder, config)
@@ -254,7 +254,7 @@ class TrainingSession:
         """Train to the configured number of iterations; returns all reports of the run.
 
         Raises:
-            Stopped: when `stop` was set.
+            RunStopped: when `stop` was set.
             OSError: when the folder cannot be written; what was recorded before stays.
         """
         self.folder.costs.start_clock()
@@ -324,10 +324,10 @@ class TrainingSession:
             yield on_step
 
     def check(self) -> None:
-        """See `Recorder`: counts the time, and raises `Stopped` once somebody has asked for it."""
+        """See `Recorder`: counts the time, and raises `RunStopped` once somebody has asked for it."""
         self.folder.costs.tick()
         if self.stop.is_set():
-            raise Stopped
+            raise RunStopped
 
     def commit(self, iteration: Iteration) -> None:
         """See `Recorder`; first the best network is measured, for people to see."""

@@ -18,14 +18,14 @@ SAVE_EVERY_SECONDS = 60.0
 Boards = dict[int, tuple[np.uint64, np.uint64]]  # (own, occupied) by key
 
 
-def build_book(geometry: Geometry, plies: int, path: Path, *, table_bits: int, quiet: bool = False) -> KnownScores:
+def build_book(geometry: Geometry, plies: int, path: Path, *, table_bits: int) -> KnownScores:
     """Score all unfinished positions with at most ``plies`` stones and write the book.
 
     What is done is saved beside ``path`` every minute, from where another call goes on.
     """
     partial = path.with_name(path.name + ".partial")
     levels = list(unfinished_positions(geometry, plies))
-    known = _score_last(geometry, levels[-1], len(levels) - 1, partial, table_bits, quiet)
+    known = _score_last(geometry, levels[-1], len(levels) - 1, partial, table_bits)
     for ply in range(len(levels) - 2, -1, -1):
         level = levels[ply]
         solver = Solver(geometry, table_bits=table_bits, book=known)  # the children are all known
@@ -56,9 +56,7 @@ def unfinished_positions(geometry: Geometry, plies: int) -> Iterator[Boards]:
         yield level
 
 
-def _score_last(
-    geometry: Geometry, level: Boards, plies: int, partial: Path, table_bits: int, quiet: bool
-) -> KnownScores:
+def _score_last(geometry: Geometry, level: Boards, plies: int, partial: Path, table_bits: int) -> KnownScores:
     """The scores of the last ply, by search."""
     known = _resumed(partial, geometry, plies)
     solver = Solver(geometry, table_bits=table_bits, book=no_known_scores())
@@ -66,8 +64,7 @@ def _score_last(
     keys: list[int] = []
     scores: list[int] = []
     saved = time.monotonic()
-    show = None if not quiet else True  # None: only on a terminal
-    with tqdm(total=len(level), initial=len(done), disable=show, unit="position", desc=f"ply {plies}") as progress:
+    with tqdm(total=len(level), initial=len(done), disable=None, unit="position", desc=f"ply {plies}") as progress:
         for key, (own, occupied) in level.items():
             if key in done:
                 continue
