@@ -9,6 +9,8 @@ from test_samples import samples_of
 from alphac4.game import Outcome, Position
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
+from alphac4.mcts import Budget
+from alphac4.mcts.network_search import NetworkSearch, make_cache
 from alphac4.nn import UniformEvaluator
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
@@ -212,7 +214,7 @@ def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
     for entries in (0, 64, 2**16):
         evaluator = OddEvaluator()
         config = SelfPlayConfig(full_simulations=24, fast_simulations=6)
-        actor = Actor(STANDARD, config, evaluator, 1, np.random.default_rng(3), entries)
+        actor = Actor(STANDARD, config, evaluator, 1, np.random.default_rng(3), make_cache(entries, STANDARD))
         blocks = list(actor.play(300 + STANDARD.cells, lambda: False))
         records.append("/".join(move_string(b.games, row) for b in blocks for row in range(len(b.games.plies)))[:300])
         asked.append(evaluator.asked)
@@ -223,3 +225,15 @@ def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
     assert len(asked[2]) <= 1.01 * len(set(asked[2])), "few positions go through the network twice, by collisions"
     assert len(asked[2]) < len(asked[1]) < len(asked[0])
     assert set(asked[2]) <= set(asked[0])
+
+
+def test_an_evaluation_that_two_threads_have_mixed_up_is_asked_for_again() -> None:
+    evaluator = OddEvaluator()
+    search = NetworkSearch(evaluator, cache=2**12)
+    asked = []
+    for damage in (0, 0, 1):
+        search._cache.answers[:, 4] ^= np.uint32(damage)
+        search.search([Position()], Budget(simulations=50))
+        asked.append(len(evaluator.asked))
+    assert 0 < asked[0] == asked[1]
+    assert asked[2] == 2 * asked[0]

@@ -15,12 +15,12 @@ from alphac4.game.rules import STANDARD, U64_0, Geometry, has_run, play
 from alphac4.machine import cores, worker_threads
 from alphac4.mcts.classic.rollouts import Rollout, run_rollouts
 from alphac4.mcts.classic.search import UctSearch
-from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch, make_cache
 from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.nn.backends import Array, backend_names, boards_for, make_backend
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
-from alphac4.selfplay.actor import Actor, play_together
+from alphac4.selfplay.actor import MAX_CACHED, Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Batch
 from alphac4.selfplay.samples import Block, Work
@@ -171,7 +171,8 @@ def measure_selfplay(settings: BenchmarkSettings) -> Iterator[Figure]:
     config = SelfPlayConfig()
     slots = -(-config.games // cores())
     evaluator = Evaluator(untrained_network(settings), batch_size=slots, streams=cores(), int8=True)
-    actors = [Actor(STANDARD, config, evaluator, slots, np.random.default_rng(i)) for i in range(cores())]
+    cache = make_cache(MAX_CACHED, STANDARD)
+    actors = [Actor(STANDARD, config, evaluator, slots, np.random.default_rng(i), cache) for i in range(cores())]
     planes = boards_for(evaluator.network.config, slots, np.random.default_rng(0))
     play_together(actors, 2, threading.Event(), lambda _index, _block: None)
     rows = []  # of each repeat: simulations/s, evaluations/s, those alone, and the network's share of the time

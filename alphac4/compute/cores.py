@@ -19,11 +19,12 @@ from alphac4.compute.interface import (
 )
 from alphac4.game import Geometry
 from alphac4.machine import cores
-from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
+from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, make_cache
 from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import (
+    MAX_CACHED,
     Actor,
     GamesInProgress,
     SelfPlayer,
@@ -38,7 +39,6 @@ from alphac4.selfplay.samples import Block
 
 MIN_GAMES = 32  # of an actor: the network takes longer for each position of smaller batches, twice as long for 16
 MAX_STREAMS = 4  # of a run's matches: they have few games, and each stream loads the network for itself
-MAX_CACHED = 2**20  # evaluations that all actors keep together: 64 MiB on the standard board
 
 
 @final
@@ -114,7 +114,7 @@ class Cores(Compute):
             alike=True,
         )
         self.backends = dataclasses.replace(self.backends, actors=evaluator.backend)
-        rng, cache = seeds(0), MAX_CACHED // count
+        rng, cache = seeds(0), make_cache(MAX_CACHED, geometry)
         players = [Actor(geometry, config, evaluator, size, rng, cache) for size in sizes]
         return LocalActors(players, evaluator.update, evaluator.backend)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from alphac4.compiled import compiled, inlined
 from alphac4.game import Geometry
 from alphac4.game.planes import PLANES
-from alphac4.game.rules import STANDARD, U64_1
+from alphac4.game.rules import STANDARD, U64_0, U64_1
 from alphac4.machine import check_block
 from alphac4.mcts import simulation
 from alphac4.mcts.puct import PuctConfig, expand, leaf_key, write_leaf
@@ -70,12 +70,19 @@ class EvaluationCache(NamedTuple):
     It holds the answers of one network's weights: clear it when the weights change. Entries are keyed on the
     canonical orientation, which is the one that the network is asked about. The parts of an entry lie side by side, so
     that a look-up waits for memory once: on the standard board an entry is one cache line.
+
+    Threads read and write without a lock, each with a `share_cache` of its own. An entry that two of them have mixed
+    up is not found: its key is kept combined with a digest of the rest, which is copied before it is compared (Hyatt
+    and Mann 2002, "A lock-less transposition table implementation for parallel search chess engines").
     """
 
-    keys: npt.NDArray[np.uint64]  # [N] the position's key plus one; 0 where there is nothing
-    logits: npt.NDArray[np.float32]  # [N, A]
-    wdl: npt.NDArray[np.float32]  # [N, 3]
+    checks: npt.NDArray[np.uint64]  # [N] the position's key plus one, xor the digest of the answers; 0 for nothing
+    answers: npt.NDArray[np.uint32]  # [N, A + 3] the bits of policy logits and win/draw/loss
+    found: npt.NDArray[np.uint32]  # [A + 3] what was found last
+    logits: npt.NDArray[np.float32]  # [A] of it
+    wdl: npt.NDArray[np.float32]  # [3] of it
     hits: npt.NDArray[np.int64]  # [1] how often something was found since the host asked last
+    version: npt.NDArray[np.int64]  # [1] of the network whose answers these are, for those who go by it
     shift: np.uint64  # 64 - log2(N)
     keeps: bool  # or else nothing is ever found
 
@@ -87,25 +94,36 @@ def make_cache(entries: int, geometry: Geometry) -> EvaluationCache:
     """
     bits = max(entries.bit_length() - 1, 1)  # a shift by 64 bits would be undefined
     line = 64  # bytes
-    actions = geometry.columns
-    width = -(-(8 + 4 * actions + 4 * 3) // line) * line
+    numbers = geometry.columns + 3
+    width = -(-(8 + 4 * numbers) // line) * line
     memory = np.zeros(2**bits * width + line, np.uint8)
     start = -memory.ctypes.data % line
     rows = memory[start : start + 2**bits * width].reshape(-1, width)
-    numbers = rows.view(np.float32)[:, 2:]
+    found = np.zeros(numbers, np.uint32)
     return EvaluationCache(
-        keys=rows.view(np.uint64)[:, 0],
-        logits=numbers[:, :actions],
-        wdl=numbers[:, actions : actions + 3],
+        checks=rows.view(np.uint64)[:, 0],
+        answers=rows.view(np.uint32)[:, 2 : 2 + numbers],
+        found=found,
+        logits=found[:-3].view(np.float32),
+        wdl=found[-3:].view(np.float32),
         hits=np.zeros(1, np.int64),
+        version=np.full(1, -1, np.int64),
         shift=np.uint64(64 - bits),
         keeps=entries > 0,
     )
 
 
+def share_cache(cache: EvaluationCache) -> EvaluationCache:
+    """The same evaluations for another thread."""
+    found = np.zeros_like(cache.found)
+    return cache._replace(
+        found=found, logits=found[:-3].view(np.float32), wdl=found[-3:].view(np.float32), hits=np.zeros(1, np.int64)
+    )
+
+
 def clear_cache(cache: EvaluationCache) -> None:
     """Forget all evaluations, for other weights."""
-    cache.keys.fill(0)
+    cache.checks.fill(0)
 
 
 @inlined
@@ -115,30 +133,43 @@ def _row_of(cache: EvaluationCache, key: np.uint64) -> int:
 
 
 @inlined
+def _digest(answers: npt.NDArray[np.uint32]) -> np.uint64:
+    digest = U64_0
+    for bits in answers:
+        digest = (digest ^ np.uint64(bits)) * _SPREAD
+    return digest
+
+
+@inlined
 def remember(
     cache: EvaluationCache, key: np.uint64, logits: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
 ) -> None:
     """Keep the evaluation (``logits`` [A], ``wdl`` [3]) of the position with this key."""
     row = _row_of(cache, key)
     if cache.keeps:
-        cache.keys[row] = key + U64_1
         for a in range(len(logits)):
-            cache.logits[row, a] = logits[a]
+            cache.logits[a] = logits[a]
         for outcome in range(3):
-            cache.wdl[row, outcome] = wdl[outcome]
+            cache.wdl[outcome] = wdl[outcome]
+        for number in range(len(cache.found)):
+            cache.answers[row, number] = cache.found[number]
+        cache.checks[row] = (key + U64_1) ^ _digest(cache.found)
 
 
 @inlined
 def expand_from_cache(trees: Trees, t: int, cache: EvaluationCache, prior_temperature: float) -> bool:
     """Expand the leaf that waits, if any, by an evaluation that the cache holds; False if it holds none."""
-    if trees.leaf[t] == NO_NODE:
+    if trees.leaf[t] == NO_NODE or not cache.keeps:
         return False
     key = leaf_key(trees, t)
     row = _row_of(cache, key)
-    if cache.keys[row] != key + U64_1:
+    check = cache.checks[row]
+    for number in range(len(cache.found)):
+        cache.found[number] = cache.answers[row, number]
+    if check ^ _digest(cache.found) != key + U64_1:
         return False
     cache.hits[0] += 1
-    expand(trees, t, cache.logits[row], cache.wdl[row], prior_temperature)
+    expand(trees, t, cache.logits, cache.wdl, prior_temperature)
     return True
 
 

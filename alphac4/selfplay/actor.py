@@ -16,7 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game.rules import Geometry
-from alphac4.mcts.network_search import Evaluate, clear_cache, input_planes, make_cache
+from alphac4.mcts.network_search import (
+    Evaluate,
+    EvaluationCache,
+    clear_cache,
+    input_planes,
+    make_cache,
+    share_cache,
+)
 from alphac4.mcts.tree import NO_NODE, make_trees
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import (
@@ -33,9 +40,9 @@ from alphac4.selfplay.games import (
 from alphac4.selfplay.samples import Block, Work, make_block
 
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
-# Evaluations that each actor keeps, so that few positions go through the same weights twice: 64 bytes each on the
-# standard board. It changes how long games take, not how they are played.
-MAX_CACHED = 2**18
+# Evaluations that are kept, so that few positions go through the same weights twice: 64 bytes each on the standard
+# board. It changes how long games take, not how they are played.
+MAX_CACHED = 2**19
 UNLIMITED = 2**62  # moves of each game: an actor plays on until it is stopped
 
 
@@ -70,7 +77,7 @@ class Actor:
     """Plays ``slots`` games at once; its games go on from one `play` to the next.
 
     ``rng`` gives each of them a number to begin with, so that actors made one after the other have the same games as
-    one that has all of them.
+    one that has all of them. Actors of one network may share a ``cache``.
     """
 
     def __init__(
@@ -80,7 +87,7 @@ class Actor:
         evaluator: Evaluate,
         slots: int,
         rng: np.random.Generator,
-        cached: int = MAX_CACHED,
+        cache: EvaluationCache | None = None,
     ) -> None:
         self.geometry = geometry
         self.config = config
@@ -89,7 +96,7 @@ class Actor:
         self._trees = make_trees(slots, nodes, geometry, rng)
         self._games = make_games(slots, geometry)
         self._finished = make_finished(4 * slots, geometry)
-        self._cache = make_cache(min(cached, MAX_CACHED), geometry)
+        self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED, geometry)
 
     def play(self, moves: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         """See `SelfPlayer`."""
@@ -100,7 +107,10 @@ class Actor:
         logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
         games.left[:] = moves
         restart_searches(trees, games, planes)
-        clear_cache(self._cache)  # the network may have changed, and a resumed run has nothing to remember either
+        version = getattr(self.evaluator, "version", 0)
+        if self._cache.version[0] != version:
+            clear_cache(self._cache)
+            self._cache.version[0] = version
         work = Work()
         now = last_block = time.perf_counter()
         while not stopped():
