@@ -130,6 +130,8 @@ def test_a_checkpoint_decides_the_board(tmp_path: Path, rng: np.random.Generator
     network = PolicyValueNetwork(NetworkConfig(rows=5, columns=6, channels=8, blocks=1)).eval()
     save_checkpoint(path, Checkpoint(network=network, geometry=small))
     assert common_geometry(("random", str(path))) == small
+    with pytest.raises(PlayerError, match="not on 4 x 4"):
+        common_geometry((str(path),), make_geometry(4, 4, 3))
     with pytest.raises(PlayerError, match="5 x 6 with runs of 4 without diagonals"):
         parse_player(str(path), rng=rng)
 
@@ -246,6 +248,8 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
         ("best@600,c-init=0", "positive"),
         ("best@600,c-init=1,c-init=2", "twice"),
         ("best@600,c-init=2,", "missing before or after a comma"),
+        ("best@600,", "missing before or after a comma"),
+        ("uct:1000,", "missing before or after a comma"),
         ("best@600,speed=2", "c-init, c-base, fpu-reduction"),
     ],
 )

@@ -105,7 +105,7 @@ Options = TypeVar("Options", UctOptions, NetworkOptions)
 
 
 def parse_options(text: str, kind: type[Options]) -> Options:
-    """Read "exploration=1,final=rate" as options of a ``kind`` of player; nothing gives the defaults.
+    """Read ",exploration=1,final=rate" as options of a ``kind`` of player; nothing gives the defaults.
 
     Fields are written with dashes for underscores.
 
@@ -114,7 +114,7 @@ def parse_options(text: str, kind: type[Options]) -> Options:
     """
     hints, names = typing.get_type_hints(kind), [item.name for item in dataclasses.fields(kind)]
     given: dict[str, Any] = {}
-    for part in text.split(",") if text else []:
+    for part in text.split(",")[1:]:
         written, equals, value = part.partition("=")
         name = kind.short_names.get(written, written).replace("-", "_")
         if not part:
@@ -240,7 +240,7 @@ def find_network(specification: str) -> NamedNetwork | None:
         return None  # another program, or a player of one's own, may be given a file as well
     written = found["network"]
     try:
-        options = parse_options((found["options"] or ",")[1:], NetworkOptions)
+        options = parse_options(found["options"] or "", NetworkOptions)
         path = named_file(Path(written))
     except (ValueError, CheckpointError) as error:
         raise PlayerError(f"{specification!r}: {error}") from error
@@ -313,9 +313,9 @@ def parse_player(
     if specification in ("solver", "solver:outcome"):
         return SolverPlayer(rng, geometry, fastest=not argument, threads=threads)
     if kind == "uct":
-        limit, _, written = argument.partition(",")
+        limit, comma, written = argument.partition(",")
         try:
-            uct_options = parse_options(written, UctOptions)
+            uct_options = parse_options(comma + written, UctOptions)
         except ValueError as error:
             raise PlayerError(f"{specification!r}: {error}") from error
         budget = _parse_budget(limit, specification)
@@ -400,10 +400,16 @@ def parse_searching_player(specification: str, **settings: Any) -> SearchingPlay
 
 
 def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STANDARD) -> Geometry:
-    """The board of the first network among the players; ``otherwise`` if there is none."""
+    """The board of the first network among the players; ``otherwise`` if there is none.
+
+    Raises:
+        PlayerError: if ``otherwise`` is not the standard board, and so was asked for, but the network's is another.
+    """
     for specification in specifications:
         network = find_network(specification)
         if network is not None:
+            if otherwise != STANDARD:
+                network.check(otherwise)
             return network.geometry
     return otherwise
 

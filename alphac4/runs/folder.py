@@ -60,7 +60,7 @@ from alphac4.training.config import TrainConfig, from_dict, to_dict
 logger = logging.getLogger(__name__)
 
 GAMES_FILE = "games.safetensors"
-GAMES_FORMAT = "alphac4-games-in-progress-1"
+GAMES_FORMAT = "alphac4-games-in-progress-2"
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 
 
@@ -71,20 +71,26 @@ class KeptGames:
     iteration: int
     shards: list[tuple[int, int]]  # actors, and how many each has written
     samples: int  # in them
-    start_from: str  # the run's setting, which may change until its first iteration is whole
+    start: str  # digest of the first network, which may be changed until the first iteration is whole
 
 
 class RunFolder:
     """The files of one run, which belong to this process until `close`.
+
+    Args:
+        path: the folder.
+        config: the run's settings.
+        start: digest of the network that the run begins with, if one is named and no iteration is whole.
 
     Raises:
         RunError: if the folder is in use, holds a run with other settings, or none that can be read.
         OSError: if it cannot be written.
     """
 
-    def __init__(self, path: Path, config: TrainConfig) -> None:
+    def __init__(self, path: Path, config: TrainConfig, start: str = "") -> None:
         self.path = path
         self.config = config
+        self._start = start
         self.replay = Replay(path / "replay")
         self.tensorboard = path / "tensorboard"
         self.best_path = path / "checkpoints" / "best.safetensors"
@@ -148,7 +154,7 @@ class RunFolder:
                 kept = read_record(KeptGames, header["kept"])
             except (KeyError, ValueError) as error:
                 logger.warning("%s: %s; the interrupted iteration is played again", self.path / GAMES_FILE, error)
-        if kept and kept.iteration == state.iteration + 1 and kept.start_from == self.config.start_from:
+        if kept and kept.iteration == state.iteration + 1 and (state.iteration or kept.start == self._start):
             self.replay.load(state.iteration, dict(kept.shards))
             if self.replay.count(kept.iteration) == kept.samples:
                 state.actors = games
@@ -166,7 +172,7 @@ class RunFolder:
             iteration=iteration,
             shards=sorted(shards.items()),
             samples=self.replay.count(iteration),
-            start_from=self.config.start_from,
+            start=self._start,
         )
         save_arrays(self.path / GAMES_FILE, games, {"format": GAMES_FORMAT, "kept": dataclasses.asdict(kept)})
 

@@ -192,10 +192,11 @@ class TrainingSession:
         cluster: str | None = None,
     ) -> None:
         start = None if has_state(path) else load_start(config)
+        digest = start.facts["weights"] if start else ""
         self.config = config
         self.stop = stop or threading.Event()
         with contextlib.ExitStack() as opened:  # what is open is closed if something fails
-            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config)))
+            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config, digest)))
             self.state = state = self.folder.load_state()
             self.history = self.folder.reports(state)
             geometry, random = config.board.geometry(), RunRandom(seed=config.seed)
