@@ -23,8 +23,9 @@ from alphac4.nn.backends import (
     random_boards,
 )
 from alphac4.nn.evaluator import first_that_agrees, softmax
-from alphac4.nn.network import LinePlanes, fold_batch_norm
+from alphac4.nn.network import LinePlanes, NetworkSize, fold_batch_norm
 from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
+from alphac4.training.config import BoardConfig, TrainConfig
 
 BACKENDS = backend_names("cpu")
 needs_8_bits = pytest.mark.skipif(INT8 not in BACKENDS, reason="needs openvino")
@@ -269,13 +270,18 @@ def test_a_network_grows_without_changing_its_mind(network: PolicyValueNetwork) 
 
 
 @pytest.mark.parametrize("backend", backend_names("cpu"))
-@pytest.mark.parametrize("size", [(6, 7, 32, 2), (4, 5, 4, 1)], ids=["32 x 2", "4 x 1 on a small board"])
+@pytest.mark.parametrize(
+    "size", [(6, 7, 32, 2), (6, 7, 4, 1), (7, 7, 20, 1)], ids=["32 x 2", "4 x 1", "20 x 1 on 7 x 7"]
+)
 def test_an_answer_does_not_depend_on_the_others_in_a_batch_nor_on_how_many(
     backend: str, size: tuple[int, int, int, int]
 ) -> None:
     """Bit for bit, if one asks for that: so a run's games are the same on any number of cores."""
     rows, columns, channels, blocks = size
-    network = PolicyValueNetwork(NetworkConfig(rows=rows, columns=columns, channels=channels, blocks=blocks)).eval()
+    config = TrainConfig(
+        board=BoardConfig(rows=rows, columns=columns), network=NetworkSize(channels=channels, blocks=blocks)
+    )
+    network = PolicyValueNetwork(config.network_config()).eval()
     if cannot_start(backend, network):
         return
     planes = boards_for(network.config, 128, np.random.default_rng(2))

@@ -119,7 +119,7 @@ class MachineConfig:
     """Where a run works and what it keeps; none of it changes what is learned, but for rounding."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the network runs and learns; auto takes CUDA where there is one."""
+    """Where the network runs and learns; auto takes CUDA where there is one. Apple's GPU (mps) is left out."""
     backend: str = "auto"
     """Inference backend; auto takes the fastest here, and a run keeps it."""
     keep_checkpoints: int = 5
@@ -168,12 +168,16 @@ class TrainConfig:
         return max(1, round(self.samples * self.learning.passes / self.learning.batch_size))
 
     def network_config(self) -> NetworkConfig:
-        """The network for the board; its heads grow with its width (AlphaZero: 2 and 1 of 256 channels, 256 units)."""
+        """The network for the board; its heads grow with its width (AlphaZero: 2 and 1 of 256 channels, 256 units).
+
+        They have channels in fours: what a layer takes in is a multiple of four numbers then, or else PyTorch would sum
+        them otherwise in one row of a batch than in another, and a position's answer would depend on its row.
+        """
         return NetworkConfig(
             planes=self.network.planes,
             channels=self.network.channels,
             blocks=self.network.blocks,
-            head_channels=max(1, self.network.channels // 4),
+            head_channels=4 * -(-self.network.channels // 16),
             value_hidden=2 * self.network.channels,
             rows=self.board.rows,
             columns=self.board.columns,
