@@ -112,3 +112,26 @@ def test_a_presets_duration_follows_from_its_settings(monkeypatch: pytest.Monkey
     play, learn = 2_000 / found.samples_a_second, 2_000 * 2 / 64 / found.steps_a_second
     assert found.minutes == pytest.approx(10 * (0.55 * play + learn) / 0.75 / 60, rel=0.02)
     assert found.backend == "torch-fp32"
+
+
+def test_what_more_cores_take_over_follows_from_games_parts_and_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worked by hand: 64 games keep two cores playing, a batch of 256 has four parts, matches have four streams."""
+    monkeypatch.setattr(presets, "cores", lambda: 2)
+    monkeypatch.setattr(presets, "_measure_self_play", lambda *_: 1_000.0)
+    monkeypatch.setattr(presets, "_measure_learning", lambda *_: 10.0)
+    monkeypatch.setattr(
+        presets, "choose_for_run", lambda *_: Mock(actors=lambda *_: MagicMock(__len__=lambda _self: 2))
+    )
+    monkeypatch.setattr(presets, "make_learner", Mock())
+    games = {"games": 64, "full_simulations": 4, "fast_simulations": 2, "full_search_prob": 0.5}
+    config = tiny_run(iterations=3, samples=200_000, selfplay=games, learning={"batch_size": 256, "passes": 1.536})
+    found = measure_preset(config)
+    play, learn = 2 * 3 * 0.55 * 200_000 / found.samples_a_second, 2 * 3 * config.learning_steps / 10
+    other = (play + learn) / 3
+    assert [estimate.cores for estimate in found.estimates] == [1, 2, 4, 8, 16, 64]
+    for estimate, (players, learners, streams) in zip(
+        found.estimates, [(1, 1, 1), (2, 2, 2), *[(2, 4, 4)] * 4], strict=True
+    ):
+        assert estimate.minutes == pytest.approx((play / players + learn / learners + other / streams) / 60)
+    assert found.minutes == pytest.approx(found.estimates[1].minutes)
+    assert found.estimates[-1].memory_mb == found.estimates[1].memory_mb > found.estimates[0].memory_mb

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from alphac4.compute import Actors, Backends, choose_for_run
+from alphac4.compute.cores import MAX_STREAMS, count_actors
+from alphac4.machine import cores
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block
 from alphac4.training.config import TrainConfig
-from alphac4.training.learner import Learner, LearningPlan, make_learner
+from alphac4.training.learner import PART, Learner, LearningPlan, make_learner
 from alphac4.training.optimizer import Schedule
 
 OTHER_WORK = 0.25  # of a run's time: the gate, matches and reports; 0.26 in the recorded quick run
@@ -28,6 +30,17 @@ EVALUATIONS_A_VISIT = 0.55
 ENDLESS = 10**9  # samples or steps, where time is the limit
 WARM_UP_STEPS = 2
 MIN_STEPS = 2  # that are timed
+MACHINES = (1, 2, 4, 8, 16, 64)  # cores
+MB, MB_AN_ACTOR = 740, 10  # of a run; quick took 744 on one core and 767 with eight actors, wider networks more
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a preset takes on so many cores like those of this machine."""
+
+    cores: int
+    minutes: float
+    memory_mb: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +48,7 @@ class PresetDuration:
     """Time and speed of a preset here."""
 
     minutes: float  # of a whole run
+    estimates: list[Estimate]  # for each of `MACHINES`
     samples_a_second: float  # of self-play by an untrained network, from its evaluations/s
     steps_a_second: float  # of learning
     backend: str  # of self-play
@@ -60,9 +74,21 @@ def measure_preset(config: TrainConfig, seconds: float = 3.0, device: str = "aut
         )
         samples_a_second = _measure_self_play(actors, replay, seconds) / (EVALUATIONS_A_VISIT * visits)
         steps_a_second = _measure_learning(learner, replay, config, seconds)
-    iteration = LATER_WORK * config.samples / samples_a_second + config.learning_steps / steps_a_second
+    here, parts = cores(), -(-config.learning.batch_size // PART)
+    play = config.iterations * LATER_WORK * config.samples / samples_a_second
+    learn = config.iterations * config.learning_steps / steps_a_second
+    minutes = (play + learn) / (1 - OTHER_WORK) / 60
+    # The same with one core for everything, and what more of them take over.
+    play, learn = play * len(actors), learn * min(here, parts)
+    other = (play + learn) * OTHER_WORK / (1 - OTHER_WORK)
+    estimates = []
+    for count in MACHINES:
+        playing = count_actors(selfplay.games, count)
+        seconds = play / playing + learn / min(count, parts) + other / min(count, MAX_STREAMS)
+        estimates.append(Estimate(cores=count, minutes=seconds / 60, memory_mb=MB + MB_AN_ACTOR * playing))
     return PresetDuration(
-        minutes=config.iterations * iteration / (1 - OTHER_WORK) / 60,
+        minutes=minutes,
+        estimates=estimates,
         samples_a_second=samples_a_second,
         steps_a_second=steps_a_second,
         backend=actors.backend,

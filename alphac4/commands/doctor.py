@@ -123,6 +123,7 @@ def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
     from alphac4.benchmarks.parts import rate_of_streams
     from alphac4.benchmarks.presets import measure_preset
     from alphac4.compute import choose
+    from alphac4.compute.cores import MIN_GAMES
     from alphac4.nn.backends import boards_for
     from alphac4.training.config import PRESETS
 
@@ -138,12 +139,19 @@ def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield f"inference for {use}", figures, line
     for name, config in tqdm(PRESETS.items(), desc="measuring presets", disable=None, leave=False, file=sys.stderr):
         duration = measure_preset(config, device=device)
-        time = f"{duration.minutes:.0f} minutes" if duration.minutes < 120 else f"{duration.minutes / 60:.1f} hours"
+        machines = ", ".join(f"{_time(e.minutes)} on {e.cores}" for e in duration.estimates)
+        memory = [e.memory_mb / 1000 for e in duration.estimates]
         line = (
-            f"  alphac4 train --preset {name}: about {time} ({_rate(duration.samples_a_second)} positions/s of "
-            f"self-play by {duration.backend}, {_rate(duration.steps_a_second)} steps/s of learning)"
+            f"  alphac4 train --preset {name}: about {_time(duration.minutes)} ({_rate(duration.samples_a_second)} "
+            f"positions/s of self-play by {duration.backend}, {_rate(duration.steps_a_second)} steps/s of learning)\n"
+            f"    with cores like these {machines}, in {memory[0]:.1f} to {memory[-1]:.1f} GB of memory; a core plays "
+            f"if --selfplay.games has {MIN_GAMES} for it, {config.selfplay.games // MIN_GAMES} cores do"
         )
         yield f"preset {name}", asdict(duration), line
+
+
+def _time(minutes: float) -> str:
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
 
 
 def _rate(value: float) -> str:

@@ -55,7 +55,7 @@ class FrequentOptions(RunOptions):
     seed: Annotated[int, _setting("seed", "Fixes the run on one machine.")] = 0
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
-        _setting("machine.device", "Where the network runs and learns; auto takes CUDA where there is one."),
+        _setting("machine.device", "Where the network runs and learns; auto takes CUDA where there is one (not mps)."),
     ] = "auto"
 
 

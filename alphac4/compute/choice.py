@@ -25,7 +25,8 @@ def choose(device: str = "auto", backend: str = "auto", *, threads: int | None =
         ValueError: in one line, for another device, or no threads.
     """
     if device not in DEVICES:
-        raise ValueError(f"a device is {', '.join(DEVICES)}, not {device!r}")
+        reason = ": nothing has been measured on Apple's GPU" if device == "mps" else ""
+        raise ValueError(f"a device is {', '.join(DEVICES)}, not {device!r}{reason}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
     place = _place(device, backend)

@@ -1,6 +1,7 @@
 """Trees on the cores, with the network beside them or wherever PyTorch runs it."""
 
 import dataclasses
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Unpack, final
@@ -37,8 +38,15 @@ from alphac4.selfplay.actor import (
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
+logger = logging.getLogger(__name__)
+
 MIN_GAMES = 32  # of an actor: the network takes longer for each position of smaller batches, twice as long for 16
 MAX_STREAMS = 4  # of a run's matches: they have few games, and each stream loads the network for itself
+
+
+def count_actors(games: int, cores: int) -> int:
+    """How many of the ``cores`` play."""
+    return max(1, min(cores, games // MIN_GAMES))
 
 
 @final
@@ -101,7 +109,12 @@ class Cores(Compute):
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """See `Compute`; on fewer cores if the games are too few for all to have full batches."""
-        count = max(1, min(self._threads, config.games // MIN_GAMES))
+        count = count_actors(config.games, self._threads)
+        if count < self._threads:
+            logger.info(
+                "%d of %d cores play: --selfplay.games %d would occupy all, and learn otherwise",
+                *(count, self._threads, self._threads * MIN_GAMES),
+            )
         sizes = [len(part) for part in np.array_split(range(config.games), count)]
         evaluator = Evaluator(
             network,

@@ -368,7 +368,8 @@ class TrainingSession:
         self.folder.commit(state, report)
         self.history.append(report)
         self._shown.record(report)
-        logger.info("%s", report)
+        to_go = (self.config.iterations - number) * state.seconds / number / 60
+        logger.info("%s%s", report, f"; about {to_go:.0f} min to go" if to_go else "")
         for warning in report.warnings:
             logger.warning("iteration %d: %s", number, warning)
 
