@@ -237,7 +237,7 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("nobody", r"FILE.safetensors@600.*uct:1000.*negamax:4.*solver.*random.*openspiel:1000"),
+        ("nobody", "unknown player 'nobody'; `alphac4 players` lists them"),
         ("uct:many", "uct"),
         ("uct:0s", "uct"),
         ("negamax:0", "negamax:0"),
