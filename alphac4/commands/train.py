@@ -119,5 +119,8 @@ def run(options: Any) -> int:
         return 130
     finally:
         signal.signal(signal.SIGINT, before)
-    print(f"\n{trained}")
+    print(f"\n{trained}\n\nNext:")
+    print(f"  alphac4 play --network {trained.best}")
+    print(f"  alphac4 evaluate {trained.best}")
+    print(f"  tensorboard --logdir {options.run}")
     return 0

@@ -17,6 +17,12 @@ from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport
 REPORTS_FILE = "reports.jsonl"  # in a run's folder, one line an iteration
 CLOSING_FILE = "closing.json"
 
+HEADINGS = """\
+                     wrong moves      points against            loss     answers
+iteration  minutes    raw  searched  best  classic MCTS  policy  value  a second"""
+"""Of the rows that iterations are: points of the candidate against the best network, and of that against classic
+search; what the judge found; the network's answers to positions."""
+
 SPAN = 4  # iterations that are averaged: one alone is too noisy
 SHARE_LEFT = 0.5  # of the entropy, below which it has collapsed
 LOSS_FALLEN = 0.1  # by this share the policy loss must have fallen for flat errors to be an alarm
@@ -80,21 +86,18 @@ class IterationReport:
         return read_record(cls, read_entry(line))
 
     def __str__(self) -> str:
-        """The iteration in one line."""
-        parts = [
-            f"{'promoted' if self.gate.accepted else 'not promoted'} ({self.gate.score:.0%} against the best)",
+        """The iteration as a row below `HEADINGS`."""
+        judged, learned = self.evaluation, self.learning
+        raw, searched = ("", "") if judged is None else (f"{judged.raw.error:.1%}", f"{judged.search.error:.1%}")
+        classic = " ".join(f"{match.score:.0%} {match.opponent}" for match in self.matches)
+        # Without games an earlier session had played them all.
+        speed = f"{self.selfplay.evaluations_per_second:,.0f}" if self.selfplay.games else ""
+        cells = [
+            f"{self.iteration:>9}  {self.seconds_total / 60:>7.1f}  {raw:>5}  {searched:>8}  {self.gate.score:>4.0%}",
+            f"{classic:<12}  {learned.policy_loss:>6.3f}  {learned.value_loss:>5.3f}  {speed:>8}",
+            "promoted" if self.gate.accepted else "",
         ]
-        judged = self.evaluation
-        if judged is not None:
-            parts.append(
-                f"wrong moves {judged.raw.error:.1%} raw, {judged.search.error:.1%} "
-                f"with {judged.simulations} simulations"
-            )
-        parts += [f"{match.score:.0%} against {match.opponent}" for match in self.matches]
-        parts.append(f"loss {self.learning.policy_loss:.3f} + {self.learning.value_loss:.3f}")
-        if self.selfplay.games:  # or else an earlier session had played them all
-            parts.append(f"{self.selfplay.evaluations_per_second:,.0f} evaluations/s")
-        return f"iteration {self.iteration} after {self.seconds_total / 60:.1f} min: {', '.join(parts)}"
+        return "  ".join(cells).rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from alphac4.runs.costs import Costs, describe_network, load_start
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import Judge
 from alphac4.runs.reports import (
+    HEADINGS,
     ClosingReport,
     IterationReport,
     elo_over_run,
@@ -259,6 +260,7 @@ class TrainingSession:
             OSError: when the folder cannot be written; what was recorded before stays.
         """
         self.folder.costs.start_clock()
+        logger.info("%s", HEADINGS)
         with self._monitor() as self._shown:
             self.loop.run(self.state.iteration)
         return self.history
