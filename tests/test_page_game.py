@@ -139,7 +139,7 @@ def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Bro
     page.click("#exact")
     page.wait_for_selector(".word")  # by now the server has read its book, and its verdict is soon known
     page.check("#analyse")
-    expect(page, "#verdict", r"Red wins in \d+ moves \(exact; best for Red: 4\)")
+    expect(page, "#verdict", r"Red wins in \d+ moves \(exact; best: 4\)")
     expect(page, "#outlook", "The network's opinion: Red wins")
     expect_count(page, ".pill.win", 1)
     expect_count(page, ".stone.suggested", 1)

@@ -24,7 +24,7 @@ export class Solver {
       const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
       const names = best.map(({ column }) => this.rules.name(column)).join(" or ");
       const text = winner === null ? "A draw" : `${COLOURS[winner]} wins ${outcome.slice(outcome.indexOf("in "))}`;
-      return { winner, text, source: `exact; best for ${COLOURS[side]}: ${names}` };
+      return { winner, text, source: `exact; best: ${names}` };
     }
     if (plies === null) return null;
     return { winner: 0, text: `Red wins in at most ${counted(Math.ceil(plies / 2), "move")}`, source: "proven by the certificate" };
