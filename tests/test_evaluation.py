@@ -114,12 +114,12 @@ def test_players_that_fail_end_the_questions_at_once() -> None:
             raise RuntimeError(f"no idea about {len(positions)}")
 
     players = [Failing(np.random.default_rng(0)) for _ in range(2)]
+    before = set(threading.enumerate())
     with pytest.raises(RuntimeError, match="no idea about 16"):
         ask_players(players, packaged_positions(40), 16)
-    for thread in threading.enumerate():
-        if thread.name.startswith("ThreadPoolExecutor"):
-            thread.join(60)
-            assert not thread.is_alive()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_the_solver_makes_no_errors() -> None:

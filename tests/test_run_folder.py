@@ -521,10 +521,10 @@ def begin_on(cores: int, folder: Path, monkeypatch: pytest.MonkeyPatch, **change
 
 
 def outcome_on(cores: int, folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> dict[str, Any]:
-    """The outcome of a run on so many cores, but for its shards, which are cut as blocks come."""
+    """The outcome of a run on so many cores."""
     with begin_on(cores, folder, monkeypatch, **changes) as session:
         session.train()
-    return outcome(folder) | {"shards": None}
+    return outcome(folder)
 
 
 def die() -> None:
