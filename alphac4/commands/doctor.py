@@ -139,13 +139,14 @@ def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield f"inference for {use}", figures, line
     for name, config in tqdm(PRESETS.items(), desc="measuring presets", disable=None, leave=False, file=sys.stderr):
         duration = measure_preset(config, device=device)
-        machines = ", ".join(f"{_time(e.minutes)} on {e.cores}" for e in duration.estimates)
-        memory = [e.memory_mb / 1000 for e in duration.estimates]
+        first, *others = duration.estimates
+        machines = ", ".join(f"{_time(e.minutes)} on {e.cores}" for e in others)
         line = (
             f"  alphac4 train --preset {name}: about {_time(duration.minutes)} ({_rate(duration.samples_a_second)} "
             f"positions/s of self-play by {duration.backend}, {_rate(duration.steps_a_second)} steps/s of learning)\n"
-            f"    with cores like these {machines}, in {memory[0]:.1f} to {memory[-1]:.1f} GB of memory; a core plays "
-            f"if --selfplay.games has {MIN_GAMES} for it, {config.selfplay.games // MIN_GAMES} cores do"
+            f"    on one core {_time(first.minutes)}, {machines}, in about {others[-1].memory_mb / 1000:.1f} GB; a "
+            f"core plays if it gets {MIN_GAMES} games, so --selfplay.games {config.selfplay.games} occupies "
+            f"{config.selfplay.games // MIN_GAMES}"
         )
         yield f"preset {name}", asdict(duration), line
 

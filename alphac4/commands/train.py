@@ -28,7 +28,8 @@ class RunOptions:
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings if no others are named."""
     preset: Literal["quick", "standard"] = "standard"
-    """quick: 13 to 18 minutes on two cores of a slow machine; standard: two hours."""
+    """quick: 7 to 18 minutes on two cores; standard: 75 minutes to two hours. `alphac4 doctor` estimates both for this
+    machine."""
     settings: Path | None = None
     """A JSON file of settings over the preset, such as another run's config.json or a part of it."""
     cluster: str | None = None
