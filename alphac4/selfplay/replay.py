@@ -83,7 +83,6 @@ class Replay:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._shards: list[tuple[ShardName, Samples]] = []
-        self._ordered: dict[int, Samples] = {}  # by iteration, those in the window
         self.total = 0  # samples ever recorded, dropped shards included
 
     def shard_path(self, iteration: int, actor: int, number: int) -> Path:
@@ -114,7 +113,7 @@ class Replay:
         def is_kept(name: ShardName) -> bool:
             return name.number < (kept or {}).get(name.actor, 0)
 
-        self._shards, self._ordered = [], {}
+        self._shards = []
         for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
             name = parse_shard_name(path)
             if name is None:
@@ -130,7 +129,6 @@ class Replay:
 
     def _insert(self, name: ShardName, samples: Samples) -> None:
         bisect.insort(self._shards, (name, samples), key=lambda shard: shard[0])
-        self._ordered.pop(name.iteration, None)
 
     def window(self, size: int) -> Samples:
         """The latest ``size`` samples (fewer if there are not as many), the oldest iteration first.
@@ -142,12 +140,10 @@ class Replay:
         """
         parts: list[Samples] = []
         left = size
-        for iteration, shards in itertools.groupby(reversed(self._shards), key=lambda shard: shard[0].iteration):
+        for _, shards in itertools.groupby(reversed(self._shards), key=lambda shard: shard[0].iteration):
             if left <= 0:
                 break
-            if iteration not in self._ordered:
-                self._ordered[iteration] = in_fixed_order(concatenate([samples for _, samples in shards]))
-            samples = self._ordered[iteration]
+            samples = in_fixed_order(concatenate([samples for _, samples in shards]))
             parts.append(samples.take(slice(max(0, len(samples) - left), None)))
             left -= len(samples)
         if not parts:
@@ -161,7 +157,6 @@ class Replay:
             if held >= keep:
                 for name, _ in self._shards[: index + 1]:
                     (self.folder / str(name)).unlink(missing_ok=True)
-                    self._ordered.pop(name.iteration, None)
                 del self._shards[: index + 1]
                 return
             held += len(self._shards[index][1])
