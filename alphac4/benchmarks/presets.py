@@ -84,8 +84,8 @@ def measure_preset(config: TrainConfig, seconds: float = 3.0, device: str = "aut
     estimates = []
     for count in MACHINES:
         playing = count_actors(selfplay.games, count)
-        seconds = play / playing + learn / min(count, parts) + other / min(count, MAX_STREAMS)
-        estimates.append(Estimate(cores=count, minutes=seconds / 60, memory_mb=MB + MB_AN_ACTOR * playing))
+        whole = play / playing + learn / min(count, parts) + other / min(count, MAX_STREAMS)
+        estimates.append(Estimate(cores=count, minutes=whole / 60, memory_mb=MB + MB_AN_ACTOR * playing))
     return PresetDuration(
         minutes=minutes,
         estimates=estimates,

@@ -111,10 +111,8 @@ class Cores(Compute):
         """See `Compute`; on fewer cores if the games are too few for all to have full batches."""
         count = count_actors(config.games, self._threads)
         if count < self._threads:
-            logger.info(
-                "%d of %d cores play: --selfplay.games %d would occupy all, and learn otherwise",
-                *(count, self._threads, self._threads * MIN_GAMES),
-            )
+            words = "%d of %d cores play: --selfplay.games %d would occupy all, and learn otherwise"
+            logger.info(words, count, self._threads, self._threads * MIN_GAMES)
         sizes = [len(part) for part in np.array_split(range(config.games), count)]
         evaluator = Evaluator(
             network,

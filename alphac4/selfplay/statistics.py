@@ -12,6 +12,7 @@ from alphac4.selfplay.samples import Block, Work
 
 OPENING_LENGTH = 4  # plies that tell openings apart
 CALIBRATION_BINS = 10
+EXAMPLES = 3  # games of an iteration that are shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,6 @@ class SelfPlayStatistics:
     """Sums over the blocks of one iteration."""
 
     geometry: Geometry
-    examples_wanted: int = 3
     work: Work = field(default_factory=Work)
     games: int = 0
     samples: int = 0
@@ -74,12 +74,8 @@ class SelfPlayStatistics:
             self.openings[moves[:OPENING_LENGTH]] += 1
             if games.opening[row] == 0:
                 self.first_moves[games.moves[row, 0]] += 1
-            if len(self.examples) < self.examples_wanted and games.opening[row] <= 2:
+            if len(self.examples) < EXAMPLES and games.opening[row] <= 2:
                 self.examples.append(_example(games, row, moves))
-
-    def evaluations_per_second(self) -> float:
-        """Network evaluations a second so far."""
-        return self.work.evaluations / max(time.perf_counter() - self.started, 1e-9)
 
     def calibration(self) -> list[tuple[float, float, int]]:
         """``(mean root value, mean outcome, samples)`` of every bin of root values that has samples."""
