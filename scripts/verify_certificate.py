@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Check from the rules alone that a certificate's player wins Connect Four, or draws, against every reply.
 
-    python scripts/verify_certificate.py [FILE]
+    python scripts/verify_certificate.py [FILE ...]
 
 Needs nothing but Python. It plays the certificate's moves, every reply of the opponent, and so on to the end of every
 game. Nothing counts as won but four in a row on the board.
@@ -144,15 +144,20 @@ def say(claim: dict[str, str]) -> str:
 
 
 def main() -> int:
-    """Check the file named, or the one that comes with the project; the exit code is 2 if it is no certificate."""
+    """Check the files named, or those that come with the project; the exit code is 2 if one is no certificate."""
     if any(argument.startswith("-") for argument in sys.argv[1:]):
         print(__doc__)
         return 0
-    shipped = Path(__file__).resolve().parent.parent / "checkpoints" / "best.certificate"
-    if len(sys.argv) > 2:
-        print("one certificate at a time", file=sys.stderr)
+    shipped = Path(__file__).resolve().parent.parent / "checkpoints"
+    paths = [Path(argument) for argument in sys.argv[1:]] or sorted(shipped.glob("*.certificate"))
+    if not paths:
+        print(f"{shipped} holds no certificate", file=sys.stderr)
         return 2
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else shipped
+    return max(check_file(path) for path in paths)
+
+
+def check_file(path: Path) -> int:
+    """Check a file and say what it shows; 1 if it does not hold, 2 if it is no certificate."""
     try:
         first, _, packed = path.read_bytes().partition(b"\n")
         header, moves = json.loads(first), zlib.decompress(packed)
@@ -171,7 +176,7 @@ def main() -> int:
     except (ValueError, TypeError, KeyError, zlib.error):
         print(f"{path}: no certificate of this board, or a damaged one", file=sys.stderr)
         return 2
-    print("certificate of", header.get("player", "nobody"))
+    print(f"{path}: certificate of {header.get('player', 'nobody')}")
     try:
         visited, stones = check(moves, begin(claim), claim["result"] == "draw")
     except Failure as failure:

@@ -12,15 +12,15 @@ import naive
 import numpy as np
 import pytest
 
-from alphac4.arena.certificate_player import CertificatePlayer
+from alphac4.arena.certificate_player import CertificatePlayer, CertifiedWin
 from alphac4.arena.players import NetworkPlayer, PlayerError, SearchingPlayer
 from alphac4.arena.specifications import parse_player
 from alphac4.certificate.file import (
-    SHIPPED,
     Certificate,
     CertificateError,
     Walked,
     read_certificate,
+    shipped_certificates,
     walk_certificate,
     write_certificate,
 )
@@ -33,6 +33,7 @@ from alphac4.certificate.walk import (
     play_replies,
     position_of,
     rule_moves,
+    stones_of,
     unpack_key,
 )
 from alphac4.cli import main
@@ -50,7 +51,12 @@ from alphac4.storage.journal import JournalError
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 CLAIM = Claim(geometry=SMALL)
-POSITIONS = 8_295_279  # in which the shipped certificate's player is to move, by `scripts/verify_certificate.py`
+CLAIMS = {"best.certificate": (Claim(), 8_295_279, 40)}
+"""What is shipped: its claim, in how many positions its player is to move, and the stones in the last of them.
+
+The figures are those of `scripts/verify_certificate.py`.
+"""
+WALKED_LEVELS = 8  # by the checker in plain Python
 SCRIPT = Path(__file__).parent.parent / "scripts" / "verify_certificate.py"
 
 
@@ -132,40 +138,47 @@ def checker() -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="module")
-def shipped() -> tuple[Certificate, Walked]:
-    """The certificate that comes with the project, and all positions that it leads to."""
-    certificate = read_certificate(shipped_file(SHIPPED))
-    return certificate, walk_certificate(certificate)
+@pytest.fixture(scope="module", params=CLAIMS)
+def shipped(request: pytest.FixtureRequest) -> tuple[str, Certificate, Walked]:
+    """A certificate that comes with the project, by its name, and all positions that it leads to."""
+    certificate = read_certificate(shipped_file(request.param))
+    return request.param, certificate, walk_certificate(certificate)
 
 
 @pytest.mark.slow
-def test_the_shipped_certificate_holds_for_the_shipped_network(shipped: tuple[Certificate, Walked]) -> None:
-    certificate, walked = shipped
+def test_the_shipped_certificates_hold_for_the_shipped_network(shipped: tuple[str, Certificate, Walked]) -> None:
+    name, certificate, walked = shipped
     network = hashlib.sha256(shipped_checkpoint("best").read_bytes()).hexdigest()
     assert certificate.about["network"] == network
-    assert certificate.claim == Claim()
-    assert (walked.positions, walked.named, walked.longest) == (POSITIONS, len(certificate.columns), 40)
+    assert (certificate.claim, walked.positions, walked.longest) == CLAIMS[name]
+    assert walked.named == len(certificate.columns)
+
+
+def test_all_shipped_certificates_are_known_here() -> None:
+    assert {path.name for path in shipped_certificates()} == set(CLAIMS)
 
 
 @pytest.mark.slow
-def test_the_stand_alone_checker_walks_the_shipped_certificate_as_we_do(
-    checker: ModuleType, shipped: tuple[Certificate, Walked], monkeypatch: pytest.MonkeyPatch
+def test_the_stand_alone_checker_walks_the_shipped_certificates_as_we_do(
+    checker: ModuleType, shipped: tuple[str, Certificate, Walked], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first moves of all games, and from some later positions to the end; the whole takes it minutes."""
-    levels = shipped[1].levels
+    levels = shipped[2].levels
+    on_board = [int(stones_of(STANDARD, keys[:1])[0]) for keys, _ in levels]
     told: list[str] = []
 
     def tell(*words: str, **_options: object) -> None:
         told.append(" ".join(words))
-        if told[-1].startswith("14 stones"):
-            raise StopIteration
+        if len(told) > WALKED_LEVELS:
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(checker, "print", tell, raising=False)
-    monkeypatch.setattr("sys.argv", ["verify_certificate.py"])
-    with pytest.raises(StopIteration):
+    monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(shipped_file(shipped[0]))])
+    with pytest.raises(KeyboardInterrupt):
         checker.main()
-    assert told[1:] == [f"{2 * level:2d} stones: {len(levels[level][0]):,} positions" for level in range(8)]
+    counts = [len(keys) for keys, _ in levels]
+    expected = [f"{stones:2d} stones: {count:,} positions" for stones, count in zip(on_board, counts, strict=True)]
+    assert told[1:] == expected[:WALKED_LEVELS]
 
     monkeypatch.setattr(checker, "print", lambda *_words, **_options: None)
     for key in np.random.default_rng(0).choice(levels[11][0], 40):
@@ -174,7 +187,7 @@ def test_the_stand_alone_checker_walks_the_shipped_certificate_as_we_do(
             visited += len(keys)
             moves = levels[level][1][np.searchsorted(levels[level][0], keys)]
             parts.append(moves[rule_moves(STANDARD, keys) == ASK])
-            longest = 2 * level
+            longest = on_board[level]
             own, occupied, _ = play_moves(STANDARD, keys, moves)
             keys, level = np.unique(play_replies(STANDARD, own, occupied)[1]), level + 1
         digits = "".join(str(column + 1) for column in np.concatenate(parts)).encode()
@@ -408,15 +421,16 @@ def test_the_player_wins_every_game_that_it_begins_within_the_plies_that_it_says
     certificate, other = player
     position = start = Position(geometry=SMALL)
     while position.outcome() is None:
-        assert certificate.plies_to_win(position) == longest_game(certificate, position)
+        assert certificate.proven_win(position) == CertifiedWin(first=True, plies=longest_game(certificate, position))
         position = position.play(certificate.choose([position])[0])
         if position.outcome() is None:
             replies = [position.play(reply) for reply in position.legal_columns()]
-            assert certificate.plies_to_win(position) == 1 + max(longest_game(certificate, p) for p in replies)
+            plies = 1 + max(longest_game(certificate, p) for p in replies)
+            assert certificate.proven_win(position) == CertifiedWin(first=True, plies=plies)
             position = replies[0]
     assert not other.asked
     strayed = next(column for column in start.legal_columns() if column != certificate.choose([start])[0])
-    assert certificate.plies_to_win(start.play(strayed).play(strayed)) is None
+    assert certificate.proven_win(start.play(strayed).play(strayed)) is None
     found = certificate.search([start])
     moves = (longest_game(certificate, start) + 1) // 2
     assert found.describe_proof(0, int(found.moves[0])) == f"wins in {moves} moves"
@@ -435,16 +449,16 @@ def test_elsewhere_the_player_plays_as_the_other_does(player: tuple[CertificateP
     assert isinstance(certificate, SearchingPlayer)
 
 
-def test_a_certificate_that_cannot_be_played_makes_no_player(small: Certificate, tmp_path: Path) -> None:
-    path = tmp_path / "bad.certificate"
+def test_no_move_of_a_certificate_that_cannot_be_played_is_played(small: Certificate, tmp_path: Path) -> None:
+    """One that cannot be read makes no player; one that does not hold is found out before its first move."""
+    path, rng = tmp_path / "bad.certificate", np.random.default_rng(0)
     write_certificate(path, Certificate(claim=CLAIM, columns=small.columns[:-1]))
-    for file, geometry, told in (
-        (path, SMALL, "the move is missing"),
-        (path, STANDARD, "another board"),
-        (tmp_path / "none", SMALL, "none: cannot be read"),
-    ):
+    for file, geometry, told in ((path, STANDARD, "another board"), (tmp_path / "none", SMALL, "none: cannot be read")):
         with pytest.raises(PlayerError, match=told):
-            parse_player(f"certificate:{file}", rng=np.random.default_rng(0), geometry=geometry)
+            parse_player(f"certificate:{file}", rng=rng, geometry=geometry)
+    player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
+    with pytest.raises(PlayerError, match="the move is missing"):
+        player.choose([Position(geometry=SMALL)])
 
 
 AFTER = "114"
@@ -523,7 +537,10 @@ def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Pa
     other = BestByMinimax(SMALL)
     player = CertificatePlayer(paths, SMALL, lambda _name: other)
     for start in (Position(geometry=SMALL), claim.start, claim.start.mirror()):
-        assert longest_game(player, start) % 2 == 1
+        plies = longest_game(player, start)
+        assert player.proven_win(start) == CertifiedWin(first=start.plies == 0, plies=plies)
+    then = claim.start.play(player.choose([claim.start])[0])
+    assert player.proven_win(then) == CertifiedWin(first=False, plies=plies - 1)
     assert not other.asked
     parsed = parse_player(f"certificate:{paths[0]},{paths[1]}", rng=np.random.default_rng(0), geometry=SMALL)
     assert parsed.choose([claim.start]) == player.choose([claim.start])

@@ -1,8 +1,9 @@
 """A player whose moves win or draw for certain wherever a certificate holds them."""
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,22 +28,35 @@ class CertifiedMove:
     plies: int | None  # in which the player has won at the latest; None where it is only known to draw at least
 
 
+@dataclass(frozen=True, kw_only=True)
+class CertifiedWin:
+    """A win that a certificate shows."""
+
+    first: bool  # whether it is the first player's
+    plies: int  # in which the game is over at the latest
+
+
 class CheckedCertificate:
-    """A certificate that holds, by levels of positions with their moves."""
+    """A certificate, checked from the rules before the first of its moves is played."""
 
     def __init__(self, path: Path, geometry: Geometry, on_pause: Callable[[], object]) -> None:
-        certificate = read_certificate(path)
-        self.claim: Claim = certificate.claim
-        self.author = str(certificate.about.get("player"))
+        self._path = path
+        self._certificate = read_certificate(path)
+        self.claim: Claim = self._certificate.claim
+        self.author = str(self._certificate.about.get("player"))
         if self.claim.geometry != geometry:
             raise CertificateError(f"{path}: belongs to another board")
         self._on_pause = on_pause
-        self._levels: dict[int, tuple[Keys, Columns]] = {}  # by the number of stones
-        for keys, moves in walk_certificate(certificate, on_level=lambda _stones, _positions: on_pause()).levels:
-            self._levels[int(stones_of(geometry, keys[:1])[0])] = keys, moves
+        self._starts = [_stones_of_sides(start) for start in (self.claim.start, self.claim.start.mirror())]
 
     def find(self, position: Position, key: np.uint64, mirrored: np.bool_) -> CertifiedMove | None:
-        """The move in a position of this key, or of this mirror image's; None where the player does not come."""
+        """The move in a position of this key, or of this mirror image's; None where the player does not come.
+
+        Raises:
+            CertificateError: if the certificate does not hold.
+        """
+        if not self._may_hold(position):
+            return None
         keys, moves = self._levels.get(position.plies, (np.empty(0, np.uint64), np.empty(0, np.int8)))
         place = int(np.searchsorted(keys, key))
         if place == len(keys) or keys[place] != key:
@@ -55,6 +69,22 @@ class CheckedCertificate:
         plies = int(self._plies[position.plies][place]) if self.claim.result == "win" else None
         return CertifiedMove(column=column, plies=plies)
 
+    def _may_hold(self, position: Position) -> bool:
+        """Whether the claim's player is to move, and the claim's first moves are on the board, in whatever order."""
+        if position.first_to_move != (self.claim.side == "first"):
+            return False
+        first, second = _stones_of_sides(position)
+        return any(not (start[0] & ~first or start[1] & ~second) for start in self._starts)
+
+    @functools.cached_property
+    def _levels(self) -> dict[int, tuple[Keys, Columns]]:
+        """The positions and their moves, by the number of stones."""
+        try:
+            walked = walk_certificate(self._certificate, on_level=lambda _stones, _positions: self._on_pause())
+        except CertificateError as error:
+            raise CertificateError(f"{self._path}: {error}") from error
+        return {int(stones_of(self.claim.geometry, keys[:1])[0]): (keys, moves) for keys, moves in walked.levels}
+
     @functools.cached_property
     def _plies(self) -> dict[int, Columns]:
         """The longest game in plies from each position, by level."""
@@ -65,11 +95,12 @@ class CheckedCertificate:
 class CertificatePlayer:
     """Plays the moves of certificates where one of them holds, and as another player does elsewhere.
 
-    Certificates are checked first, from the rules alone. Each knows every position that an opponent can bring about
-    against the player that it is of, and none besides: ``make_other`` makes the player for those, once it is needed.
+    A certificate is checked from the rules alone when a game first comes to where it may speak. It knows every position
+    that an opponent can bring about against the player that it is of, and none besides: ``make_other`` makes the player
+    for those, once it is needed.
 
-    That takes seconds, and so does the first question about the longest games. Meanwhile ``on_pause`` is called a few
-    times a second, and ends it by raising.
+    To check one takes seconds, and so does the first question about its longest games. Meanwhile ``on_pause`` is called
+    a few times a second, and ends it by raising.
 
     Args:
         paths: the files; what is shown to win comes before what is shown to draw.
@@ -78,7 +109,7 @@ class CertificatePlayer:
         on_pause: see above.
 
     Raises:
-        PlayerError: if a file cannot be read, or does not hold.
+        PlayerError: if a file cannot be read; from `choose` and the other methods, if it does not hold.
     """
 
     def __init__(
@@ -88,10 +119,8 @@ class CertificatePlayer:
         make_other: Callable[[str], SearchingPlayer],
         on_pause: Callable[[], object] = lambda: None,
     ) -> None:
-        try:
+        with _as_player_error():
             checked = [CheckedCertificate(path, geometry, on_pause) for path in paths]
-        except CertificateError as error:
-            raise PlayerError(str(error).replace("\n", " ")) from error
         self.name = "certificate"
         self.geometry = geometry
         self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.min_outcome)
@@ -131,17 +160,21 @@ class CertificatePlayer:
                 variations[row] = [found.column]
         return dataclasses.replace(result, moves=moves, proofs=proofs, value=value, wdl=wdl, variations=variations)
 
-    def plies_to_win(self, position: Position) -> int | None:
-        """The plies until the first player has won at the latest, going on from an unfinished position.
+    def proven_win(self, position: Position) -> CertifiedWin | None:
+        """Whose win the certificates show, going on from an unfinished position, and by when; None where they do not.
 
-        The opponent may be to move: then all its replies are looked up. None where the certificates do not say.
+        Where none of them knows the position itself, its opponent may be to move: then all replies are looked up.
         """
-        opponent = position.plies % 2
-        following = [position.play(column) for column in position.legal_columns()] if opponent else [position]
+        found = self._look_up([position]).get(0)
+        if found is not None:
+            return None if found.plies is None else CertifiedWin(first=position.first_to_move, plies=found.plies)
+        following = [position.play(column) for column in position.legal_columns()]
         if any(after.outcome() is not None for after in following):
             return None
         plies = [found.plies for found in self._look_up(following).values() if found.plies is not None]
-        return opponent + max(plies) if len(plies) == len(following) else None
+        if len(plies) < len(following):
+            return None
+        return CertifiedWin(first=not position.first_to_move, plies=1 + max(plies))
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `SearchingPlayer`; the other player's tree."""
@@ -161,10 +194,26 @@ class CertificatePlayer:
         """The certified moves, by row, of the positions that some certificate knows."""
         keys, mirrored = canonical_keys(self.geometry, *stones(positions))
         found: dict[int, CertifiedMove] = {}
-        for row, position in enumerate(positions):
-            for certificate in self._certificates:
-                move = certificate.find(position, keys[row], mirrored[row])
-                if move is not None:
-                    found[row] = move
-                    break
+        with _as_player_error():
+            for row, position in enumerate(positions):
+                for certificate in self._certificates:
+                    move = certificate.find(position, keys[row], mirrored[row])
+                    if move is not None:
+                        found[row] = move
+                        break
         return found
+
+
+def _stones_of_sides(position: Position) -> tuple[int, int]:
+    """The stones of the player who began, and those of the other."""
+    own, opponent = int(position.own), int(position.opponent)
+    return (own, opponent) if position.first_to_move else (opponent, own)
+
+
+@contextlib.contextmanager
+def _as_player_error() -> Iterator[None]:
+    """Say in one line what is wrong with a certificate."""
+    try:
+        yield
+    except CertificateError as error:
+        raise PlayerError(str(error).replace("\n", " ")) from error

@@ -24,7 +24,7 @@ from alphac4.storage.files import write_atomically
 from alphac4.storage.records import BoardConfig, parse_json, read_record, read_value
 
 SHIPPED = "best.certificate"
-"""The certificate that comes with the project; see `shipped_file`."""
+"""The certificate of the first player that comes with the project; see `shipped_file`."""
 FORMAT, VERSION = "alphac4-certificate", 2
 MAX_MOVES = 1 << 30  # a larger file is damaged
 

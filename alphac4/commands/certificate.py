@@ -2,6 +2,7 @@
 
 import sys
 import time
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -9,10 +10,10 @@ from tqdm import tqdm
 
 from alphac4.arena.specifications import common_geometry, network_digest, parse_player
 from alphac4.certificate.file import (
-    SHIPPED,
     Certificate,
     CertificateError,
     read_certificate,
+    shipped_certificates,
     walk_certificate,
     write_certificate,
 )
@@ -23,7 +24,6 @@ from alphac4.evaluation.walks import KnownMoves, LevelReport, ProvingPlayer, bui
 from alphac4.game import Geometry
 from alphac4.machine import cores
 from alphac4.solver import Solver
-from alphac4.storage.checkpoints import shipped_file
 from alphac4.storage.files import check_output
 from alphac4.storage.locks import own_folder
 from alphac4.version import __version__
@@ -41,8 +41,12 @@ def run(options: CertificateOptions) -> int:
 
 
 def verify(options: CertificateOptions) -> int:
+    """Check a file, or all that come with the project; 1 if one does not hold."""
+    return max(verify_file(path) for path in ([options.file] if options.file else shipped_certificates()))
+
+
+def verify_file(path: Path) -> int:
     """Check a file; 1 if it does not hold."""
-    path = options.file or shipped_file(SHIPPED)
     certificate = read_certificate(path)
     print(f"{path}: moves of {certificate.about.get('player', 'nobody')}")
     started = time.perf_counter()

@@ -148,7 +148,7 @@ class CertificateOptions:
     task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
     """Which of the two to do."""
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """The certificate; by default the one that comes with the project (verify), or RECORD/best.certificate (build)."""
+    """The certificate; by default all that come with the project (verify), or RECORD/best.certificate (build)."""
     player: str = "best@auto"
     """Whose moves they are: a network and its limit (build)."""
     side: Literal["first", "second"] = "first"

@@ -103,10 +103,10 @@ class WebApplication:
         return JSONResponse({"columns": columns})
 
     async def _certificate(self, request: Request) -> Response:
-        """In how many plies the first player wins at the latest, where the certificate says so."""
+        """Which side wins, 0 the first, and in how many plies at the latest, where the certificates say so."""
         position = _unfinished_position(await read_object(request), self.service.geometry)
-        plies = await _run(request, self.searches, partial(self.service.plies_to_win, position), Stop())
-        return JSONResponse({"plies": plies})
+        win = await _run(request, self.searches, partial(self.service.proven_win, position), Stop())
+        return JSONResponse({"win": win and {"winner": 0 if win.first else 1, "plies": win.plies}})
 
     async def _node(self, request: Request) -> Response:
         """A node of the session's tree, which the last analysis of this position has grown."""

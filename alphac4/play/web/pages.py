@@ -19,8 +19,8 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from alphac4.certificate.file import SHIPPED, CertificateError, read_certificate, walk_certificate
-from alphac4.certificate.walk import longest_games
+from alphac4.certificate.file import CertificateError, read_certificate, shipped_certificates, walk_certificate
+from alphac4.certificate.walk import longest_games, stones_of
 from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -29,7 +29,7 @@ from alphac4.play.levels import LEVELS, Level
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import Review
 from alphac4.solver.book import packaged_book
-from alphac4.storage.checkpoints import Checkpoint, shipped_file
+from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import write_atomically
 from alphac4.storage.folders import cache_folder, check_replaceable, replaced_folder
 
@@ -150,24 +150,24 @@ def book() -> dict[str, object]:
 
 @functools.cache
 def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
-    """The certificate's positions with few stones: canonical key, 0-based column in that orientation, plies to the win.
+    """The certificates' positions with few stones: canonical key, 0-based column in that orientation, plies to the win.
 
-    Where the first player wins at once the column is -1. There are none on another board than the certificate's, or
-    without its file.
+    Where the player wins at once the column is -1. There are none on another board than a certificate's, or without
+    its file.
     """
-    return tuple(_certified(geometry))
+    return tuple(entry for path in shipped_certificates() for entry in _certified(path, geometry))
 
 
-def _certified(geometry: Geometry) -> Iterator[tuple[int, int, int]]:
+def _certified(path: Path, geometry: Geometry) -> Iterator[tuple[int, int, int]]:
     try:
-        certificate = read_certificate(shipped_file(SHIPPED))
+        certificate = read_certificate(path)
     except CertificateError:
         return
-    if certificate.claim.geometry == geometry:
+    if certificate.claim.geometry == geometry and certificate.claim.result == "win":
         levels = walk_certificate(certificate).levels
-        plies = longest_games(geometry, levels)
-        for (keys, moves), longest in zip(levels[: CERTIFIED_STONES // 2 + 1], plies, strict=False):
-            yield from zip(keys.tolist(), moves.tolist(), longest.tolist(), strict=True)
+        for (keys, moves), longest in zip(levels, longest_games(geometry, levels), strict=True):
+            if stones_of(geometry, keys[:1])[0] <= CERTIFIED_STONES:
+                yield from zip(keys.tolist(), moves.tolist(), longest.tolist(), strict=True)
 
 
 def write_offline_worker(folder: Path) -> None:

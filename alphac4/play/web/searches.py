@@ -11,10 +11,10 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from alphac4.arena.certificate_player import CertificatePlayer
+from alphac4.arena.certificate_player import CertificatePlayer, CertifiedWin
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.specifications import named_checkpoint
-from alphac4.certificate.file import SHIPPED
+from alphac4.certificate.file import shipped_certificates
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.mcts.results import NodeView
@@ -24,7 +24,6 @@ from alphac4.play.levels import Level
 from alphac4.play.opponents import thorough_player
 from alphac4.review import Review, review_game
 from alphac4.solver.solver import ExactColumn, exact
-from alphac4.storage.checkpoints import shipped_file
 
 REVIEW_SIMULATIONS = 100  # for the network's opinion of each position of a reviewed game
 MAX_SESSIONS = 64  # search trees kept at a time; the one longest unused goes first
@@ -157,9 +156,9 @@ class SearchService:
         player = self._player(REVIEW_SIMULATIONS)
         return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_move=on_move)
 
-    def plies_to_win(self, position: Position) -> int | None:
-        """In how many plies the first player wins at the latest, by the certificate; None where it does not say."""
-        return self._certificate.plies_to_win(position)
+    def proven_win(self, position: Position) -> CertifiedWin | None:
+        """Whose win the certificates show, and by when; None where they do not say."""
+        return self._certificate.proven_win(position)
 
     def analyze(
         self, session: str, position: Position, simulations: int, stop: Stop, on_progress: Callable[[Analysis], None]
@@ -187,7 +186,7 @@ class SearchService:
 
 
 class _Certificate:
-    """The certificate that comes with the project, read and checked once, which takes seconds."""
+    """The certificates that come with the project, each read and checked once, which takes seconds."""
 
     def __init__(self, geometry: Geometry) -> None:
         self.stop = Stop()  # not that of a visitor, as what has been read stays for the others
@@ -195,35 +194,35 @@ class _Certificate:
         self._lock = threading.Lock()
 
     def read(self) -> None:
-        """Read it now, unless it is stopped."""
-        with self._lock, contextlib.suppress(Stopped):
-            _ = self._player
+        """Check now what the first move needs, unless it is stopped."""
+        with contextlib.suppress(Stopped):
+            self.proven_win(Position(geometry=self._geometry))
 
     def move(self, position: Position) -> int | None:
-        """The certificate's move, 0-based; None where it holds none.
+        """The certificates' move, 0-based; None where they hold none.
 
         Raises:
             Stopped: if it was stopped before it was read.
         """
         with self._lock:
             try:
-                return self._player.choose([position])[0] if position.first_to_move and self._player else None
+                return self._player.choose([position])[0] if self._player else None
             except PlayerError:
                 return None
 
-    def plies_to_win(self, position: Position) -> int | None:
-        """See `CertificatePlayer.plies_to_win`.
+    def proven_win(self, position: Position) -> CertifiedWin | None:
+        """See `CertificatePlayer.proven_win`.
 
         Raises:
             Stopped: if it was stopped before it was read.
         """
         with self._lock:
-            return self._player.plies_to_win(position) if self._player else None
+            return self._player.proven_win(position) if self._player else None
 
     @functools.cached_property
     def _player(self) -> CertificatePlayer | None:
         try:
-            return CertificatePlayer([shipped_file(SHIPPED)], self._geometry, _nobody, self.stop.check)
+            return CertificatePlayer(shipped_certificates(), self._geometry, _nobody, self.stop.check)
         except (PlayerError, OSError):  # of another board, or not there
             return None
 

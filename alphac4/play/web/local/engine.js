@@ -80,7 +80,8 @@ class Local {
   async move(moves, level, signal) {
     const asked = { moves: this.columns(moves), level }, { perfect, certified } = this.told.levels.find(({ name }) => name === level);
     if (perfect) return { column: this.any(await (await this.judge()).columns(asked.moves, signal)), player: level };
-    if (certified && moves.length % 2 === 0) {
+    // The first player, and the second after a first move that gives the game away, plays on to a win.
+    if (certified && (moves.length % 2 === 0 || (await this.entry(asked.moves.slice(0, 1))))) {
       const column = (await this.entry(asked.moves))?.column ?? (await this.certainWin(asked.moves, signal));
       if (column !== undefined) return { column, player: level };
     }
@@ -101,8 +102,8 @@ class Local {
     return verdicts.some((item) => item.best && item.score > 0) ? this.any(verdicts) : undefined;
   }
 
-  // What the certificate says of a position in which the first player is to move: { column, plies } to the win at the
-  // latest. It comes with the positions of few stones.
+  // What the certificates say of a position in which the player of one of them is to move: { column, plies } to the win
+  // at the latest. They come with the positions of few stones.
   async entry(moves) {
     const entries = await (this.certifying ??= this.file("certificate.json").then((all) => new Map(all.map(([key, ...rest]) => [key, rest]))));
     const position = this.rules.at(moves), image = this.rules.mirrored(position), { own, occupied } = image ?? position;
@@ -115,10 +116,11 @@ class Local {
   }
 
   async certificate(moves) {
-    const played = this.columns(moves);
-    if (played.length % 2 === 0) return { plies: (await this.entry(played))?.plies ?? null };
+    const played = this.columns(moves), side = played.length % 2, entry = await this.entry(played);
+    if (entry) return { win: { winner: side, plies: entry.plies } };
     const entries = await Promise.all(this.rules.legal(played).map((column) => this.entry([...played, column])));
-    return { plies: entries.length && entries.every(Boolean) ? 1 + Math.max(...entries.map(({ plies }) => plies)) : null };
+    const known = entries.length && entries.every(Boolean);
+    return { win: known ? { winner: 1 - side, plies: 1 + Math.max(...entries.map(({ plies }) => plies)) } : null };
   }
 
   async *review(moves, signal) {

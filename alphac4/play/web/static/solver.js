@@ -10,7 +10,7 @@ export class Solver {
   constructor({ rules, setup, engine }, onChange, onFail) {
     Object.assign(this, { rules, setup, engine, onChange, onFail });
     this.verdicts = new Map(); // move string -> columns
-    this.certified = new Map(); // move string -> plies to red's win at the latest, or null
+    this.certified = new Map(); // move string -> { winner, plies } to the win at the latest, or null
     this.asked = new Set(); // move strings whose verdict was asked for and given
   }
 
@@ -19,15 +19,16 @@ export class Solver {
 
   // { winner: 0, 1 or null for a draw, text, source }, null where nothing is known.
   truth(moves) {
-    const side = moves.length % 2, best = this.best(moves), plies = this.certified.get(moves) ?? null;
+    const side = moves.length % 2, best = this.best(moves), win = this.certified.get(moves) ?? null;
     if (best) {
       const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
       const names = best.map(({ column }) => this.rules.name(column)).join(" or ");
       const text = winner === null ? "A draw" : `${COLOURS[winner]} wins ${outcome.slice(outcome.indexOf("in "))}`;
       return { winner, text, source: `exact; best: ${names}` };
     }
-    if (plies === null) return null;
-    return { winner: 0, text: `Red wins in at most ${counted(Math.ceil(plies / 2), "move")}`, source: "proven by the certificate" };
+    if (!win) return null;
+    const text = `${COLOURS[win.winner]} wins in at most ${counted(Math.ceil(win.plies / 2), "move")}`;
+    return { winner: win.winner, text, source: "proven by the certificate" };
   }
 
   // Such as "Exact: Red wins in 17 moves with 4." Empty if nobody asked about this position.
@@ -50,7 +51,7 @@ export class Solver {
   async look(moves) {
     this.looking?.abort();
     const { signal } = (this.looking = new AbortController());
-    const certificate = this.certified.has(moves) ? null : this.engine.certificate(moves, signal).then(({ plies }) => this.certified.set(moves, plies));
+    const certificate = this.certified.has(moves) ? null : this.engine.certificate(moves, signal).then(({ win }) => this.certified.set(moves, win));
     await Promise.all([certificate, this.soon(moves, signal)].map((each) => each?.catch(() => null)));
     if (!signal.aborted) this.onChange();
   }
