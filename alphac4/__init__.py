@@ -22,8 +22,7 @@ from alphac4.version import __version__ as __version__
 if TYPE_CHECKING:
     from alphac4.api.agent import Agent, SearchedPosition, load
     from alphac4.api.positions import SolvedPosition, analyze, draw_board, draw_game, solve
-    from alphac4.api.reading import read_reports
-    from alphac4.api.tasks import evaluate, play_match, train
+    from alphac4.api.tasks import evaluate, play_match, read_reports, train
     from alphac4.arena.match import MatchResult
     from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
     from alphac4.game import IllegalMove, Position, make_geometry
@@ -60,8 +59,7 @@ __all__ = [
 _HOMES = {
     "alphac4.api.agent": ("Agent", "SearchedPosition", "load"),
     "alphac4.api.positions": ("SolvedPosition", "analyze", "draw_board", "draw_game", "solve"),
-    "alphac4.api.reading": ("read_reports",),
-    "alphac4.api.tasks": ("evaluate", "play_match", "train"),
+    "alphac4.api.tasks": ("evaluate", "play_match", "read_reports", "train"),
     "alphac4.arena.match": ("MatchResult",),
     "alphac4.arena.players": ("NetworkPlayer", "Player", "PlayerError", "SearchingPlayer"),
     "alphac4.game": ("IllegalMove", "Position", "make_geometry"),

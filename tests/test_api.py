@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 import xml.etree.ElementTree as ElementTree
@@ -122,7 +123,6 @@ def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
         (lambda: alphac4.evaluate("random", simulations=100), "simulations are a list of numbers, not 100"),
         (lambda: alphac4.draw_board("4455", [0.2] * 5), "7 shares, one for each column, not 5"),
         (lambda: alphac4.read_reports(checkpoint.parent), "no reports of a run here"),
-        (lambda: alphac4.read_reports(REPORTS, "games"), "there are iterations, errors, matches, time"),
     ):
         with pytest.raises(ValueError, match=told) as error:
             call()
@@ -160,26 +160,20 @@ def test_measuring_strength_finds_what_the_command_finds(checkpoint: Path, capsy
         assert report.errors(simulations) == expected
 
 
-def test_the_tables_say_what_the_reports_say(tmp_path: Path) -> None:
+def test_the_reports_say_what_the_lines_say(tmp_path: Path) -> None:
     (tmp_path / "reports.jsonl").write_bytes(REPORTS.read_bytes())  # a folder is read as its file is
-    tables = {name: alphac4.read_reports(tmp_path, name) for name in ("iterations", "errors", "matches", "time")}
-    lines = [json.loads(line) for line in REPORTS.read_text().splitlines()]
-    line, last = lines[-1], tables["iterations"][-1]
-    raw, gate, calibration = line["evaluation"]["raw"], line["gate"], line["selfplay"]["value_calibration"]
-    for rows in tables.values():
-        assert {tuple(row) for row in rows} == {tuple(rows[0])}
-    assert [row["promoted"] for row in tables["iterations"]] == [line["gate"]["accepted"] for line in lines]
-    assert (last["games"], last["minutes"]) == (line["games_total"], line["seconds_total"] / 60)
-    assert (last["raw_error"], last["search_high"]) == (raw["error"], line["evaluation"]["search"]["high"])
+    reports, lines = alphac4.read_reports(tmp_path), [json.loads(line) for line in REPORTS.read_text().splitlines()]
+    assert reports == alphac4.read_reports(REPORTS)
+    assert [report.gate.accepted for report in reports] == [line["gate"]["accepted"] for line in lines]
+    last, line = reports[-1], lines[-1]
+    gate, calibration = line["gate"], line["selfplay"]["value_calibration"]
+    assert last.evaluation is not None
+    assert last.evaluation.raw.errors == line["evaluation"]["raw"]["errors"]
     expected = sum(n * abs(value - outcome) for value, outcome, n in calibration) / sum(n for _, _, n in calibration)
-    assert last["calibration_error"] == pytest.approx(expected)
-    asked = {"iteration": 36, "player": "raw", "set": "begin-hard"}
-    (row,) = (row for row in tables["errors"] if asked.items() <= row.items())
-    assert row["error"] == raw["errors"]["begin-hard"]
+    assert last.selfplay.calibration_error == pytest.approx(expected)
     points, games = gate["wins"] + gate["draws"] / 2, gate["wins"] + gate["draws"] + gate["losses"]
-    assert [row["score"] for row in tables["matches"] if row["kind"] == "gate"][-1] == points / games
-    shares = [row["share"] for row in tables["time"] if row["iteration"] == 36]
-    assert sum(shares) == pytest.approx(sum(line["time_shares"].values()))
+    assert last.gate.score == points / games
+    assert dataclasses.asdict(last)["time_shares"] == line["time_shares"]
 
 
 def test_a_drawn_board_has_its_stones() -> None:

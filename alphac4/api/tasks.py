@@ -1,4 +1,4 @@
-"""Matches, training and measurements of strength, for Python users."""
+"""Matches, training, the reports of runs and measurements of strength, for Python users."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,6 +17,7 @@ from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
+from alphac4.runs import reports
 from alphac4.runs.session import TrainedRun, find_config
 from alphac4.runs.session import train as train_run
 from alphac4.selfplay.samples import PolicyTarget
@@ -88,6 +89,24 @@ def train(
     folder = Path(run)
     given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
     return train_run(folder, find_config(folder, preset, given), stop, policy_target)
+
+
+def read_reports(run: str | Path) -> list[reports.IterationReport]:
+    """The reports of a run's iterations, as `train` returns them in ``history``; a run in progress can be read as well.
+
+    ``pandas.json_normalize([dataclasses.asdict(report) for report in reports])`` is a table of all that they hold.
+
+    Args:
+        run: the run's folder, or its file ``reports.jsonl``.
+
+    Raises:
+        ValueError: in one line, if there is no run.
+    """
+    path = Path(run)
+    path = path / reports.REPORTS_FILE if path.is_dir() else path
+    if not path.is_file():
+        raise ValueError(f"{run}: no reports of a run here")
+    return reports.read_reports(path)
 
 
 def evaluate(
