@@ -14,7 +14,7 @@ import pytest
 
 from alphac4.runs.costs import Costs
 from alphac4.storage.files import append_line, remove_leftovers, write_atomically
-from alphac4.storage.folders import check_replaceable, replaced_folder
+from alphac4.storage.folders import new_folder
 from alphac4.storage.journal import Journal, JournalError
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import parse_json, read_record
@@ -245,84 +245,23 @@ def test_a_damaged_lock_file_blocks_nobody(tmp_path: Path, content: str) -> None
             FileLock(path)
 
 
-def make_folder(path: Path, **files: str) -> Path:
-    """A folder with some files."""
-    for name, content in files.items():
-        file = path / name.replace("__", "/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content)
-    return path
+def test_a_new_folder_is_whole_or_not_there_and_replaces_nothing(tmp_path: Path) -> None:
+    page = tmp_path / "above" / "page [1]"
 
-
-def export(folder: Path, content: str) -> None:
-    """Replace a folder by one with a file of that content."""
-    with replaced_folder(folder) as new:
-        make_folder(new, index=content, static__code="2")
-
-
-def test_a_folder_that_holds_what_others_wrote_is_not_replaced(tmp_path: Path) -> None:
-    page, mine = tmp_path / "page", make_folder(tmp_path / "mine", index="1", diary="x")
-    export(page, "1")
-    export(page, "2")
-    for folder, name, content in ((page, "index", "by hand"), (page, "static/photo", ""), (mine, "diary", "x")):
-        before = (folder / name).read_text() if (folder / name).exists() else None
-        (folder / name).write_text(content)
-        with pytest.raises(ValueError, match=f"{folder} holds {name}, which this program did not write"):
-            export(folder, "3")
-        if before is not None and folder == page:
-            (folder / name).write_text(before)
-    check_replaceable(tmp_path / "new")
-    assert {path.name for path in tmp_path.iterdir()} == {"page", "mine"}
-
-
-def test_the_old_folder_comes_back_if_the_new_one_cannot_be_put_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page, real = tmp_path / "page", Path.rename
-    export(page, "old")
-
-    def failing(self: Path, target: Path) -> Path:
-        if self.name == ".page.alphac4-new":
+    def fail() -> None:
+        with new_folder(page) as new:
+            (new / "index").touch()
             raise OSError(5, "Input/output error")
-        return real(self, target)
 
-    monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(OSError, match="Input/output"):
-        export(page, "new")
-    assert (page / "index").read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["page"]
-    monkeypatch.undo()
-    export(page, "new")
-    assert (page / "index").read_text() == "new"
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from alphac4.storage.folders import replaced_folder
-rename = Path.rename
-Path.rename = lambda path, to: os._exit(9) if path.name.endswith("-new") else rename(path, to)
-with replaced_folder(Path(sys.argv[1])) as new:
-    (new / "index").write_text("new")
-    if sys.argv[2] == "within":
-        os._exit(9)
-"""
-
-
-@pytest.mark.parametrize("when", ["within", "between the renames"])
-def test_a_kill_costs_no_folder_and_leaves_nothing(when: str, tmp_path: Path) -> None:
-    page = tmp_path / "page [1]"
-    export(page, "old")
-    subprocess.run([sys.executable, "-c", KILLED, str(page), when], check=False)
-    assert page.exists() == (when == "within")
-    with replaced_folder(page) as new:
-        assert (page / "index").read_text() == "old"
-        assert list(new.iterdir()) == []
-    export(page, "new")
-    assert (page / "index").read_text() == "new"
-    assert [path.name for path in tmp_path.iterdir()] == ["page [1]"]
-
-
-def test_two_processes_do_not_replace_one_folder(tmp_path: Path) -> None:
-    with held_elsewhere(tmp_path / ".page.lock"), pytest.raises(LockedError, match="page is in use by process 4711"):
-        export(tmp_path / "page", "1")
+        fail()
+    assert not list(page.parent.iterdir())
+    with new_folder(page) as new:
+        (new / "index").write_text("mine")
+        assert not page.exists()
+    assert stat.S_IMODE(page.stat().st_mode) == stat.S_IMODE((tmp_path / "above").stat().st_mode)
+    for taken in (page, page / "index", tmp_path / "above"):
+        with pytest.raises(ValueError, match="is there already: remove it, or name a new folder"), new_folder(taken):
+            pass
+    assert (page / "index").read_text() == "mine"
+    assert list(page.parent.iterdir()) == [page]

@@ -23,7 +23,7 @@ from alphac4.game.rules import board_settings
 from alphac4.machine import install_advice
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.files import write_atomically
-from alphac4.storage.folders import check_replaceable, replaced_folder
+from alphac4.storage.folders import check_new, new_folder
 from alphac4.storage.hub import NETWORK_FILE
 from alphac4.storage.records import parse_json, read_value
 from alphac4.version import __version__
@@ -136,19 +136,19 @@ class HubExport:
 
 
 def check_export(folder: Path) -> None:
-    """Refuse a folder that holds anything but an earlier export, and say which package is missing.
+    """Refuse a folder that is there already, and say which package is missing.
 
     Raises:
-        ValueError: see `check_replaceable`; or naming the package.
+        ValueError: see `check_new`; or naming the package.
     """
     for package, extra in PACKAGES.items():
         if importlib.util.find_spec(package) is None:
             raise ValueError(f"--hub needs {package}: {install_advice(extra)}")
-    check_replaceable(folder)
+    check_new(folder)
 
 
 def export_hub(export: HubExport, folder: Path) -> None:
-    """Write the folder; an earlier export in it is replaced as a whole.
+    """Write the folder, as a whole.
 
     Raises:
         ValueError: see `check_export`.
@@ -156,7 +156,7 @@ def export_hub(export: HubExport, folder: Path) -> None:
     """
     check_export(folder)
     checkpoint, geometry = export.checkpoint, export.checkpoint.geometry
-    with replaced_folder(folder) as new:
+    with new_folder(folder) as new:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
         deviation = export_onnx(checkpoint, new / ONNX_FILE)
         write_atomically(new / CARD, model_card(export, deviation).encode())

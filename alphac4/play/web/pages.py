@@ -31,7 +31,7 @@ from alphac4.review import Review
 from alphac4.solver.book import packaged_book
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import write_atomically
-from alphac4.storage.folders import cache_folder, check_replaceable, replaced_folder
+from alphac4.storage.folders import cache_folder, check_new, new_folder
 
 STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
 SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred a second
@@ -95,22 +95,22 @@ def review_page(reviews: Sequence[Review]) -> str:
 
 
 def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path | None = None) -> None:
-    """Write the page with the network called ``name``; an earlier export in ``folder`` is replaced as a whole.
+    """Write the page with the network called ``name`` into a folder, as a whole.
 
     Args:
         checkpoint: the network and its board.
         name: what the page calls it.
-        folder: new, empty, or an earlier export.
+        folder: a new one.
         runtime: onnxruntime-web as npm packs it; by default it is downloaded once and kept in the user's cache.
 
     Raises:
-        ValueError: if ``folder`` holds something else, or the runtime is not the one expected.
+        ValueError: if ``folder`` is there already, or the runtime is not the one expected.
         RuntimeError: if a package is missing.
         OSError: if something cannot be downloaded or written; ``folder`` is then as it was before.
     """
-    check_replaceable(folder)
+    check_new(folder)
     packed = read_runtime(runtime)
-    with replaced_folder(folder) as new:
+    with new_folder(folder) as new:
         static = new / "static"
         shutil.copytree(STATIC, static, ignore=shutil.ignore_patterns("review.html", "review_file.js"))
         shutil.copytree(LOCAL, static, dirs_exist_ok=True)
