@@ -10,7 +10,6 @@ import contextlib
 import os
 import socket
 import time
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,23 +38,33 @@ class FileLock:
 
     def __init__(self, path: Path, of: Path | None = None) -> None:
         self.path = path.resolve()
-        lock = filelock.FileLock(self.path, timeout=_RETRY_SECONDS, is_singleton=True, thread_local=False)
+        self._lock = filelock.FileLock(self.path, timeout=_RETRY_SECONDS, is_singleton=True, thread_local=False)
         try:
-            lock.acquire()
+            self._lock.acquire()
         except filelock.Timeout:
             raise LockedError(f"{of or self.path.parent} is in use by {_holder(self.path)}") from None
-        self._finalizer = weakref.finalize(self, _release, self.path, lock)
-        if _writes_holder(lock) and lock.lock_counter == 1:
-            since = time.strftime("%Y-%m-%d %H:%M:%S")
-            try:
-                self.path.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {since}\n")
-            except BaseException:
-                self.release()
-                raise
+        if self._is_ours():
+            with contextlib.suppress(OSError):  # a lock without a name holds as well
+                self.path.write_text(
+                    f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}\n"
+                )
 
     def release(self) -> None:
-        """Give the lock back; a second call does nothing."""
-        self._finalizer()
+        """Give the lock back."""
+        if self._is_ours():
+            with contextlib.suppress(OSError):  # Windows removes no open file: it stays
+                self.path.unlink()
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        """Hold it for a block."""
+
+    def __exit__(self, *_error: object) -> None:
+        self.release()
+
+    def _is_ours(self) -> bool:
+        """Whether the file is this holder's to write: it is the only one here, and filelock keeps no mark in it."""
+        return self._lock.lock_counter == 1 and not isinstance(self._lock, filelock.SoftFileLock)
 
 
 @contextlib.contextmanager
@@ -70,7 +79,7 @@ def own_file(path: Path | None) -> Iterator[None]:
     if path is None or not is_file_to_be(path):
         yield
         return
-    with locked(path.resolve().with_name(f".{path.resolve().name}.lock"), path):
+    with FileLock(path.resolve().with_name(f".{path.resolve().name}.lock"), path):
         yield
 
 
@@ -78,30 +87,8 @@ def own_file(path: Path | None) -> Iterator[None]:
 def own_folder(folder: Path) -> Iterator[None]:
     """The same for a folder, which is made if it is not there; a run's folder has the same lock."""
     check_folder(folder)
-    with locked(folder / "lock", folder):
+    with FileLock(folder / "lock", folder):
         yield
-
-
-@contextlib.contextmanager
-def locked(path: Path, of: Path) -> Iterator[None]:
-    """Hold a lock for a block; see `FileLock`."""
-    lock = FileLock(path, of)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _release(path: Path, lock: filelock.BaseFileLock) -> None:
-    if _writes_holder(lock) and lock.lock_counter == 1:  # 0 in a child that was forked, which holds nothing
-        with contextlib.suppress(OSError):  # Windows removes no open file: it stays
-            path.unlink()
-    lock.release()
-
-
-def _writes_holder(lock: filelock.BaseFileLock) -> bool:
-    """Whether the file's content is ours to write, as it is where the operating system's lock decides."""
-    return not isinstance(lock, filelock.SoftFileLock)
 
 
 def _holder(path: Path) -> str:
