@@ -47,7 +47,7 @@ from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint, shipped_checkpoint, shipped_file
-from alphac4.storage.journal import JournalError
+from alphac4.storage.files import FileError
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 CLAIM = Claim(geometry=SMALL)
@@ -345,7 +345,7 @@ def test_an_interrupted_walk_asks_nothing_twice(small: Certificate, tmp_path: Pa
     assert first.asked
     assert len(first.asked + second.asked) == len(small.columns)
 
-    with pytest.raises(JournalError, match='holds player "x", not "y"'):
+    with pytest.raises(FileError, match='holds player "x", not "y"'):
         KnownMoves(SMALL, path, {"player": "y"})
 
 

@@ -15,11 +15,11 @@ from alphac4.storage.checkpoints import (
     FORMAT,
     SCHEMA_VERSION,
     Checkpoint,
-    CheckpointError,
     load_checkpoint,
     save_checkpoint,
     shipped_checkpoint,
 )
+from alphac4.storage.files import FileError
 from alphac4.storage.hub import SHIPPED
 
 
@@ -47,7 +47,7 @@ def test_a_truncated_or_changed_file_is_refused_in_one_line(saved: Path) -> None
     changed = [content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :] for place in places]
     for damaged in (*cut, *changed):
         saved.write_bytes(damaged)
-        with pytest.raises(CheckpointError, match=r"good\.safetensors") as caught:
+        with pytest.raises(FileError, match=r"good\.safetensors") as caught:
             load_checkpoint(saved)
         assert "\n" not in str(caught.value)
 
@@ -57,7 +57,7 @@ def test_foreign_files_are_refused_by_name(tmp_path: Path) -> None:
     safetensors.numpy.save_file({"x": np.zeros(3)}, foreign)
     safetensors.numpy.save_file({"x": np.zeros(3)}, deep, {"header": "[" * 100_000 + "]" * 100_000, "sha256": ""})
     for path in (foreign, deep, tmp_path, tmp_path / "missing.safetensors"):
-        with pytest.raises(CheckpointError, match=re.escape(str(path))):
+        with pytest.raises(FileError, match=re.escape(str(path))):
             load_checkpoint(path)
 
 
@@ -66,7 +66,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     torch.nn.init.constant_(network.value.bias, float("nan"))
     path = tmp_path / "nan.safetensors"
     save_checkpoint(path, Checkpoint(network=network))
-    with pytest.raises(CheckpointError, match="finite"):
+    with pytest.raises(FileError, match="finite"):
         load_checkpoint(path)
 
 
@@ -83,7 +83,7 @@ def test_a_missing_a_foreign_and_a_misshapen_tensor_are_refused(saved: Path) -> 
     for change in ({"policy__weight": None}, {"stranger": np.zeros(1)}, {"policy__bias": np.zeros(6)}):
         saved.write_bytes(content)
         repacked(saved, **change)
-        with pytest.raises(CheckpointError, match=r"good\.safetensors: the weights do not fit the header"):
+        with pytest.raises(FileError, match=r"good\.safetensors: the weights do not fit the header"):
             load_checkpoint(saved)
 
 
@@ -98,7 +98,7 @@ def test_a_missing_a_foreign_and_a_misshapen_tensor_are_refused(saved: Path) -> 
 )
 def test_a_header_that_does_not_fit_is_refused(saved: Path, header: dict[str, object], message: str) -> None:
     repacked(saved, header=header)
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(FileError, match=message):
         load_checkpoint(saved)
 
 
@@ -110,7 +110,7 @@ def test_every_shipped_network_has_a_name_and_a_description() -> None:
     for file in files:
         assert f"## {file}" in described
         assert load_checkpoint(Path(file.removesuffix(".safetensors"))).geometry == make_geometry()
-    with pytest.raises(CheckpointError, match="best, fast, grown"):
+    with pytest.raises(FileError, match="best, fast, grown"):
         shipped_checkpoint("other")
 
 
@@ -128,6 +128,6 @@ def test_a_small_file_that_claims_to_be_large_is_refused_before_memory_is_taken(
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of the whole process so far, in KB
     for architecture in (config, {**config, "blocks": 100_000}, {**config, "channels": 10**9}, {"rows": True}, "wide"):
         repacked(saved, header={"architecture": architecture})
-        with pytest.raises(CheckpointError, match=r"good\.safetensors: the weights do not fit the header"):
+        with pytest.raises(FileError, match=r"good\.safetensors: the weights do not fit the header"):
             load_checkpoint(saved)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from alphac4.runs.costs import Costs
-from alphac4.storage.files import append_line, remove_leftovers, write_atomically
+from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
 from alphac4.storage.folders import new_folder
-from alphac4.storage.journal import Journal, JournalError
+from alphac4.storage.journal import Journal
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import parse_json, read_record
 
@@ -140,7 +140,7 @@ def test_no_changed_character_of_a_journal_is_believed(tmp_path: Path) -> None:
         path.write_bytes(content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :])
         try:
             found = list(Journal(path, "alphac4-test", {"seed": 1}).read(dict))
-        except JournalError as error:
+        except FileError as error:
             refusals.append(str(error))
         else:
             assert [entry for entry in entries if entry in found] == found
@@ -149,7 +149,7 @@ def test_no_changed_character_of_a_journal_is_believed(tmp_path: Path) -> None:
     assert all(str(path) in refusal and "\n" not in refusal for refusal in refusals)
     for about in ({"seed": 2}, {"seed": 1, "more": 1}):
         path.write_bytes(content)
-        with pytest.raises(JournalError, match="choose another file"):
+        with pytest.raises(FileError, match="choose another file"):
             Journal(path, "alphac4-test", about)
 
 
@@ -176,7 +176,7 @@ def test_records_are_read_with_their_types() -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from alphac4.storage.journal import Journal, JournalError
+from alphac4.storage.journal import Journal
 from alphac4.storage.locks import FileLock
 lock = FileLock(Path(sys.argv[1]))
 print("held", flush=True)

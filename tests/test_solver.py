@@ -19,7 +19,7 @@ from alphac4.solver import book as books
 from alphac4.solver import solver as solver_module
 from alphac4.solver.book import load_book, packaged_book, save_book
 from alphac4.solver.book_builder import build_book, unfinished_positions
-from alphac4.storage.arrays import ArrayFileError
+from alphac4.storage.files import FileError
 
 SAMPLE = Path(__file__).parent / "data" / "solver_sample.columns"
 SEARCHED_FAST = 16  # plies from which a position of the sample takes milliseconds
@@ -254,7 +254,7 @@ def test_a_book_is_read_as_it_was_written_for_its_own_board(tmp_path: Path, book
     path = tmp_path / "a.book"
     save_book(path, STANDARD, book)
     assert same(load_book(path, STANDARD), book)
-    with pytest.raises(ArrayFileError, match=r"a book for .*'rows': 6"):
+    with pytest.raises(FileError, match=r"a book for .*'rows': 6"):
         load_book(path, FOURS)
 
 

@@ -39,7 +39,7 @@ from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
-from alphac4.storage.checkpoints import CheckpointError, checkpoint_geometry, named_file
+from alphac4.storage.checkpoints import checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM
 from alphac4.storage.hub import PREFIX, SHIPPED, is_hub_name, shown_name
 from alphac4.storage.records import MAX_SIMULATIONS
@@ -242,7 +242,7 @@ def find_network(specification: str) -> NamedNetwork | None:
     try:
         options = parse_options(found["options"] or "", NetworkOptions)
         path = named_file(Path(written))
-    except (ValueError, CheckpointError) as error:
+    except ValueError as error:
         raise PlayerError(f"{specification!r}: {error}") from error
     return NamedNetwork(
         specification=specification,

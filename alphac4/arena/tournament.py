@@ -117,7 +117,7 @@ class TournamentRecord:
     """Finished parts of pairings, in a journal from which the same tournament goes on; without a path in memory alone.
 
     Raises:
-        JournalError: if the file holds something else, or a tournament with other settings.
+        FileError: if the file holds something else, or a tournament with other settings.
     """
 
     def __init__(self, path: Path | None, settings: Mapping[str, Any]) -> None:

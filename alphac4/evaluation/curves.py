@@ -89,7 +89,7 @@ def open_figures(path: Path | None) -> tuple[Journal, list[CurvePoint]]:
     """The file of JSON lines that `alphac4 curve --output` writes, and the points in it.
 
     Raises:
-        JournalError: if it is another file.
+        FileError: if it is another file.
     """
     journal = Journal(path, FORMAT, {})
     return journal, list(journal.read(lambda entry: read_record(CurvePoint, entry)))

@@ -98,7 +98,7 @@ class KnownMoves:
         first_answers: pass over what was taken back, so that each position has the player's first answer.
 
     Raises:
-        JournalError: if the file holds something else, or somebody else's moves.
+        FileError: if the file holds something else, or somebody else's moves.
     """
 
     def __init__(

@@ -28,7 +28,8 @@ from alphac4.compute import choose
 from alphac4.export.submission import SHARE_OF_TIME, Game, Rollouts, Searcher
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.mcts.search import Budget
-from alphac4.storage.checkpoints import CheckpointError, shipped_checkpoint
+from alphac4.storage.checkpoints import shipped_checkpoint
+from alphac4.storage.files import FileError
 
 Agent = Callable[[Any, Any], int]  # Kaggle's observation and configuration to a 0-based column
 
@@ -80,7 +81,7 @@ def _default_agent() -> Agent:
 def _default_player() -> str:
     try:
         shipped_checkpoint("best")
-    except CheckpointError:  # installed without the networks
+    except FileError:  # installed without the networks
         return f"uct:{MAX_SIMULATIONS}"
     return "best"
 

@@ -49,9 +49,9 @@ from alphac4.runs.state import (
 )
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block
-from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
-from alphac4.storage.checkpoints import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
-from alphac4.storage.files import append_line, remove_leftovers, write_atomically
+from alphac4.storage.arrays import load_arrays, save_arrays
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
 from alphac4.storage.journal import sign_line
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import read_record
@@ -184,7 +184,7 @@ class RunFolder:
                 continue
             try:
                 state = load_state(path)
-            except ArrayFileError as error:
+            except FileError as error:
                 reasons.append(str(error))
                 continue
             self._state_is_good = name == STATE_FILE
@@ -246,7 +246,7 @@ class RunFolder:
     def _load_best(self, state: RunState) -> Checkpoint:
         try:
             return load_checkpoint(self.checkpoint_path(state.best_iteration))
-        except CheckpointError as error:
+        except FileError as error:
             raise RunError(str(error)) from error
 
     def _repair_best(self, state: RunState) -> None:
@@ -272,7 +272,7 @@ class RunFolder:
         """A network of this run that is no newer than its state; None if there is none that is whole in ``path``."""
         try:
             checkpoint = load_checkpoint(path)
-        except CheckpointError:
+        except FileError:
             return None
         iteration = checkpoint.provenance.get("iteration")
         fits = checkpoint.network.config == self.config.network_config()

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
+from alphac4.storage.arrays import load_arrays, save_arrays
+from alphac4.storage.files import FileError
 from alphac4.storage.records import first_line, parse_json, read_value
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 from alphac4.training.optimizer import Schedule
@@ -77,7 +78,7 @@ def load_state(path: Path) -> RunState:
     """Read a state.
 
     Raises:
-        ArrayFileError: if it is missing or damaged, or holds weights that are not finite numbers.
+        FileError: if it is missing or damaged, or holds weights that are not finite numbers.
     """
     arrays, header = load_arrays(path, STATE_FORMAT)
     try:
@@ -91,11 +92,11 @@ def load_state(path: Path) -> RunState:
                 state.actors[rest] = array
         from_dict(state.config)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ArrayFileError(f"{path}: no state of a run: {first_line(error)}") from error
+        raise FileError(f"{path}: no state of a run: {first_line(error)}") from error
     if not 0 <= state.best_iteration <= state.iteration or state.iteration < 1 or not math.isfinite(state.seconds):
-        raise ArrayFileError(f"{path}: no state of a run: impossible counters")
+        raise FileError(f"{path}: no state of a run: impossible counters")
     if not all(torch.isfinite(tensor).all() for tensor in state.learner.values() if tensor.is_floating_point()):
-        raise ArrayFileError(f"{path}: the weights are not finite numbers")
+        raise FileError(f"{path}: the weights are not finite numbers")
     return state
 
 

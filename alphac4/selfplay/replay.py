@@ -19,7 +19,8 @@ import numpy.typing as npt
 from alphac4.game.planes import PLANES, make_planes
 from alphac4.game.rules import Geometry
 from alphac4.selfplay.samples import Samples, concatenate, in_fixed_order
-from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
+from alphac4.storage.arrays import load_arrays, save_arrays
+from alphac4.storage.files import FileError
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ def load_shard(path: Path) -> Samples:
     try:
         return Samples(**arrays)
     except TypeError as error:
-        raise ArrayFileError(f"{path}: damaged: not the fields of samples") from error
+        raise FileError(f"{path}: damaged: not the fields of samples") from error
 
 
 def window_size(total: int, minimum: int) -> int:

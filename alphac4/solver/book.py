@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled
 from alphac4.game.rules import Geometry, Words, board_settings
-from alphac4.storage.arrays import ArrayFileError, load_arrays, save_arrays
+from alphac4.storage.arrays import load_arrays, save_arrays
+from alphac4.storage.files import FileError
 
 UNKNOWN = -128  # no score
 FORMAT = "alphac4-opening-book-2"
@@ -59,7 +60,7 @@ def load_book(path: Path, geometry: Geometry) -> KnownScores:
     """Read a book file.
 
     Raises:
-        ArrayFileError: in one line, if it is missing, damaged, or made for another board.
+        FileError: in one line, if it is missing, damaged, or made for another board.
     """
     arrays, header = load_arrays(path, FORMAT)
     try:
@@ -67,9 +68,9 @@ def load_book(path: Path, geometry: Geometry) -> KnownScores:
         # Copies: views of a file are read-only, a type for which the search would be compiled again.
         keys, scores = arrays["keys"].astype(np.uint64), arrays["scores"].astype(np.int8)
     except (KeyError, TypeError, ValueError) as error:
-        raise ArrayFileError(f"{path}: no opening book") from error
+        raise FileError(f"{path}: no opening book") from error
     if board != board_settings(geometry):
-        raise ArrayFileError(f"{path}: a book for {board}, expected {board_settings(geometry)}")
+        raise FileError(f"{path}: a book for {board}, expected {board_settings(geometry)}")
     return KnownScores(keys, scores, plies)
 
 
@@ -79,6 +80,6 @@ def packaged_book(geometry: Geometry) -> KnownScores:
     if path.exists():
         try:
             return load_book(path, geometry)
-        except ArrayFileError as error:
+        except FileError as error:
             warnings.warn(f"the opening book is ignored: {error}; early positions will take long", stacklevel=2)
     return no_known_scores()

@@ -11,7 +11,7 @@ from alphac4.game import rules
 from alphac4.game.rules import Geometry, canonical_key
 from alphac4.solver.book import KnownScores, load_book, no_known_scores, save_book
 from alphac4.solver.solver import Solver
-from alphac4.storage.arrays import ArrayFileError
+from alphac4.storage.files import FileError
 
 SAVE_EVERY_SECONDS = 60.0
 
@@ -81,7 +81,7 @@ def _resumed(partial: Path, geometry: Geometry, plies: int) -> KnownScores:
     """What an earlier, interrupted call has saved for the same ply."""
     try:
         known = load_book(partial, geometry)
-    except ArrayFileError:  # a save that cannot be used only costs time
+    except FileError:  # a save that cannot be used only costs time
         known = no_known_scores()
     return known if known.plies == plies else no_known_scores()._replace(plies=plies)
 

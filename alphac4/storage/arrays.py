@@ -15,15 +15,11 @@ import numpy.typing as npt
 import safetensors
 import safetensors.numpy
 
-from alphac4.storage.files import write_atomically
+from alphac4.storage.files import FileError, write_atomically
 from alphac4.storage.records import first_line, parse_json, read_value
 
 Arrays = dict[str, npt.NDArray[Any]]
 Header = dict[str, Any]  # among its entries the file's "format"
-
-
-class ArrayFileError(ValueError):
-    """A file that cannot be used, and why, in one line."""
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]) -> None:
@@ -42,13 +38,13 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
     """Arrays and header of a file of some format.
 
     Raises:
-        ArrayFileError: if it is missing, truncated, altered, or has another format.
+        FileError: if it is missing, truncated, altered, or has another format.
     """
     with _opened(path) as file:
         header, metadata = _read_header(path, file, kind), file.metadata()
         arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     if metadata.get("sha256") != _digest(arrays, metadata["header"]):
-        raise ArrayFileError(f"{path}: the digest does not match: the file was damaged or altered")
+        raise FileError(f"{path}: the digest does not match: the file was damaged or altered")
     return arrays, header
 
 
@@ -56,7 +52,7 @@ def load_header(path: Path, kind: str) -> Header:
     """The header alone, without a look at the arrays.
 
     Raises:
-        ArrayFileError: if the file is missing, truncated, or has another format.
+        FileError: if the file is missing, truncated, or has another format.
     """
     with _opened(path) as file:
         return _read_header(path, file, kind)
@@ -65,7 +61,7 @@ def load_header(path: Path, kind: str) -> Header:
 def _read_header(path: Path, file: Any, kind: str) -> Header:
     header: Header = read_value(dict[str, Any], parse_json((file.metadata() or {})["header"]), "the header")
     if header["format"] != kind:
-        raise ArrayFileError(f"{path}: holds {header['format']!r}, expected {kind!r}")
+        raise FileError(f"{path}: holds {header['format']!r}, expected {kind!r}")
     return header
 
 
@@ -75,17 +71,17 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with safetensors.safe_open(path, framework="np") as file:
             yield file
-    except ArrayFileError:
+    except FileError:
         raise
     except FileNotFoundError as error:
-        raise ArrayFileError(f"{path}: no such file") from error
+        raise FileError(f"{path}: no such file") from error
     except OSError as error:
-        raise ArrayFileError(f"{path}: cannot be read: {error}") from error
+        raise FileError(f"{path}: cannot be read: {error}") from error
     except (safetensors.SafetensorError, ValueError) as error:
         found = first_line(error).removeprefix("Error while deserializing header: ")
-        raise ArrayFileError(f"{path}: truncated, or no safetensors file ({found})") from error
+        raise FileError(f"{path}: truncated, or no safetensors file ({found})") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise ArrayFileError(f"{path}: a safetensors file, but not one of alphac4") from error
+        raise FileError(f"{path}: a safetensors file, but not one of alphac4") from error
 
 
 def _digest(arrays: Mapping[str, npt.NDArray[Any]], header: str) -> str:

@@ -10,22 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alphac4.game.rules import STANDARD, Geometry, board_settings
-from alphac4.storage.arrays import ArrayFileError, Header, load_arrays, load_header, pack_arrays
-from alphac4.storage.files import write_atomically
-from alphac4.storage.hub import SHIPPED, HubError, hub_file, is_hub_name
+from alphac4.storage.arrays import Header, load_arrays, load_header, pack_arrays
+from alphac4.storage.files import FileError, write_atomically
+from alphac4.storage.hub import SHIPPED, hub_file, is_hub_name
 from alphac4.storage.records import BoardConfig, first_line, read_record
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+    from alphac4.nn.network import PolicyValueNetwork
 
 SCHEMA_VERSION = 2
 FORMAT = "alphac4-checkpoint"
-
-
-class CheckpointError(ArrayFileError):
-    """A file that cannot be used as a checkpoint, and why, in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,31 +55,30 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint, which may be one of the names that `named_file` knows, such as "best" or "hf://OWNER/NAME".
 
     Raises:
-        CheckpointError: if the file is missing, truncated, altered, or of another format or schema.
+        FileError: if the file is missing, truncated, altered, or of another format or schema.
     """
     import torch
 
-    from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+    from alphac4.nn.network import PolicyValueNetwork
 
     path = named_file(path)
+    arrays, header = load_arrays(path, FORMAT)
+    geometry = _read_geometry(path, header)
     try:
-        arrays, header = load_arrays(path, FORMAT)
-        _check_schema(path, header)
-        geometry = read_record(BoardConfig, header["geometry"], "geometry").geometry()
         config = read_record(NetworkConfig, header["architecture"], "architecture")
         if (config.rows, config.columns) != (geometry.rows, geometry.columns):
             raise ValueError("the network is for another board than the header says")
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        _check_shapes(config, tensors)
+        with torch.device("meta"):  # names and shapes are compared before any memory is taken
+            PolicyValueNetwork(config).load_state_dict(tensors, assign=True)
         network = PolicyValueNetwork(config)
         network.load_state_dict(tensors)
         provenance, strength = dict(header["provenance"]), dict(header["strength"])
-    except ArrayFileError as error:
-        raise CheckpointError(str(error)) from error
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: the weights do not fit the header: {first_line(error)}") from error
+        reason = str(error).strip().splitlines()[-1].strip()  # PyTorch begins with a heading
+        raise FileError(f"{path}: the weights do not fit the header: {reason}") from error
     if not all(torch.isfinite(tensor).all() for tensor in tensors.values() if tensor.is_floating_point()):
-        raise CheckpointError(f"{path}: the weights are not finite numbers")
+        raise FileError(f"{path}: the weights are not finite numbers")
     return Checkpoint(network=network.eval(), geometry=geometry, provenance=provenance, strength=strength)
 
 
@@ -93,16 +86,20 @@ def checkpoint_geometry(path: Path) -> Geometry:
     """The board that a checkpoint's network plays on, by its header; the weights are not looked at.
 
     Raises:
-        CheckpointError: if the file is missing, cut short, or of another format or schema.
+        FileError: if the file is missing, cut short, or of another format or schema.
     """
+    return _read_geometry(path, load_header(path, FORMAT))
+
+
+def _read_geometry(path: Path, header: Header) -> Geometry:
+    """The board that a header of the current schema names."""
+    found = header.get("schema_version")
+    if found != SCHEMA_VERSION:
+        raise FileError(f"{path}: schema version {found!r}, this program reads {SCHEMA_VERSION}")
     try:
-        header = load_header(path, FORMAT)
-        _check_schema(path, header)
         return read_record(BoardConfig, header["geometry"], "geometry").geometry()
-    except ArrayFileError as error:
-        raise CheckpointError(str(error)) from error
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: its header describes no board: {first_line(error)}") from error
+        raise FileError(f"{path}: its header describes no board: {first_line(error)}") from error
 
 
 def named_file(name: Path) -> Path:
@@ -112,29 +109,24 @@ def named_file(name: Path) -> Path:
     "best" is read by its absolute path.
 
     Raises:
-        CheckpointError: for a shipped network that is not there, or one that the hub does not give.
+        FileError: for a shipped network that is not there, or one that the hub does not give.
     """
     if str(name) in SHIPPED:
         return shipped_checkpoint(str(name))
-    if not is_hub_name(name):
-        return name
-    try:
-        return hub_file(name)
-    except HubError as error:
-        raise CheckpointError(str(error)) from error
+    return hub_file(name) if is_hub_name(name) else name
 
 
 def shipped_checkpoint(name: str = "best") -> Path:
     """The file of a network that comes with the project, by one of the names in `SHIPPED`.
 
     Raises:
-        CheckpointError: for another name, or if the package was copied without its networks.
+        FileError: for another name, or if the package was copied without its networks.
     """
     if name not in SHIPPED:
-        raise CheckpointError(f"no network {name!r} is shipped; there are {', '.join(SHIPPED)}")
+        raise FileError(f"no network {name!r} is shipped; there are {', '.join(SHIPPED)}")
     path = shipped_file(SHIPPED[name])
     if not path.exists():
-        raise CheckpointError(f"the shipped network {name!r} is not here ({path}); name a checkpoint file")
+        raise FileError(f"the shipped network {name!r} is not here ({path}); name a checkpoint file")
     return path
 
 
@@ -147,26 +139,3 @@ def shipped_file(name: str) -> Path:
     package = Path(__file__).resolve().parents[1]
     places = [folder / "checkpoints" / name for folder in (package, package.parent)]
     return next((path for path in places if path.exists()), places[-1])
-
-
-def _check_shapes(config: "NetworkConfig", tensors: Mapping[str, "Tensor"]) -> None:
-    """Compare the file's tensors with those of the network that the header describes, before any memory is taken."""
-    import torch
-
-    from alphac4.nn.network import PolicyValueNetwork
-
-    with torch.device("meta"):  # shapes without numbers
-        expected = PolicyValueNetwork(config).state_dict()
-    for name in sorted({*expected, *tensors}):
-        if name not in tensors:
-            raise ValueError(f"{name} is missing")
-        if name not in expected:
-            raise ValueError(f"{name} is not a part of the network")
-        if tensors[name].shape != expected[name].shape:
-            raise ValueError(f"{name} has {tuple(tensors[name].shape)} numbers, not {tuple(expected[name].shape)}")
-
-
-def _check_schema(path: Path, header: Header) -> None:
-    found = header.get("schema_version")
-    if found != SCHEMA_VERSION:
-        raise CheckpointError(f"{path}: schema version {found!r}, this program reads {SCHEMA_VERSION}")

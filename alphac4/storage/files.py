@@ -12,6 +12,10 @@ _TEMPORARY = ".alphac4-tmp"  # the ending of temporary names
 _NO_FOLDER_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
 
+class FileError(ValueError):
+    """A file that cannot be used, and why, in one line."""
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write to a temporary name in the same folder, flush, rename over ``path``, flush the folder.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from alphac4.storage.files import append_line, read_lines
+from alphac4.storage.files import FileError, append_line, read_lines
 from alphac4.storage.records import parse_json, read_value
 
 logger = logging.getLogger(__name__)
@@ -16,10 +16,6 @@ logger = logging.getLogger(__name__)
 _SIGNED = re.compile(r'(?P<body>\{.*),"checksum":"(?P<checksum>[0-9a-f]{16})"\}', re.DOTALL)
 
 _T = TypeVar("_T")
-
-
-class JournalError(ValueError):
-    """A journal that cannot be used, and why, in one line."""
 
 
 class Journal:
@@ -35,7 +31,7 @@ class Journal:
         about: settings, as JSON takes them.
 
     Raises:
-        JournalError: if the file holds something else, or is about other settings.
+        FileError: if the file holds something else, or is about other settings.
     """
 
     def __init__(self, path: Path | None, kind: str, about: Mapping[str, Any]) -> None:
@@ -49,7 +45,7 @@ class Journal:
             return
         for name in [*wanted, *(name for name in found if name not in wanted)]:
             if wanted.get(name) != found.get(name):
-                raise JournalError(
+                raise FileError(
                     f"{path} holds {name} {json.dumps(found.get(name)):.200}, not "
                     f"{json.dumps(wanted.get(name)):.200}: choose another file"
                 )
@@ -116,7 +112,7 @@ def read_about(path: Path, kind: str) -> dict[str, Any] | None:
     """Read what the journal in a file is about; None if there is no file, or nothing in it.
 
     Raises:
-        JournalError: if the file holds something else.
+        FileError: if the file holds something else.
     """
     lines = read_lines(path)
     if not any(lines):
@@ -127,4 +123,4 @@ def read_about(path: Path, kind: str) -> dict[str, Any] | None:
             raise ValueError(f"its first line is not that of {kind}")
         return read_value(dict[str, Any], header["about"], "about")  # type: ignore[no-any-return]
     except ValueError as error:
-        raise JournalError(f"{path} is no {kind} file, or damaged ({error}): choose another") from error
+        raise FileError(f"{path} is no {kind} file, or damaged ({error}): choose another") from error
