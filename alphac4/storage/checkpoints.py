@@ -59,7 +59,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """
     import torch
 
-    from alphac4.nn.network import PolicyValueNetwork
+    from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
 
     path = named_file(path)
     arrays, header = load_arrays(path, FORMAT)
