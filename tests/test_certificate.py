@@ -189,7 +189,7 @@ def test_the_stand_alone_checker_walks_the_shipped_certificates_as_we_do(
             parts.append(moves[rule_moves(STANDARD, keys) == ASK])
             longest = on_board[level]
             own, occupied, _ = play_moves(STANDARD, keys, moves)
-            keys, level = np.unique(play_replies(STANDARD, own, occupied)[1]), level + 1
+            keys, level = np.unique(play_replies(STANDARD, own, occupied, STANDARD.board)[1]), level + 1
         digits = "".join(str(column + 1) for column in np.concatenate(parts)).encode()
         own, occupied = map(int, unpack_key(STANDARD, key))
         assert checker.check(digits, {int(key): (own, occupied)}, False) == (visited, longest)

@@ -98,10 +98,12 @@ class Walk:
     Args:
         claim: whose walk it is, and from where.
         named: keep a move string that leads to each position of the level at hand.
+        cells: where the opponent may put stones; elsewhere it does not, so that only a part of the games is walked.
     """
 
-    def __init__(self, claim: Claim, *, named: bool = False) -> None:
+    def __init__(self, claim: Claim, *, named: bool = False, cells: np.uint64 | None = None) -> None:
         self.geometry = claim.geometry
+        self._cells = self.geometry.board if cells is None else cells
         self.worst = 1  # end of a game by the opponent's first move, where it begins the walk; see `Replies`
         self.names = [claim.after]  # [B] that lead to the positions, in canonical orientation
         self._named = named
@@ -115,7 +117,7 @@ class Walk:
                 self.names = [mirror_moves(claim.after, self.geometry.columns)]
         else:
             self.stones += 1
-            replies = Replies(*play_replies(self.geometry, own, occupied))
+            replies = Replies(*play_replies(self.geometry, own, occupied, self._cells))
             self.worst = int(replies.ends[0])
             keys, self.names = self._collect(replies, self.names)
         self._levels = [keys]
@@ -142,7 +144,7 @@ class Walk:
         WINS_NOW and what stands below it is passed over, and counts as a win.
         """
         own, occupied, ends = play_moves(self.geometry, self.keys, moves)
-        replies = Replies(*play_replies(self.geometry, own, occupied))
+        replies = Replies(*play_replies(self.geometry, own, occupied, self._cells))
         before = [name + column_name(max(move, 0)) for name, move in zip(self.names, moves.tolist(), strict=False)]
         self._next = self._collect(replies, before)
         worst: Columns = np.minimum(ends, replies.ends)
@@ -248,16 +250,16 @@ def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Ke
 
 @allocating
 def play_replies(
-    geometry: Geometry, own: Keys, occupied: Keys
+    geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64
 ) -> tuple[Columns, Keys, npt.NDArray[np.int64], Columns, npt.NDArray[np.bool_]]:
-    """Every reply of the side to move in positions [B], as `Replies` has them; there is none on a full board."""
+    """Every reply into ``cells`` of the side to move in positions [B], as `Replies` has them; none on a full board."""
     size = len(own) * geometry.columns
     ends, count = np.ones(len(own), np.int8), 0
     keys, parents = np.empty(size, np.uint64), np.empty(size, np.int64)
     columns, mirrored = np.empty(size, np.int8), np.empty(size, np.bool_)
     for row in range(len(own)):
         for column in range(geometry.columns):
-            if legal_cells(geometry, occupied[row]) & column_cells(geometry, column) == U64_0:
+            if legal_cells(geometry, occupied[row]) & column_cells(geometry, column) & cells == U64_0:
                 continue
             ours, after = play(geometry, own[row], occupied[row], column)
             if has_run(geometry, ours ^ after):
@@ -301,7 +303,7 @@ def longest_games(
 
 def _replies_to(geometry: Geometry, keys: Keys, moves: Columns) -> Replies:
     own, occupied, _ = play_moves(geometry, keys, moves)
-    return Replies(*play_replies(geometry, own, occupied))
+    return Replies(*play_replies(geometry, own, occupied, geometry.board))
 
 
 def position_of(geometry: Geometry, key: int, moves: str | None = None) -> Position:

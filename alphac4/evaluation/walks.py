@@ -349,12 +349,17 @@ class LevelReport:
     """The positions with one number of stones in which the player is to move; mirror images are one."""
 
     stones: int
-    positions: int
+    keys: Keys
     decided: int  # the player wins at once, must block, or cannot
     proven: int  # the player's search has proven the result, there or from an earlier position
     mended: int  # the player's first answer was taken back
     errors: list[int] = field(default_factory=list)  # canonical keys of those in which the claim does not hold
     last: bool = False  # no line goes on
+
+    @property
+    def positions(self) -> int:
+        """The number of positions."""
+        return len(self.keys)
 
     @property
     def answered(self) -> int:
@@ -369,6 +374,7 @@ def build(
     *,
     judge: Solver | None = None,
     max_stones: int = 64,
+    cells: np.uint64 | None = None,
     on_moves: Callable[[int, int, int], object] = lambda _stones, _done, _total: None,
 ) -> Iterator[LevelReport]:
     """Walk level by level from where a claim begins, and ask the ``players``, which share the work, for unknown moves.
@@ -386,12 +392,13 @@ def build(
         claim: what is to be shown.
         judge: the exact solver.
         max_stones: look no further than positions with so many.
+        cells: where the opponent may put stones, if not everywhere; see `Walk`.
         on_moves: hears, for a number of stones, how many positions are done and how many were unknown.
 
     Raises:
         ValueError: if the opponent's first move refutes the claim.
     """
-    walk = Walk(claim)
+    walk = Walk(claim, cells=cells)
     if walk.worst < claim.min_outcome:
         raise ValueError(f"it is not true that {claim}: the opponent's first move ends the game")
     with worker_threads(len(players)) as pool:
@@ -418,7 +425,7 @@ def build(
                 continue
             yield LevelReport(
                 stones=walk.stones,
-                positions=len(keys),
+                keys=keys,
                 decided=len(keys) - len(to_name),
                 proven=int((kinds == Kind.PROOF).sum()),
                 mended=int((known.is_taken_back(keys) & (moves >= 0)).sum()),

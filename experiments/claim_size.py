@@ -1,0 +1,114 @@
+"""Estimate how large a certificate will be, and how long it will take, before it is built.
+
+    python experiments/claim_size.py --side second --after 3 --result draw --record runs/after-3
+    python experiments/claim_size.py --certificate checkpoints/best.certificate   # how far off the estimates are
+
+The opponent keeps to some cells, drawn at random: all of the bottom row, and a number of those above, mirror images
+being one. A position is met by a walk over such replies exactly if the opponent's stones in it lie in those cells, in
+whatever order they came. So whatever a walk meets, divided by its chance of being met, is right on average: an
+estimate of the whole walk. Single draws scatter much, as a few cells decide how many games there are.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from math import comb
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from alphac4.arena.specifications import network_digest, parse_player
+from alphac4.certificate.file import read_certificate, walk_certificate
+from alphac4.certificate.walk import Claim, Columns, Keys, Walk, stones_of, unpack_key
+from alphac4.compute import choose
+from alphac4.evaluation.walks import KnownMoves, ProvingPlayer, build
+from alphac4.game.rules import STANDARD
+from alphac4.version import __version__
+
+FREE = [(column, row) for column in range((STANDARD.columns + 1) // 2) for row in range(1, STANDARD.rows)]
+
+
+def cell(column: int, row: int) -> int:
+    """A cell and its mirror image."""
+    return 1 << column * (STANDARD.rows + 1) + row | 1 << (STANDARD.columns - 1 - column) * (STANDARD.rows + 1) + row
+
+
+def draw_cells(count: int, rng: np.random.Generator) -> np.uint64:
+    """The bottom row, and so many of the cells above it, each with its mirror image."""
+    drawn = sum(cell(*FREE[index]) for index in rng.choice(len(FREE), count, replace=False))
+    return np.uint64(drawn | int(STANDARD.bottom))
+
+
+def estimate(keys: Keys, count: int) -> float:
+    """How many positions there are in all, from those that were met."""
+    total = 0.0
+    for key in keys:
+        own, occupied = unpack_key(STANDARD, key)
+        theirs = int(own ^ occupied)
+        needed = sum(bool(theirs & cell(*free)) for free in FREE)
+        total += comb(len(FREE), count) / comb(len(FREE) - needed, count - needed)
+    return total
+
+
+def certified_levels(moves: dict[int, tuple[Keys, Columns]], claim: Claim, cells: np.uint64) -> Iterator[Keys]:
+    """The positions that a certificate's player meets, level by level."""
+    walk = Walk(claim, cells=cells)
+    while len(walk.keys):
+        yield walk.keys
+        keys, columns = moves[walk.stones]
+        walk.play(columns[np.searchsorted(keys, walk.keys)])
+        walk.go_on()
+
+
+def main() -> None:
+    """Draw cells several times, and print an estimate each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--player", default="best@auto")
+    parser.add_argument("--side", choices=("first", "second"), default="first")
+    parser.add_argument("--after", default="")
+    parser.add_argument("--result", choices=("win", "draw"), default="win")
+    parser.add_argument("--cells", type=int, default=10, help=f"of {len(FREE)} above the bottom row, mirrored pairs")
+    parser.add_argument("--draws", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", type=Path, help="a folder that keeps the moves, and with which a build goes on")
+    parser.add_argument("--certificate", type=Path, help="walk this one instead, whose size is known")
+    options = parser.parse_args()
+    rng = np.random.default_rng(options.seed)
+    draws = [draw_cells(options.cells, rng) for _ in range(options.draws)]
+    if options.certificate is not None:
+        walk_known(options.certificate, draws, options.cells)
+        return
+    claim = Claim(side=options.side, after=options.after, result=options.result)
+    compute = choose(threads=1)
+    player = parse_player(options.player, rng=rng, threads=1, compute=compute, reuse="nothing", batch_size=256)
+    proving = cast(ProvingPlayer, player)
+    about = {"player": options.player, "network": network_digest(options.player), "code": __version__}
+    known = KnownMoves(STANDARD, options.record and options.record / "moves.jsonl", {**about, "claim": str(claim)})
+    for draw, cells in enumerate(draws):
+        positions, hours, met, began = 0.0, 0.0, 0, time.perf_counter()
+        for level in build([proving], known, claim, cells=cells):
+            weight = estimate(level.keys, options.cells) / max(1, level.positions)
+            seconds, began = time.perf_counter() - began, time.perf_counter()
+            positions, hours = positions + weight * level.positions, hours + weight * seconds / 3600
+            met += level.positions
+        known.save()
+        print(
+            f"draw {draw}: {met:,} positions met, estimate {positions:,.0f}, {hours:,.1f} hours of a core", flush=True
+        )
+
+
+def walk_known(path: Path, draws: Sequence[np.uint64], count: int) -> None:
+    """Estimate the size of a certificate that is there."""
+    certificate = read_certificate(path)
+    levels = walk_certificate(certificate).levels
+    moves = {int(stones_of(STANDARD, keys[:1])[0]): (keys, columns) for keys, columns in levels}
+    whole = sum(len(keys) for keys, _ in levels)
+    for draw, cells in enumerate(draws):
+        met = list(certified_levels(moves, certificate.claim, cells))
+        total = sum(estimate(keys, count) for keys in met)
+        print(f"draw {draw}: {sum(map(len, met)):,} positions met, estimate {total:,.0f}, in truth {whole:,}")
+
+
+if __name__ == "__main__":
+    main()
