@@ -157,12 +157,11 @@ def test_settings_of_a_networks_search_are_used_and_named(
 @pytest.mark.parametrize("geometry", [STANDARD, make_geometry(5, 4)])
 def test_negamax_finds_what_a_search_without_pruning_finds(geometry: Geometry, rng: np.random.Generator) -> None:
     for position in random_positions(16, rng, geometry):
-        scores = np.zeros(geometry.columns, np.int64)
-        alpha_beta.score_moves(geometry, position.own, position.occupied, 3, scores)
         expected = {column: -plain_negamax(position.play(column), 2, 1) for column in position.legal_columns()}
-        best = max(expected.values())
-        assert scores.max() == best
-        assert set(np.flatnonzero(scores == best)) == {c for c, score in expected.items() if score == best}
+        best, window = max(expected.values()), (-alpha_beta.WIN, alpha_beta.WIN)
+        assert alpha_beta.negamax(geometry, position.own, position.occupied, 3, 0, *window) == best
+        found = NegamaxPlayer(3, rng).best_moves(position)
+        assert found == [column for column, score in expected.items() if score == best]
 
 
 def test_the_solver_only_plays_best_moves_and_all_of_them(rng: np.random.Generator) -> None:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import numpy.typing as npt
 
 from alphac4.arena.players import PlayerError
-from alphac4.compiled import allocating, compiled, inlined
-from alphac4.game import Position
+from alphac4.compiled import compiled, inlined
+from alphac4.game import Outcome, Position
 from alphac4.game.rules import (
     STANDARD,
     U64_0,
@@ -24,7 +23,6 @@ from alphac4.solver import Solver, best_columns, shared_solver
 
 MAX_REMEMBERED = 100_000  # positions whose scores the solver's player keeps
 WIN = 10_000  # a win in d plies scores WIN - d, above any evaluation
-NO_MOVE = -(2 * WIN)  # the score of a full column
 THREAT = 8  # worth of an empty cell that completes a run, reachable now or not
 
 
@@ -74,13 +72,23 @@ class NegamaxPlayer:
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        moves = []
-        for position in positions:
-            depth = min(self.depth, position.geometry.cells - position.plies)  # no game goes on beyond a full board
-            scores = np.zeros(position.geometry.columns, np.int64)
-            score_moves(position.geometry, position.own, position.occupied, depth, scores)
-            moves.append(int(self._rng.choice(np.flatnonzero(scores == scores.max()))))
-        return moves
+        return [int(self._rng.choice(self.best_moves(position))) for position in positions]
+
+    def best_moves(self, position: Position) -> list[int]:
+        """The moves with the highest score."""
+        best, columns = -WIN, list[int]()
+        for column in position.legal_columns():
+            after = position.play(column)
+            if after.outcome() == Outcome.LOSS:
+                score = WIN - 1
+            else:
+                # One below the best so far: a move that equals it must get its exact score too.
+                score = -negamax(after.geometry, after.own, after.occupied, self.depth - 1, 1, -WIN, 1 - best)
+            if score > best:
+                best, columns = score, []
+            if score == best:
+                columns.append(column)
+        return columns
 
 
 @compiled
@@ -103,73 +111,29 @@ def outward(step: int, columns: int) -> int:
     return columns // 2 + (distance if step % 2 == 0 else -distance)
 
 
-@allocating
+@compiled
 def negamax(
     geometry: Geometry, own: np.uint64, occupied: np.uint64, depth: int, ply: int, alpha: int, beta: int
 ) -> int:
     """The score of an unfinished position or full board for the side to move, looking ``depth`` plies ahead.
 
     Exact within (alpha, beta), else a bound. ``ply`` counts the moves made before it since the root.
+
+    It is called from Python alone: Numba loads it from disk as it should, but crashes if it does so for another
+    compiled function, since this one calls itself.
     """
-    # A stack of its own, one row a ply: Numba's cached code of a function that calls itself crashes when loaded.
-    stones = np.zeros((depth + 1, 2), np.uint64)  # own, occupied
-    window = np.zeros((depth + 1, 2), np.int64)  # alpha, beta
-    tried = np.zeros(depth + 1, np.int64)  # columns looked at so far, from the middle outwards
-    level = 0
-    stones[0, 0], stones[0, 1] = own, occupied
-    window[0, 0], window[0, 1] = alpha, beta
-    while True:
-        own, occupied = stones[level, 0], stones[level, 1]
-        legal = legal_cells(geometry, occupied)
-        known = True
-        score = 0
-        if legal == U64_0:
-            pass  # a draw
-        elif level == depth:
-            score = static_value(geometry, own, occupied)
-        elif winning_cells(geometry, own, occupied) & legal != U64_0:
-            score = WIN - ply - level - 1
-        else:
-            known = False
-            while tried[level] < geometry.columns:
-                column = outward(tried[level], geometry.columns)
-                tried[level] += 1
-                if legal & column_cells(geometry, column) != U64_0:
-                    stones[level + 1] = play(geometry, own, occupied, column)
-                    window[level + 1] = -window[level, 1], -window[level, 0]
-                    tried[level + 1] = 0
-                    break
-            else:
-                known, score = True, window[level, 0]
-        if not known:
-            level += 1
-            continue
-        while True:  # hand the score up, past every node that it cuts off
-            if level == 0:
-                return score
-            level -= 1
-            score = -score
-            if score < window[level, 1]:
-                break
-        window[level, 0] = max(window[level, 0], score)
-
-
-@compiled
-def score_moves(
-    geometry: Geometry, own: np.uint64, occupied: np.uint64, depth: int, scores: npt.NDArray[np.int64]
-) -> None:
-    """Write each column's score into ``scores`` [A]: exact for the best moves, a bound below them for the others."""
-    best = NO_MOVE
-    wins = winning_cells(geometry, own, occupied)
-    for column in range(geometry.columns):
-        cell = legal_cells(geometry, occupied) & column_cells(geometry, column)
-        if cell == U64_0:
-            scores[column] = NO_MOVE
-            continue
-        if cell & wins != U64_0:
-            scores[column] = WIN - 1
-        else:
+    legal = legal_cells(geometry, occupied)
+    if legal == U64_0:
+        return 0
+    if depth == 0:
+        return static_value(geometry, own, occupied)
+    if winning_cells(geometry, own, occupied) & legal != U64_0:
+        return WIN - ply - 1
+    for step in range(geometry.columns):
+        column = outward(step, geometry.columns)
+        if legal & column_cells(geometry, column) != U64_0:
             next_own, next_occupied = play(geometry, own, occupied, column)
-            # One below the best so far: a move that equals it must get its exact score too.
-            scores[column] = -negamax(geometry, next_own, next_occupied, depth - 1, 1, NO_MOVE, -(best - 1))
-        best = max(best, scores[column])
+            alpha = max(alpha, -negamax(geometry, next_own, next_occupied, depth - 1, ply + 1, -beta, -alpha))
+            if alpha >= beta:
+                break
+    return alpha
