@@ -69,7 +69,7 @@ export class Analysis {
     if (winner !== undefined) this.showBar(winner === null ? 0 : 1 - 2 * winner, winner === null ? "=" : truth ? truth.text.replace(/\D+/g, "") : "");
     else if (this.found) {
       const value = this.found.moves.length % 2 ? -this.found.value : this.found.value;
-      this.showBar(value, signed(value).slice(0, 4));
+      this.showBar(value, Math.abs(value).toFixed(1)); // whose it is, the bar's height says
     }
     else this.showBar(0, "");
     $("outlook").textContent = result ? "The game is over." : !live ? "Off: switch it on to see what is known of the position, and what the network thinks." : this.found ? "" : "Thinking …";

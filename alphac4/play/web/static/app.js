@@ -122,12 +122,13 @@ function status() {
   const ending = game.ending();
   if (message || ending) return message || ending.text;
   if (hint) return `Hint: column ${rules.name(hint.column)}${hint.outcome}.`;
+  if (solver.hinting) return "Looking for a hint …";
   const verdict = solver.verdict(game.text), colour = COLOURS[game.side];
   if (verdict) return verdict;
   if (!game.awaitsPerson) return `${colour} (${game.player}) is thinking …`;
   if (game.ply < game.moves.length) return `Move ${game.ply} of ${game.moves.length}. ${colour} to move.`;
   if (game.ply) return `${colour} to move.`;
-  return `${game.people.length === 1 ? `You are ${colour}` : `${colour} to move`}. ${rules.runLength} in a row win.`;
+  return `${game.people.length === 1 ? `You are ${colour}` : `${colour} to move`}. ${rules.runLength} in a row wins.`;
 }
 
 function show() {
@@ -169,9 +170,11 @@ function resume() {
 }
 
 async function askForHint() {
-  $("status").textContent = "Looking for a hint …";
+  const sought = solver.hint(game.text);
+  hint = null;
+  show();
   try {
-    hint = await solver.hint(game.text);
+    hint = await sought;
   } catch (error) {
     if (error.name === "AbortError") return; // another position is shown, or the hint was asked for again
     fail(error, askForHint);

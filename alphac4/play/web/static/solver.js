@@ -70,14 +70,18 @@ export class Solver {
   // network would play; an AbortError where it is stopped, or asked anew.
   async hint(moves) {
     this.hinting?.abort();
-    const { signal } = (this.hinting = new AbortController()), known = this.soon(moves, signal);
-    let hint = null;
-    for await (const found of this.engine.analyze(moves, this.setup.simulations, signal)) hint = { column: found.best, outcome: "" };
-    const columns = await known;
-    signal.throwIfAborted();
-    if (!columns) return hint;
-    const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
-    return { column, outcome: score ? ` ${outcome}` : " draws" };
+    const controller = (this.hinting = new AbortController()), { signal } = controller, known = this.soon(moves, signal);
+    try {
+      let hint = null;
+      for await (const found of this.engine.analyze(moves, this.setup.simulations, signal)) hint = { column: found.best, outcome: "" };
+      const columns = await known;
+      signal.throwIfAborted();
+      if (!columns) return hint;
+      const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
+      return { column, outcome: score ? ` ${outcome}` : " draws" };
+    } finally {
+      if (this.hinting === controller) this.hinting = null;
+    }
   }
 
   get busy() { return Boolean(this.running); }
