@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD, canonical_keys, has_run, landing_cell, legal_cells, oriented, play
+from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.replay import Batch, load_shard
 from alphac4.solver import Solver

@@ -19,7 +19,8 @@ from alphac4.benchmarks.parts import Figure, format_figures, random_batch, rate
 from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
 from alphac4.compute.gpu.trees import DeviceActor
 from alphac4.game.rules import STANDARD
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import UNLIMITED, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block, Work

@@ -24,7 +24,8 @@ from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.search import Budget
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Work
 from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint

@@ -19,7 +19,8 @@ from page_browser import (  # noqa: F401 - fixtures
 
 from alphac4.compute.gpu.device import why_not
 from alphac4.machine import cores
-from alphac4.nn import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 

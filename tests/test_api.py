@@ -15,7 +15,8 @@ import alphac4
 from alphac4.cli import main
 from alphac4.mcts import NetworkSearch
 from alphac4.mcts.search import Budget
-from alphac4.nn import Evaluator, PolicyValueNetwork
+from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import PolicyValueNetwork
 
 Planes = npt.NDArray[np.float32]
 REPORTS = Path(__file__).resolve().parents[1] / "docs" / "notebooks" / "quick-reports.jsonl"  # of a real run

@@ -20,7 +20,8 @@ from alphac4.arena.tournament import (
 )
 from alphac4.commands.arena import run
 from alphac4.commands.options.judge import ArenaOptions
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 PLAYERS = ("negamax:3", "negamax:1", "random")

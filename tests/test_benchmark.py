@@ -8,7 +8,7 @@ import pytest
 from alphac4.benchmarks import BenchmarkSettings, parts
 from alphac4.benchmarks.parts import PARTS
 from alphac4.cli import main
-from alphac4.nn.network import NetworkConfig
+from alphac4.nn.config import NetworkConfig
 from alphac4.selfplay.config import SelfPlayConfig
 
 

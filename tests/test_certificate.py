@@ -43,8 +43,9 @@ from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
+from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import UniformEvaluator
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint, shipped_checkpoint, shipped_file
 from alphac4.storage.files import FileError

@@ -9,7 +9,8 @@ import safetensors.numpy
 import torch
 
 from alphac4.game.rules import make_geometry
-from alphac4.nn import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.checkpoints import (
     FORMAT,

@@ -32,7 +32,7 @@ from alphac4.compute.cluster.pool import ClusterPool, make_pool
 from alphac4.compute.cores import Cores
 from alphac4.game.rules import STANDARD
 from alphac4.mcts import PuctConfig
-from alphac4.nn import PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs import judge as judging
 from alphac4.runs.judge import Judge
 from alphac4.runs.reports import read_reports

@@ -22,7 +22,8 @@ from alphac4.compute.cluster.connection import Connection, Node, find_cluster, i
 from alphac4.compute.cluster.pool import ClusterPool
 from alphac4.compute.cluster.remote import Place, RemoteActor, Task
 from alphac4.game.rules import STANDARD
-from alphac4.nn import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import GamesInProgress
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import SEARCHING

@@ -121,6 +121,9 @@ def test_help_tells_every_option_with_its_default(name: str, capsys: pytest.Capt
     assert output.err == ""
     assert name in ("export", "players") or "(default: " in output.out
     assert "{None}" not in output.out
+    assert not re.search(r"default:[│\s]*(None|'')?\)", output.out), "a default that tells nothing"
+    about = output.out.partition("╭")[0]
+    assert name == "players" or max(map(len, about.splitlines())) <= 80, "broken by the terminal, within words"
 
 
 def test_the_module_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,6 +144,7 @@ for typo in (
     assert main(typo.split()) == 2
 assert not {"torch", "numba", "numpy"} & set(sys.modules)
 assert main(["selfplay", "--help"]) == 0  # shows the settings of the search, which is compiled
+assert main(["train", "--gate.pears", "3"]) == 2
 assert "torch" not in sys.modules
 """
 PROGRAM = """

@@ -18,8 +18,9 @@ from alphac4.compute.gpu.self_test import distrust, evaluate_and_learn
 from alphac4.game import Position, make_geometry
 from alphac4.machine import BlockEndedError, bound_openmp_spinning, cores, worker_threads
 from alphac4.mcts import Budget, NetworkSearch
-from alphac4.nn import NetworkConfig, PolicyValueNetwork
 from alphac4.nn.backends import INT8
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
 
 OF_WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")

@@ -21,8 +21,9 @@ from alphac4.game import STANDARD, Geometry, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
 from alphac4.mcts import search as host_search
 from alphac4.mcts.tree import make_trees
-from alphac4.nn import Evaluator
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import SelfPlayConfig

@@ -12,7 +12,8 @@ from alphac4.evaluation.pictures import band
 from alphac4.evaluation.positions import format_line
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, make_geometry
-from alphac4.nn import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.journal import sign_line

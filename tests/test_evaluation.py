@@ -32,7 +32,9 @@ from alphac4.evaluation.positions import (
 )
 from alphac4.game import Position, make_geometry
 from alphac4.mcts import Budget
-from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, UniformEvaluator
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.evaluator import Evaluator, UniformEvaluator
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 

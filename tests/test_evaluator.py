@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from alphac4.game import STANDARD
-from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork, backends
+from alphac4.nn import backends
 from alphac4.nn.backends import (
     INT8,
     Array,
@@ -23,8 +23,9 @@ from alphac4.nn.backends import (
     make_backend,
     random_boards,
 )
-from alphac4.nn.evaluator import first_that_agrees, softmax
-from alphac4.nn.network import LinePlanes, NetworkSize, fold_batch_norm
+from alphac4.nn.config import NetworkConfig, NetworkSize
+from alphac4.nn.evaluator import Evaluator, first_that_agrees, softmax
+from alphac4.nn.network import LinePlanes, PolicyValueNetwork, fold_batch_norm
 from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
 from alphac4.training.config import BoardConfig, TrainConfig
 
@@ -225,7 +226,9 @@ def test_ctrl_c_survives_openvino() -> None:
     """In a process of its own: its plugin's signal stack was too small for Python's handler."""
     program = """
 import os, signal, time
-from alphac4.nn import Evaluator, NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.evaluator import Evaluator
+from alphac4.nn.network import PolicyValueNetwork
 network = PolicyValueNetwork(NetworkConfig(channels=4, blocks=1)).eval()
 Evaluator(network, batch_size=1, threads=1, backend="openvino-fp32", device="cpu")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started this in the background

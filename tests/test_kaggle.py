@@ -28,7 +28,8 @@ from alphac4.integrations.kaggle import make_agent
 from alphac4.mcts import Budget, NetworkSearch, PuctConfig, search
 from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN
 from alphac4.nn import evaluator
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 TACTICS = {"112233": 3, "1122335": 3, "12121": 0, "1212127": 1}  # the winning move, or the one that blocks

@@ -12,7 +12,7 @@ from test_rules import random_positions
 from alphac4.game import STANDARD
 from alphac4.game.planes import PLANES, stones
 from alphac4.nn.backends import FP32
-from alphac4.nn.network import NetworkConfig
+from alphac4.nn.config import NetworkConfig
 from alphac4.selfplay.replay import Batch, Replay, batches
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig

@@ -12,7 +12,8 @@ from alphac4.benchmarks.parts import random_batch
 from alphac4.game import STANDARD
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, make_backend
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, ResidualBlock
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork, ResidualBlock
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import PART, Learner
 from alphac4.training.optimizer import Muon, Schedule, orthogonalised

@@ -18,9 +18,10 @@ from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.game.planes import PlanesName, make_planes
 from alphac4.mcts import Budget
 from alphac4.nn.backends import random_boards
+from alphac4.nn.config import NetworkConfig, NetworkSize
 from alphac4.nn.evaluator import Evaluator, softmax
 from alphac4.nn.foreign import OnnxEvaluator
-from alphac4.nn.network import NetworkConfig, NetworkSize, PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 onnx = pytest.importorskip("onnx")

@@ -24,8 +24,9 @@ from alphac4.arena.specifications import common_geometry, parse_player, parse_se
 from alphac4.compute import choose
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch, PuctConfig
+from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import analyze
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.hub import SHIPPED

@@ -19,7 +19,8 @@ from alphac4.mcts.tree import (
     UNPROVEN,
     root_visits,
 )
-from alphac4.nn import Evaluator, PolicyValueNetwork, UniformEvaluator
+from alphac4.nn.evaluator import Evaluator, UniformEvaluator
+from alphac4.nn.network import PolicyValueNetwork
 
 
 def make_search(kind: str, geometry: Geometry = STANDARD, reuse: Reuse = "nothing") -> NetworkSearch | UctSearch:

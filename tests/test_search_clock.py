@@ -12,7 +12,7 @@ from alphac4.mcts import Budget, NetworkSearch, UctConfig, UctSearch, network_se
 from alphac4.mcts.classic import search as classic_search
 from alphac4.mcts.search import TreeSearch
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP
-from alphac4.nn import UniformEvaluator
+from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import NEW_MOVE, advance, make_parameters, restart_searches

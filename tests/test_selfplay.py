@@ -11,7 +11,7 @@ from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
 from alphac4.mcts import Budget
 from alphac4.mcts.network_search import NetworkSearch, make_cache
-from alphac4.nn import UniformEvaluator
+from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Replay, batches, load_shard, window_size

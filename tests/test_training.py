@@ -16,8 +16,8 @@ from campaigns.tiny_run import SETTINGS, tiny_run
 from alphac4.arena.match import MatchResult
 from alphac4.cli import main
 from alphac4.game import STANDARD
-from alphac4.nn import Evaluator
 from alphac4.nn.backends import INT8
+from alphac4.nn.evaluator import Evaluator
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession

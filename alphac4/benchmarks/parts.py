@@ -18,8 +18,9 @@ from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NetworkSearch, make_cache
 from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.nn.backends import Array, backend_names, boards_for, make_backend
+from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import MAX_CACHED, Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Batch

@@ -20,7 +20,7 @@ from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_ranges
 
 if TYPE_CHECKING:
     from alphac4.game import Geometry
-    from alphac4.nn import PolicyValueNetwork
+    from alphac4.nn.network import PolicyValueNetwork
     from alphac4.selfplay.samples import Block
 
 
@@ -108,7 +108,8 @@ def _network(options: SelfPlayOptions) -> "tuple[PolicyValueNetwork, Geometry]":
     import torch
 
     from alphac4.game.rules import STANDARD
-    from alphac4.nn import NetworkConfig, PolicyValueNetwork
+    from alphac4.nn.config import NetworkConfig
+    from alphac4.nn.network import PolicyValueNetwork
     from alphac4.storage.checkpoints import load_checkpoint
 
     if options.checkpoint is not None:

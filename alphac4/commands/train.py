@@ -3,8 +3,8 @@
 import argparse
 import signal
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Literal, get_args, get_type_hints
@@ -63,7 +63,7 @@ class FrequentOptions(RunOptions):
 def parse(arguments: Sequence[str]) -> Any:
     """`RunOptions` with the settings as ``config``, by default those of the preset and the file, or the run's own."""
     if {"-h", "--help"} & set(arguments):
-        more = f"{DESCRIPTION} These are the usual ones;\n`alphac4 train --help-all` explains them all."
+        more = f"{DESCRIPTION} These are the usual ones; `alphac4 train --help-all` explains them all."
         read_arguments(FrequentOptions, ["--help"], "train", description=more)
     _check_names(arguments)
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -92,13 +92,28 @@ def parse(arguments: Sequence[str]) -> Any:
 
 
 def _check_names(arguments: Sequence[str]) -> None:
-    """Refuse misspelt options at once; only those of a part, such as --gate.pears, are left to the settings' reader."""
-    names = ("help", "help-all", *OUTER_SETTINGS, *(item.name for item in fields(RunOptions)))
-    known = [f"--{name}" for name in names]
-    for argument in arguments:
-        name = argument.partition("=")[0].replace("_", "-")
-        if name.startswith("--") and "." not in name and name not in known:
+    """Refuse misspelt options before PyTorch is loaded, which takes seconds."""
+    given = [argument.partition("=")[0].replace("_", "-") for argument in arguments if argument.startswith("--")]
+    known = ["help", "help-all", *OUTER_SETTINGS, *(item.name for item in fields(RunOptions))]
+    if any("." in name for name in given):
+        from alphac4.training.config import TrainConfig
+
+        known += _setting_names(TrainConfig)
+    known = [f"--{name.replace('_', '-')}" for name in known]
+    for name in given:
+        if name not in known:
             raise ValueError(f"no option {name}{similar(name, known)}; alphac4 train --help-all lists them")
+
+
+def _setting_names(kind: Any, prefix: str = "") -> Iterator[str]:
+    """The options for settings, such as gate.pairs."""
+    for item in fields(kind):
+        if is_dataclass(item.type):
+            yield from _setting_names(item.type, f"{prefix}{item.name}.")
+        else:
+            yield prefix + item.name
+            if item.type is bool:
+                yield f"{prefix}no-{item.name}"
 
 
 def run(options: Any) -> int:

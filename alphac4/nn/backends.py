@@ -23,7 +23,8 @@ from alphac4.game.planes import PLANES, make_planes
 from alphac4.game.rules import Geometry, make_geometry
 from alphac4.machine import processor_name
 from alphac4.nn import winograd
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, Tower, fold_batch_norm
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork, Tower, fold_batch_norm
 
 Array = npt.NDArray[np.float32]
 

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -10,81 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from alphac4.game.planes import PLANES, PlanesName
 from alphac4.game.rules import Geometry
+from alphac4.nn.config import NetworkConfig
 
 Tower = Callable[[Tensor], Tensor]  # features [B, channels, R, C] to the same shape
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkSize:
-    """A network's input and size, whatever the board."""
-
-    planes: PlanesName = "lines"
-    """What it sees of a position: "stones" alone (AlphaZero), or "lines" besides: which cells complete a run, where
-    stones can land, and the like. That is knowledge of the rules, none of play."""
-    channels: int = 64
-    """Channels of the residual tower (AlphaZero: 256)."""
-    blocks: int = 4
-    """Residual blocks of two convolutions (AlphaZero: 19)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkConfig(NetworkSize):
-    """A network of some size for one board."""
-
-    planes: PlanesName = "stones"  # which files mean that say nothing
-    head_channels: int = 8
-    """Channels of the 1 x 1 convolution before each head (AlphaZero: 2 for the policy, 1 for the value)."""
-    value_hidden: int = 64
-    """Units of the value head's hidden layer (AlphaZero: 256)."""
-    rows: int = 6
-    """Rows of the board."""
-    columns: int = 7
-    """Columns of the board, and moves of the policy."""
-    ownership: bool = False
-    """Whether it also learns to foresee whose stone ends up in each cell (KataGo's ownership target)."""
-
-    def __post_init__(self) -> None:
-        if self.planes not in PLANES:
-            raise ValueError(f"planes must be one of {', '.join(PLANES)}, not {self.planes!r}")
-        for name, least, most in _BOUNDS:
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name} must be within {least} and {most:,}, not {getattr(self, name):,}")
-        if self.convolution_weights > MAX_WEIGHTS:
-            raise ValueError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MAX_WEIGHTS:,}")
-
-    @property
-    def input_planes(self) -> int:
-        """Number of planes it takes."""
-        return PLANES[self.planes]
-
-    @property
-    def convolution_weights(self) -> int:
-        """Weights in the tower's convolutions, which are nearly all that a large network has."""
-        return 2 * 9 * self.channels**2 * self.blocks
-
-    def check_grown_from(self, other: "NetworkConfig") -> None:
-        """Check that this network can take over ``other``'s weights: blocks, planes and ownership may be added.
-
-        Raises:
-            ValueError: if it differs in anything else.
-        """
-        if replace(other, planes=self.planes, blocks=self.blocks, ownership=self.ownership) != self:
-            raise ValueError(f"a network of {self} cannot take over one of {other}: only blocks or planes may be added")
-        if other.blocks > self.blocks or other.input_planes > self.input_planes:
-            raise ValueError(f"a network of {self} cannot take over one of {other}: it would lose some of its weights")
-
-
-MAX_WEIGHTS = 1 << 30  # fifty times AlphaZero's; sizes beyond are typing errors or damaged files
-_BOUNDS = (
-    ("rows", 1, 64),
-    ("columns", 1, 64),
-    ("channels", 1, 4096),
-    ("blocks", 0, 256),
-    ("head_channels", 1, 1024),
-    ("value_hidden", 1, 65_536),
-)
 
 
 class ConvNorm(nn.Sequential):

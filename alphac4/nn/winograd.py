@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from alphac4.nn.network import ConvNorm, NetworkConfig, ResidualBlock, Tower
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import ConvNorm, ResidualBlock, Tower
 
 MIN_CHANNELS = 48  # in learning: with fewer the sums cost what the multiplications save
 MIN_POSITIONS = 16  # for fewer it does not pay to read the kernels, which have eight times their size at the points

@@ -59,7 +59,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """
     import torch
 
-    from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+    from alphac4.nn.config import NetworkConfig
+    from alphac4.nn.network import PolicyValueNetwork
 
     path = named_file(path)
     arrays, header = load_arrays(path, FORMAT)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from alphac4.nn.network import NetworkConfig, NetworkSize
+from alphac4.nn.config import NetworkConfig, NetworkSize
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.records import (
     MAX_NUMBER,

@@ -31,7 +31,8 @@ from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork, Tower
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork, Tower
 from alphac4.selfplay.replay import Batch, Replay, batches
 from alphac4.training.config import LearningConfig, TrainConfig
 from alphac4.training.optimizer import Muon, Schedule

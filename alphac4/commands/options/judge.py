@@ -138,11 +138,12 @@ class CertificateOptions:
 
         alphac4 certificate build --side second --after 1 --record runs/after-1
 
-    `build` walks every reply to a player. Where a line is not won, it takes the player's last move back and asks it
-    again, then the one before, until every line is won, and writes the file. The player is asked about one of a
+    The task `build` walks every reply to a player. Where a line is not won, it takes the player's last move back and
+    asks it again, then the one before, until every line is won, and writes the file. The player is asked about one of a
     position and its mirror image. Answers are kept in a folder, so that the same command goes on if interrupted.
-    `verify` checks a file from the rules alone;
-    `scripts/verify_certificate.py` does the same in plain Python, without this package.
+
+    The task `verify` checks a file from the rules alone; `scripts/verify_certificate.py` does the same in plain Python,
+    without this package.
     """
 
     task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
@@ -179,9 +180,9 @@ class CertificateOptions:
 class CurveOptions:
     """Judge every network that runs have kept, and draw the errors against minutes and evaluations.
 
-    A run keeps all its networks with ``alphac4 train --keep-checkpoints 1000``. One run is drawn with a line for each
-    set of positions; several with a line each, over all positions. Runs that differ in their seed alone are given as
-    one, and drawn as their mean in a band from the best to the worst of them:
+    A run keeps all its networks with ``alphac4 train --machine.keep-checkpoints 1000``. One run is drawn with a line
+    for each set of positions; several with a line each, over all positions. Runs that differ in their seed alone are
+    given as one, and drawn as their mean in a band from the best to the worst of them:
 
         alphac4 curve runs/mine
         alphac4 curve quick=runs/q0,runs/q1,runs/q2 standard=runs/s0

@@ -30,7 +30,7 @@ class PlayOptions:
     first: str = HUMAN
     """Who moves first: human, a level's name, or any player."""
     second: str = ""
-    """Who moves second; by default the network at the level."""
+    """Who moves second; by default the network at the level, or you where --first is another player."""
     level: str = "1"
     """Strength of the network where no player is named: 1 to 8, or a name; the first can be beaten."""
     network: str = "best"
@@ -163,8 +163,8 @@ class SearchOptions:
 class SolveOptions:
     """Score positions exactly, for the side to move.
 
-    0 is a draw. A positive score is a win, the higher the faster: the stones that the winner still holds before its
-    last move. A negative score is the same for the opponent.
+    A positive score is a win, the higher the faster: the stones that the winner still holds before its last move. A
+    negative score is the same for the opponent, and 0 is a draw.
     """
 
     moves: Annotated[str, tyro.conf.Positional] = ""

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from alphac4.nn.network import NetworkConfig, PolicyValueNetwork
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 
 POSITIONS = 64
 TOLERANCE = 0.02  # of the largest number of a tensor: PyTorch's convolutions keep ten bits on a GPU
