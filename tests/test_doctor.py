@@ -1,4 +1,3 @@
-import json
 import threading
 import tomllib
 from collections.abc import Callable
@@ -47,8 +46,6 @@ def test_what_does_not_work_is_told_and_ends_with_1(
     monkeypatch.setattr(doctor, "check_installation", lambda: [Check(name="the sky", sound=False, says="it fell")])
     assert main(["doctor"]) == 1
     assert "the sky: it fell" in capsys.readouterr().out
-    assert main(["doctor", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["sound"] is False
 
 
 def test_a_damaged_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

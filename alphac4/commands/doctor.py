@@ -1,12 +1,11 @@
 """`alphac4 doctor`: whether the installation is sound, what it would run on, and how fast."""
 
 import importlib.util
-import json
 import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -74,51 +73,32 @@ def run(options: DoctorOptions) -> int:
         from alphac4.compute import choose
 
         choose(options.device)
-    report: dict[str, Any] = {"machine": _machine(), "checks": [], "extras": []}
-
-    def show(line: str) -> None:
-        if not options.json:
-            print(line, flush=True)
-
-    show(", ".join(f"{name} {value}" if name != "processor" else value for name, value in report["machine"].items()))
-    show("")
+    print(_machine(), end="\n\n", flush=True)
+    sound = True
     for check in check_installation():
-        report["checks"].append(asdict(check))
-        show(str(check))
-    show("")
-    for extra in find_extras():
-        report["extras"].append(asdict(extra))
-        show(str(extra))
-    sound = all(check["sound"] for check in report["checks"])
+        sound = sound and check.sound
+        print(check, flush=True)
+    print("", *find_extras(), sep="\n")
     if options.measure and sound:
-        show("")
-        for name, figures, line in _measure(options.device):
-            report[name] = figures
-            show(line)
-    report["sound"] = sound
-    if options.json:
-        print(json.dumps(report, indent=2))
-    else:
-        show("\nThe installation is sound." if sound else "\nThe installation is not sound: see above.")
+        print()
+        for line in _measure(options.device):
+            print(line, flush=True)
+    print("\nThe installation is sound." if sound else "\nThe installation is not sound: see above.")
     return 0 if sound else UNSOUND
 
 
-def _machine() -> dict[str, Any]:
+def _machine() -> str:
     import torch
 
-    return {
-        "processor": processor_name(),
-        "cores": cores(),
-        "system": platform.system(),
-        "alphac4": __version__,
-        "Python": platform.python_version(),
-        "PyTorch": torch.__version__,
-        "GPU": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
-    }
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    return (
+        f"{processor_name()}, cores {cores()}, system {platform.system()}, alphac4 {__version__}, "
+        f"Python {platform.python_version()}, PyTorch {torch.__version__}, GPU {gpu}"
+    )
 
 
-def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """The name, figures and line of each measurement."""
+def _measure(device: str) -> Iterator[str]:
+    """A line on each measurement."""
     from alphac4.arena.specifications import named_checkpoint
     from alphac4.benchmarks.parts import rate_of_streams
     from alphac4.benchmarks.presets import measure_preset
@@ -134,21 +114,18 @@ def _measure(device: str) -> Iterator[tuple[str, dict[str, Any], str]]:
         boards = boards_for(checkpoint.network.config, batch, np.random.default_rng(0))
         rate = rate_of_streams(evaluator.evaluate, boards, 1, MEASURED_SECONDS)
         place = compute.learning_device.type
-        figures = {"device": place, "backend": evaluator.backend, "batch": batch, "evaluations_a_second": rate}
-        line = f"  {use}: best on {place} by {evaluator.backend}, {rate:,.0f} evaluations/s in batches of {batch}"
-        yield f"inference for {use}", figures, line
+        yield f"  {use}: best on {place} by {evaluator.backend}, {rate:,.0f} evaluations/s in batches of {batch}"
     for name, config in tqdm(PRESETS.items(), desc="measuring presets", disable=None, leave=False, file=sys.stderr):
         duration = measure_preset(config, device=device)
         first, *others = duration.estimates
         machines = ", ".join(f"{_time(e.minutes)} on {e.cores}" for e in others)
-        line = (
+        yield (
             f"  alphac4 train --preset {name}: about {_time(duration.minutes)} ({_rate(duration.samples_a_second)} "
             f"positions/s of self-play by {duration.backend}, {_rate(duration.steps_a_second)} steps/s of learning)\n"
             f"    on one core {_time(first.minutes)}, {machines}, in about {others[-1].memory_mb / 1000:.1f} GB; a "
             f"core plays if it gets {MIN_GAMES} games, so --selfplay.games {config.selfplay.games} occupies "
             f"{config.selfplay.games // MIN_GAMES}"
         )
-        yield f"preset {name}", asdict(duration), line
 
 
 def _time(minutes: float) -> str:

@@ -67,5 +67,3 @@ class DoctorOptions:
     """Whether to measure; the checks alone take some ten seconds."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to measure; auto takes CUDA where there is one."""
-    json: bool = False
-    """Print JSON instead."""
