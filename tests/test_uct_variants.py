@@ -161,7 +161,7 @@ def test_options_come_back_from_their_names() -> None:
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        ("final=best", "visits, rate, ucb"),
+        ("final=best", "'visits', 'rate', 'ucb'"),
         ("speed=9", "exploration"),
         ("exploration=nan", "finite"),
         ("depth=-1", "negative"),

@@ -2,13 +2,15 @@
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from alphac4.arena.players import Player, as_searching
-from alphac4.compute import Pool
 from alphac4.game import Position
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget, Reuse
+
+if TYPE_CHECKING:  # which loads PyTorch
+    from alphac4.compute import Pool
 
 MADE = 4  # things that a process keeps
 
@@ -33,7 +35,7 @@ def _make(recipe: Recipe) -> Any:
 class PoolPlayer:
     """A player in the ``index``-th process of a pool, which keeps there what it remembers."""
 
-    def __init__(self, pool: Pool, index: int, recipe: Recipe, name: str) -> None:
+    def __init__(self, pool: "Pool", index: int, recipe: Recipe, name: str) -> None:
         self.name = name
         self._pool, self._index, self._recipe = pool, index, recipe
 
@@ -48,7 +50,7 @@ class PoolPlayer:
 class SearchingPoolPlayer(PoolPlayer):
     """The same for a `SearchingPlayer`, whose ``budget`` and ``reuse`` are told here."""
 
-    def __init__(self, pool: Pool, index: int, recipe: Recipe, name: str, budget: Budget, reuse: Reuse) -> None:
+    def __init__(self, pool: "Pool", index: int, recipe: Recipe, name: str, budget: Budget, reuse: Reuse) -> None:
         super().__init__(pool, index, recipe, name)
         self.budget, self.reuse = budget, reuse
 
@@ -61,7 +63,7 @@ class SearchingPoolPlayer(PoolPlayer):
         return self._ask("node", index, path)  # type: ignore[no-any-return]
 
 
-def like_in_each_process(pool: Pool, recipes: Sequence[Recipe], model: Player) -> list[Player]:
+def like_in_each_process(pool: "Pool", recipes: Sequence[Recipe], model: Player) -> list[Player]:
     """A player like the ``model`` in each process, by its own recipe."""
     searching = as_searching(model)
     if searching is None:

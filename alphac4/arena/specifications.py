@@ -1,13 +1,13 @@
 """Players from short texts such as "uct:1000" or "best@600,c-init=2", as the command line and settings write them."""
 
+import contextlib
 import dataclasses
 import hashlib
 import math
 import re
-import types
-import typing
+import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -30,6 +30,7 @@ from alphac4.arena.players import (
     as_searching,
     budget_name,
 )
+from alphac4.arena.pool_players import like_in_each_process
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -42,10 +43,10 @@ from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.storage.checkpoints import checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM
 from alphac4.storage.hub import PREFIX, SHIPPED, is_hub_name, shown_name
-from alphac4.storage.records import MAX_SIMULATIONS
+from alphac4.storage.records import MAX_SIMULATIONS, read_record
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
-    from alphac4.compute import Compute
+    from alphac4.compute import Compute, Pool, Shared
     from alphac4.storage.checkpoints import Checkpoint
 
 DEFAULT_SIMULATIONS = "100"
@@ -112,7 +113,7 @@ def parse_options(text: str, kind: type[Options]) -> Options:
     Raises:
         ValueError: in one line, naming an option or a value that does not exist, and those that do.
     """
-    hints, names = typing.get_type_hints(kind), [item.name for item in dataclasses.fields(kind)]
+    names = [item.name for item in dataclasses.fields(kind)]
     given: dict[str, Any] = {}
     for part in text.split(",")[1:]:
         written, equals, value = part.partition("=")
@@ -124,8 +125,18 @@ def parse_options(text: str, kind: type[Options]) -> Options:
             raise ValueError(f"no option {part!r}; options are written {known}, as in {kind.example}")
         if name in given:
             raise ValueError(f"{written} is given twice")
-        given[name] = _parse_value(written, value, hints[name])
-    return kind(**given)
+        given[name] = _read_literal(value)
+    return read_record(kind, given)
+
+
+def _read_literal(text: str) -> bool | float | str:
+    """What is written after "=": on, off, a number, or else a word."""
+    if text in ("on", "off"):
+        return text == "on"
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def describe_options(options: UctOptions | NetworkOptions) -> str:
@@ -138,30 +149,7 @@ def describe_options(options: UctOptions | NetworkOptions) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return str(value)
-
-
-def _parse_value(name: str, text: str, hint: Any) -> Any:
-    if isinstance(hint, types.UnionType):  # an optional number
-        hint = next(option for option in typing.get_args(hint) if option is not type(None))
-    if typing.get_origin(hint) is Literal:
-        choices = typing.get_args(hint)
-        if text not in choices:
-            raise ValueError(f"{name} is one of {', '.join(choices)}, not {text!r}")
-        return text
-    if hint is bool:
-        if text not in ("on", "off"):
-            raise ValueError(f"{name} is on or off, not {text!r}")
-        return text == "on"
-    try:
-        number = hint(text)
-    except ValueError as error:
-        raise ValueError(f"{name} is a number, not {text!r}") from error
-    if not math.isfinite(number):
-        raise ValueError(f"{name} must be finite")
-    return number
+    return str(value).removesuffix(".0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,10 +250,16 @@ def _shown_name(path: Path) -> str:
     return "/".join((*folders[-1:], path.stem))
 
 
+def read_network(specification: str) -> bytes | None:
+    """The content of the file of the network that a specification names; None for any other player."""
+    network = find_network(specification)
+    return None if network is None else network.path.read_bytes()
+
+
 def network_digest(specification: str) -> str | None:
     """The SHA-256 of a network's file, by which records know it whatever it is called; None for any other player."""
-    network = find_network(specification)
-    return None if network is None else hashlib.sha256(network.path.read_bytes()).hexdigest()
+    content = read_network(specification)
+    return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 def named_checkpoint(specification: str) -> NamedNetwork:
@@ -387,6 +381,17 @@ def _network_player(
     return NetworkPlayer(name, evaluator, budget, rng, temperature=options.temperature, search=search)
 
 
+def parse_player_with(network: bytes | None, specification: str, **settings: Any) -> Player:
+    """`parse_player` in a process that may lack the file of the network that is named: ``network`` is its content."""
+    found = NETWORK_FORM.fullmatch(specification)
+    if network is None or found is None:
+        return parse_player(specification, **settings)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ("network.onnx" if found["network"].endswith(ONNX) else "network.safetensors")
+        path.write_bytes(network)
+        return parse_player(f"{path}{specification[found.end('network') :]}", **settings)
+
+
 def parse_searching_player(specification: str, **settings: Any) -> SearchingPlayer:
     """`parse_player` for one position at a time, by a player that can say what it thinks.
 
@@ -397,6 +402,51 @@ def parse_searching_player(specification: str, **settings: Any) -> SearchingPlay
     if searching is None:
         raise PlayerError(f"{specification!r} searches no tree; take a network such as best@600, or uct:10000")
     return searching
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecifiedPlayer:
+    """A `Recipe` for a player by its specification."""
+
+    specification: str
+    geometry: Geometry
+    backend: str  # of its network
+    seed: tuple[int, ...] = ()
+    reuse: Reuse | None = None
+    digest: str = ""  # SHA-256 of the network's file
+    network: "Shared[bytes | None] | None" = field(default=None, compare=False, repr=False)  # the file's content
+
+    def make(self) -> Player:
+        """See `Recipe`."""
+        from alphac4.compute import choose
+        from alphac4.nn.backends import require_backend
+        from alphac4.nn.evaluator import BATCH
+
+        return parse_player_with(
+            None if self.network is None else self.network.get(),
+            self.specification,
+            rng=np.random.default_rng(self.seed),
+            geometry=self.geometry,
+            threads=1,
+            compute=choose("cpu", require_backend(self.backend), threads=1),
+            batch_size=BATCH,
+            reuse=self.reuse,
+        )
+
+
+def pool_players(
+    pool: "Pool", player: SpecifiedPlayer, model: Player, seed: int = 0, network: bytes | None = None
+) -> list[Player]:
+    """The ``player`` in each process of a pool, with random numbers of its own; the ``model`` is the same one here.
+
+    ``network`` is the content of the file that the specification names, if it is not to be read.
+    """
+    network = network or read_network(player.specification)
+    digest = "" if network is None else hashlib.sha256(network).hexdigest()
+    player = dataclasses.replace(player, digest=digest, network=pool.share(network))
+    return like_in_each_process(
+        pool, [dataclasses.replace(player, seed=(seed, index)) for index in range(pool.cores)], model
+    )
 
 
 def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STANDARD) -> Geometry:

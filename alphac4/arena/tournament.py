@@ -19,9 +19,8 @@ import numpy as np
 from tqdm import tqdm
 
 from alphac4.arena.match import MatchResult, match_openings, play_match
-from alphac4.arena.network_files import NetworkFile, parse_player_with, read_network_file
 from alphac4.arena.ratings import Rating, SprtState, fit_ratings, pair_counts, sprt
-from alphac4.arena.specifications import describe, find_network, network_digest
+from alphac4.arena.specifications import describe, find_network, network_digest, parse_player_with, read_network
 from alphac4.compute import Pool, Shared, choose
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
@@ -210,7 +209,7 @@ def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> 
 
 
 def _played_by_pool(tournament: Tournament, waiting: Iterator[Part], pool: Pool) -> Generator[tuple[Part, MatchResult]]:
-    networks = pool.share({name: read_network_file(name) for name in tournament.players})
+    networks = pool.share({name: read_network(name) for name in tournament.players})
     yield from _as_they_finish(
         waiting, pool.cores, lambda part: pool.submit(_play_elsewhere, tournament, part, networks)
     )
@@ -231,19 +230,17 @@ def _as_they_finish(
             yield running.pop(future), future.result()
 
 
-def _play_elsewhere(
-    tournament: Tournament, part: Part, networks: Shared[Mapping[str, NetworkFile | None]]
-) -> MatchResult:
+def _play_elsewhere(tournament: Tournament, part: Part, networks: Shared[Mapping[str, bytes | None]]) -> MatchResult:
     tournament = replace(tournament, device="cpu", backend=require_backend(tournament.backend))
     return play_part(tournament, part, 1, networks.get())
 
 
 def play_part(
-    tournament: Tournament, part: Part, threads: int, networks: Mapping[str, NetworkFile | None] | None = None
+    tournament: Tournament, part: Part, threads: int, networks: Mapping[str, bytes | None] | None = None
 ) -> MatchResult:
     """Make both players and play; their random numbers depend on nothing but the tournament and the part.
 
-    ``networks`` holds the files that the players' names stand for, where they come from another process.
+    ``networks`` holds the networks' files by the players' names, where they come from another process.
     """
     compute = choose(tournament.device, tournament.backend, threads=threads)
     challenger, opponent = (

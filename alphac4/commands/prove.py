@@ -6,9 +6,15 @@ from collections.abc import Sequence
 import numpy as np
 from tqdm import tqdm
 
-from alphac4.arena.network_files import SpecifiedPlayer, pool_players
 from alphac4.arena.players import Player
-from alphac4.arena.specifications import common_geometry, find_network, network_digest, parse_player
+from alphac4.arena.specifications import (
+    SpecifiedPlayer,
+    common_geometry,
+    find_network,
+    network_digest,
+    parse_player,
+    pool_players,
+)
 from alphac4.certificate.walk import Claim
 from alphac4.commands.arguments import device_with, pool_or_none
 from alphac4.commands.options.judge import ProveOptions

@@ -10,15 +10,16 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from alphac4.arena.network_files import NetworkFile, SpecifiedPlayer, pool_players
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.specifications import (
     NamedNetwork,
     NetworkOptions,
+    SpecifiedPlayer,
     describe_options,
     find_network,
     network_digest,
     parse_player,
+    pool_players,
 )
 from alphac4.compute import Compute, NetworkEvaluator, Pool, choose
 from alphac4.evaluation.answers import BATCH, Answers, Ask, ask_players, make_asker
@@ -157,18 +158,18 @@ def _ask_network_in_pool(
     on_batch: Callable[[int], object],
 ) -> Answers:
     """See `Ask`; the answers come from the processes of a pool."""
-    network = NetworkFile(written="network.safetensors", suffix=".safetensors", content=pack_checkpoint(checkpoint))
     geometry = sets[0].geometry
     search = NetworkSearch(evaluator, puct, geometry=geometry)
     model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), search=search)
     options = describe_options(NetworkOptions(**vars(puct)))
     player = SpecifiedPlayer(
-        specification=f"{network.written}@{simulations}{options}",
+        specification=f"network.safetensors@{simulations}{options}",
         geometry=geometry,
         backend=evaluator.backend,
         reuse="nothing",
     )
-    return ask_players(pool_players(pool, player, model, network=network), sets, on_batch=on_batch)
+    players = pool_players(pool, player, model, network=pack_checkpoint(checkpoint))
+    return ask_players(players, sets, on_batch=on_batch)
 
 
 def _bar(label: str, measurement: Measurement) -> Any:
