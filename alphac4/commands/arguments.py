@@ -28,7 +28,6 @@ def read_arguments(
     command: str,
     *,
     description: str | None = None,
-    default: Options | None = None,
 ) -> Options:
     """The options of ``alphac4 COMMAND`` as a dataclass; tyro answers ``--help``, and what it cannot read.
 
@@ -37,13 +36,11 @@ def read_arguments(
         arguments: as given on the command line.
         command: the command's name.
         description: the text above the options; by default the dataclass's own.
-        default: values of the options that are not given; by default the dataclass's own.
 
     Raises:
         SystemExit: after ``--help``, and with code 2 after a complaint on the standard error.
         ValueError: of the dataclass itself.
     """
-    settings: dict[str, Any] = {} if default is None else {"default": default}
     asked = bool({"-h", "--help"} & set(arguments))
     if asked:
         prepare_help(kind)
@@ -58,7 +55,6 @@ def read_arguments(
                 prog=f"alphac4 {command}",
                 description=description,
                 config=(tyro.conf.DisallowNone,),  # or else its help says {None}|PATH
-                **settings,
             )
     finally:
         if isinstance(output, _Help):

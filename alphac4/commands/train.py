@@ -4,7 +4,7 @@ import argparse
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Literal, get_args, get_type_hints
@@ -80,15 +80,15 @@ def parse(arguments: Sequence[str]) -> Any:
     from alphac4.training.config import TrainConfig
 
     config = find_config(chosen.run or RunOptions.run, chosen.preset, chosen.settings, RunOptions.preset)
-    settings = (
-        "config",
-        Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")],
-        field(default_factory=TrainConfig),
-    )
-    options = make_dataclass("TrainOptions", [settings], bases=(RunOptions,), frozen=True, kw_only=True)
-    default = options(preset=chosen.preset or RunOptions.preset, settings=chosen.settings, config=config)
+
+    @dataclass(frozen=True, kw_only=True)
+    class TrainOptions(RunOptions):
+        config: Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")] = field(
+            default_factory=lambda: config
+        )
+
     shown = ["--help" if argument == "--help-all" else argument for argument in arguments]
-    return read_arguments(options, shown, "train", description=DESCRIPTION, default=default)
+    return read_arguments(TrainOptions, shown, "train", description=DESCRIPTION)
 
 
 def _check_names(arguments: Sequence[str]) -> None:
