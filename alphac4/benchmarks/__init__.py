@@ -6,9 +6,11 @@ from alphac4.storage.records import check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkSettings:
-    """Settings that all measurements have in common."""
+class BenchmarkOptions:
+    """Measure rules, searches, inference, self-play and learning; each figure is the median of several runs."""
 
+    only: tuple[str, ...] = ()
+    """Parts to measure: rules, uct, puct, inference, selfplay, learning; by default all."""
     seconds: float = 1.0
     """Rough length of each measurement."""
     repeats: int = 3

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from alphac4.benchmarks import BenchmarkSettings
+from alphac4.benchmarks import BenchmarkOptions
 from alphac4.compiled import compiled
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, U64_0, Geometry, has_run, play
@@ -59,15 +59,15 @@ def rate(work: Callable[[], float], seconds: float) -> float:
     return units / (time.perf_counter() - started)
 
 
-def untrained_network(settings: BenchmarkSettings) -> PolicyValueNetwork:
+def untrained_network(options: BenchmarkOptions) -> PolicyValueNetwork:
     """A network of the size asked for."""
-    return PolicyValueNetwork(NetworkConfig(channels=settings.channels, blocks=settings.blocks)).eval()
+    return PolicyValueNetwork(NetworkConfig(channels=options.channels, blocks=options.blocks)).eval()
 
 
-def median_rate(work: Callable[[], float], settings: BenchmarkSettings) -> float:
+def median_rate(work: Callable[[], float], options: BenchmarkOptions) -> float:
     """The median `rate` of the repeats; ``work`` runs once more before, to warm up."""
     work()
-    return float(np.median([rate(work, settings.seconds / settings.repeats) for _ in range(settings.repeats)]))
+    return float(np.median([rate(work, options.seconds / options.repeats) for _ in range(options.repeats)]))
 
 
 def rate_of_streams(run: Callable[[Array], object], planes: Array, streams: int, seconds: float) -> float:
@@ -109,9 +109,9 @@ def count_positions(geometry: Geometry, own: np.uint64, occupied: np.uint64, dep
     return nodes
 
 
-def measure_rules(settings: BenchmarkSettings) -> Iterator[Figure]:
+def measure_rules(options: BenchmarkOptions) -> Iterator[Figure]:
     """Move generation and random playouts on one core."""
-    positions = median_rate(lambda: count_positions(STANDARD, U64_0, U64_0, 7), settings)
+    positions = median_rate(lambda: count_positions(STANDARD, U64_0, U64_0, 7), options)
     yield Figure("rules", positions, "positions/s, one core")
     states = np.array([1], np.uint64)
 
@@ -119,73 +119,61 @@ def measure_rules(settings: BenchmarkSettings) -> Iterator[Figure]:
         run_rollouts(STANDARD, U64_0, U64_0, PLAYOUTS, states, Rollout())
         return PLAYOUTS
 
-    yield Figure("random playouts, empty board", median_rate(playouts, settings), "playouts/s, one core")
+    yield Figure("random playouts, empty board", median_rate(playouts, options), "playouts/s, one core")
 
 
-def search_rate(search: TreeSearch, trees: int, simulations: int, settings: BenchmarkSettings) -> float:
+def search_rate(search: TreeSearch, trees: int, simulations: int, options: BenchmarkOptions) -> float:
     """Simulations/s from the empty board, over all trees."""
     positions, budget = [Position()] * trees, Budget(simulations=simulations)
-    return median_rate(lambda: float(search.search(positions, budget).simulations.sum()), settings)
+    return median_rate(lambda: float(search.search(positions, budget).simulations.sum()), options)
 
 
-def measure_uct(settings: BenchmarkSettings) -> Iterator[Figure]:
+def measure_uct(options: BenchmarkOptions) -> Iterator[Figure]:
     """Classic MCTS on a single tree, one core."""
     for simulations in (1_000, 10_000, 100_000):
-        found = search_rate(UctSearch(rng=np.random.default_rng(0)), 1, simulations, settings)
+        found = search_rate(UctSearch(rng=np.random.default_rng(0)), 1, simulations, options)
         yield Figure(f"UCT, {simulations:,} a move", found, "simulations/s, one tree, one core")
 
 
-def measure_parallel(settings: BenchmarkSettings) -> Iterator[Figure]:
-    """Root-parallel classic MCTS on all cores against one tree with the same simulations in all."""
-    threads = max(cores(), 2)
-    for simulations in (100, 300, 1_000, 3_000, 10_000, 30_000):
-        one, many = (
-            search_rate(UctSearch(rng=np.random.default_rng(0), threads=roots, roots=roots), 1, simulations, settings)
-            for roots in (1, threads)
-        )
-        name = f"UCT, {threads} roots on {threads} threads, {simulations:,} a move"
-        yield Figure(name, many / one, "times one tree's speed")
-
-
-def measure_puct(settings: BenchmarkSettings) -> Iterator[Figure]:
+def measure_puct(options: BenchmarkOptions) -> Iterator[Figure]:
     """The network-guided search with a free evaluator: what the tree costs."""
     search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0))
     for trees in (1, 256):
-        found = search_rate(search, trees, 128, settings)
+        found = search_rate(search, trees, 128, options)
         yield Figure(f"PUCT, free evaluator, {trees} trees", found, "simulations/s, one core")
 
 
-def measure_inference(settings: BenchmarkSettings) -> Iterator[Figure]:
+def measure_inference(options: BenchmarkOptions) -> Iterator[Figure]:
     """Evaluations/s of every backend of this machine at several batch sizes, with one calling thread a core."""
-    network = untrained_network(settings)
+    network = untrained_network(options)
     rng = np.random.default_rng(0)
     for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
-        for batch in settings.batches:
+        for batch in options.batches:
             planes = boards_for(network.config, batch, rng)
             for name in backend_names(device):
-                found = rate_of_streams(make_backend(name, network, batch, 1), planes, cores(), settings.seconds)
+                found = rate_of_streams(make_backend(name, network, batch, 1), planes, cores(), options.seconds)
                 yield Figure(f"inference, {name}, batch {batch}", found, "evaluations/s")
 
 
-def measure_selfplay(settings: BenchmarkSettings) -> Iterator[Figure]:
+def measure_selfplay(options: BenchmarkOptions) -> Iterator[Figure]:
     """Self-play on the cores with the default settings, against the evaluator's rate alone in the same run."""
     config = SelfPlayConfig()
     slots = -(-config.games // cores())
-    evaluator = Evaluator(untrained_network(settings), batch_size=slots, streams=cores(), int8=True)
+    evaluator = Evaluator(untrained_network(options), batch_size=slots, streams=cores(), int8=True)
     cache = make_cache(MAX_CACHED, STANDARD)
     actors = [Actor(STANDARD, config, evaluator, slots, np.random.default_rng(i), cache) for i in range(cores())]
     planes = boards_for(evaluator.network.config, slots, np.random.default_rng(0))
     play_together(actors, 2, threading.Event(), lambda _index, _block: None)
     rows = []  # of each repeat: simulations/s, evaluations/s, those alone, and the network's share of the time
-    for _ in range(settings.repeats):
+    for _ in range(options.repeats):
         work = Work()
 
         def on_block(_index: int, block: Block, work: Work = work) -> None:
             work.add(block.work)
 
-        alone = rate_of_streams(evaluator.evaluate, planes, cores(), settings.seconds)
+        alone = rate_of_streams(evaluator.evaluate, planes, cores(), options.seconds)
         started = time.perf_counter()
-        moves = max(1, int(max(2_000, 1_000 * settings.seconds) / config.games))
+        moves = max(1, int(max(2_000, 1_000 * options.seconds) / config.games))
         play_together(actors, moves, threading.Event(), on_block)
         seconds = time.perf_counter() - started
         share = work.network_seconds / cores() / seconds
@@ -200,9 +188,9 @@ def measure_selfplay(settings: BenchmarkSettings) -> Iterator[Figure]:
     yield Figure("self-play: network's rate against alone", against, "%")
 
 
-def measure_learning(settings: BenchmarkSettings) -> Iterator[Figure]:
+def measure_learning(options: BenchmarkOptions) -> Iterator[Figure]:
     """Gradient steps as the presets take them; where those are by Winograd's filtering, by PyTorch alone too."""
-    network = NetworkConfig(channels=settings.channels, blocks=settings.blocks, ownership=True)
+    network = NetworkConfig(channels=options.channels, blocks=options.blocks, ownership=True)
     config = LearningConfig(batch_size=LEARNING_BATCH, optimizer="muon")
     schedule = Schedule.of_run(config, 1_000_000)
     batches = [random_batch(LEARNING_BATCH, network)] * LEARNING_STEPS
@@ -212,7 +200,7 @@ def measure_learning(settings: BenchmarkSettings) -> Iterator[Figure]:
             return LEARNING_BATCH * learner.learn_from(batches, schedule, LEARNING_BATCH).steps
 
         unit = f"positions/s ({learner.precision}, batch {LEARNING_BATCH}, Muon)"
-        return Figure(name, median_rate(learn, settings), unit)
+        return Figure(name, median_rate(learn, options), unit)
 
     learner = Learner(network, config, STANDARD, seed=0)
     yield figure("learning", learner)
@@ -231,10 +219,9 @@ def random_batch(size: int, network: NetworkConfig) -> Batch:
     return Batch(planes, policy / policy.sum(axis=1, keepdims=True), np.ones(size, np.float32), wdl, planes[:, :2])
 
 
-PARTS: dict[str, Callable[[BenchmarkSettings], Iterator[Figure]]] = {
+PARTS: dict[str, Callable[[BenchmarkOptions], Iterator[Figure]]] = {
     "rules": measure_rules,
     "uct": measure_uct,
-    "parallel": measure_parallel,
     "puct": measure_puct,
     "inference": measure_inference,
     "selfplay": measure_selfplay,

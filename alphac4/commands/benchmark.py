@@ -1,13 +1,12 @@
 """`alphac4 benchmark`: how fast each part is on this machine."""
 
-import json
 import platform
 
 import torch
 from tqdm import tqdm
 
+from alphac4.benchmarks import BenchmarkOptions
 from alphac4.benchmarks.parts import PARTS, format_figures
-from alphac4.commands.options.judge import BenchmarkOptions
 from alphac4.machine import cores, processor_name
 
 
@@ -18,13 +17,10 @@ def run(options: BenchmarkOptions) -> int:
         raise ValueError(f"no part {unknown[0]!r} to measure; there are {', '.join(PARTS)}")
     chosen = [name for name in PARTS if name in (options.only or PARTS)]
     progress = tqdm(chosen, desc="benchmark", unit="part", disable=None, leave=False)
-    figures = [figure for name in progress for figure in PARTS[name](options.settings)]
-    if options.json:
-        print(json.dumps({name: {"value": value, "unit": unit} for name, value, unit in figures}, indent=2))
-        return 0
+    figures = [figure for name in progress for figure in PARTS[name](options)]
     print(
         f"{processor_name()}, {cores()} cores, Python {platform.python_version()}, "
-        f"PyTorch {torch.__version__}; network {options.settings.channels} x {options.settings.blocks}"
+        f"PyTorch {torch.__version__}; network {options.channels} x {options.blocks}"
     )
     print(format_figures(figures))
     return 0

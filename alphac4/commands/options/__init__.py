@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from alphac4.arena.forms import check_players
+from alphac4.benchmarks import BenchmarkOptions
 from alphac4.commands.arguments import read_arguments
 from alphac4.commands.options import judge, play, ship
 
@@ -14,7 +15,7 @@ OPTIONS: dict[str, type] = {
     "puzzles": play.PuzzlesOptions,
     "players": play.PlayersOptions,
     "curve": judge.CurveOptions,
-    "benchmark": judge.BenchmarkOptions,
+    "benchmark": BenchmarkOptions,
     "arena": judge.ArenaOptions,
     "evaluate": judge.EvaluateOptions,
     "prove": judge.ProveOptions,

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.benchmarks import BenchmarkSettings
 from alphac4.commands.arguments import Board, Cluster
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, BoardConfig, check_ranges
 
@@ -239,15 +238,3 @@ class PositionsOptions:
 
     def __post_init__(self) -> None:
         check_ranges(self, count=(1, MAX_NUMBER), seed=(0, MAX_SEED))
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchmarkOptions:
-    """Measure rules, searches, inference, self-play and learning; each figure is the median of several runs."""
-
-    settings: Annotated[BenchmarkSettings, tyro.conf.arg(name="")] = field(default_factory=BenchmarkSettings)
-    """What all measurements have in common."""
-    only: tuple[str, ...] = ()
-    """Parts to measure: rules, uct, parallel, puct, inference, selfplay, learning; by default all."""
-    json: bool = False
-    """Print JSON instead of a table."""
