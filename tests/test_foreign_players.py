@@ -127,14 +127,14 @@ def test_a_class_or_function_of_ones_own_is_a_player(module: str, rng: np.random
     [
         ("engine:/no/such/program", "cannot be started"),
         ("engine:true", "ended with exit code 0"),  # and says nothing
-        ("MODULE:Missing", "has no Missing"),
+        ("MODULE:Missing", "has no attribute 'Missing'"),
         ("MODULEs:Leftmost", "cannot be imported: ModuleNotFoundError"),
         ("MODULE:broken", "broken failed: KeyError: 'no idea"),
         ("MODULE:Leftmost@600", "takes no budget"),
         ("MODULE:Leftmost,speed=3", "takes geometry, rng, shift, style, not speed"),
         # A file that is given to it does not make it a network.
         ("engine:/nowhere --player net.safetensors@600", "cannot be started"),
-        ("no_such_module:Own,path=net.safetensors", "no_such_module cannot be imported"),
+        ("no_such_module:Own,path=net.safetensors", "No module named 'no_such_module'"),
     ],
 )
 def test_what_is_no_player_is_reported_in_one_line(

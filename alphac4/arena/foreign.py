@@ -1,8 +1,8 @@
 """Other people's players: a class (``package.module:Class``), a program (``engine:COMMAND``), OpenSpiel's MCTS."""
 
 import ast
-import importlib
 import inspect
+import pkgutil
 import queue
 import re
 import shlex
@@ -37,7 +37,12 @@ def make_foreign_player(found: re.Match[str], **offered: Any) -> Player:
         PlayerError: if it cannot be imported or called, or what it makes is no player.
     """
     specification = found.string
-    factory = _import(specification, found["module"], found["name"])
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as `python -m alphac4` does by itself
+    try:
+        factory: Any = pkgutil.resolve_name(f"{found['module']}:{found['name']}")
+    except Exception as error:  # somebody else's code
+        raise PlayerError(f"{specification!r} cannot be imported: {_describe(error)}") from error
     arguments = _arguments(specification, found["arguments"])
     try:
         parameters = inspect.signature(factory).parameters
@@ -60,18 +65,6 @@ def make_foreign_player(found: re.Match[str], **offered: Any) -> Player:
             f"{specification!r} makes a {type(player).__name__}; a player has a name and choose(positions)"
         )
     return player  # type: ignore[no-any-return]
-
-
-def _import(specification: str, module_name: str, name: str) -> Any:
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m alphac4` does by itself
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # somebody else's code
-        raise PlayerError(f"{specification!r}: {module_name} cannot be imported: {_describe(error)}") from error
-    if not hasattr(module, name):
-        raise PlayerError(f"{specification!r}: {module_name} has no {name}")
-    return getattr(module, name)
 
 
 def _arguments(specification: str, text: str | None) -> dict[str, Any]:
@@ -151,27 +144,21 @@ class EnginePlayer:
         """The line that begins with ``answer``, whatever else is written until then."""
         self._send(question)
         deadline = time.monotonic() + seconds
-        while True:
+        while (left := deadline - time.monotonic()) > 0:
             try:
-                line = self._line_until(deadline)
-            except queue.Empty as error:
-                self.close()
-                raise PlayerError(f"{self.name!r} did not answer {question!r} for {seconds:g} s") from error
+                line = self._lines.get(timeout=left)
+            except queue.Empty:
+                break
             if line is None:
                 raise self._ended()
-            word = line.split(maxsplit=1)[0] if line.split() else ""
-            if word == answer:
+            words = line.split(maxsplit=1)
+            if words[:1] == [answer]:
                 return line.strip()
-            if word == "error":
+            if words[:1] == ["error"]:
                 self.close()  # what it answers next would belong to another question
                 raise PlayerError(f"{self.name!r} answered {question!r} with {line.strip()!r}")
-
-    def _line_until(self, deadline: float) -> str | None:
-        """The next line; None at the end. Raises `queue.Empty` after the deadline, though there may be more of them."""
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise queue.Empty
-        return self._lines.get(timeout=left)
+        self.close()
+        raise PlayerError(f"{self.name!r} did not answer {question!r} for {seconds:g} s")
 
     def _send(self, line: str) -> None:
         assert self._process.stdin is not None
