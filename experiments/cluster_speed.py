@@ -19,7 +19,6 @@ import psutil
 from alphac4.benchmarks import BenchmarkOptions
 from alphac4.benchmarks.parts import Figure, format_figures, untrained_network
 from alphac4.compute import Actors, Backends, choose_for_run
-from alphac4.compute.cluster.actors import ClusterActors
 from alphac4.compute.cluster.connection import local_cluster
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -40,20 +39,14 @@ def main() -> None:
     first = cores() // 2
     with local_cluster([0, first, cores() - first]) as address:
         plain = choose_for_run("cpu", "auto", Backends()).actors(network, STANDARD, config, np.random.default_rng)
-        with_cluster = choose_for_run("cpu", plain.backend, Backends(), address).actors(
-            network, STANDARD, config, np.random.default_rng
-        )
-        assert isinstance(with_cluster, ClusterActors)
+        play_turn(plain, 0.0)
         turns = []
-        try:
-            for actors in (plain, with_cluster):
+        for _ in range(options.repeats):
+            without = play_turn(plain, seconds)
+            compute = choose_for_run("cpu", plain.backend, Backends(), address)
+            with contextlib.closing(compute.actors(network, STANDARD, config, np.random.default_rng)) as actors:
                 play_turn(actors, 0.0)
-            with_cluster.pause()
-            for _ in range(options.repeats):
-                turns.append((play_turn(plain, seconds), play_turn(with_cluster, seconds)))
-                with_cluster.pause()
-        finally:
-            with_cluster.close()
+                turns.append((without, play_turn(actors, seconds)))
     figures = []
     for index, words in enumerate(("without a cluster", "on three nodes")):
         by_wall, by_processor = np.median([turn[index] for turn in turns], axis=0)

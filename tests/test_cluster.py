@@ -25,11 +25,10 @@ from ray.cluster_utils import Cluster
 from test_cluster_actors import wait_for
 
 from alphac4.cli import main
-from alphac4.compute import Backends
+from alphac4.compute import Backends, Compute
 from alphac4.compute.cluster.actors import ClusterActors
 from alphac4.compute.cluster.connection import local_cluster
 from alphac4.compute.cluster.pool import ClusterPool, make_pool
-from alphac4.compute.cores import Cores
 from alphac4.game.rules import STANDARD
 from alphac4.mcts import PuctConfig
 from alphac4.nn.network import PolicyValueNetwork
@@ -187,7 +186,7 @@ def test_a_run_plays_on_the_gpus_of_a_cluster(
             assert (len(session.loop.actors), session.loop.actors.slots) == (1, 2)
     finally:
         cluster.remove_node(node)
-    assert report.selfplay.evaluator == "cuda-trees-fp32"
+    assert report.selfplay.evaluator == "cuda-trees"
     assert report.samples_total >= 20
 
 
@@ -234,7 +233,7 @@ def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 def test_a_runs_matches_are_the_same_on_a_cluster(pool: ClusterPool, network: PolicyValueNetwork) -> None:
     """The gate's games and the judge's verdict, of one network after another."""
-    compute = Cores(backends=Backends(evaluators="torch-fp32"), threads=2)
+    compute = Compute(backends=Backends(evaluators="torch-fp32"), threads=2)
     gate = GateConfig(pairs=4, simulations=12, classic_every=0)
     other = copy.deepcopy(network)
     torch.nn.init.zeros_(other.policy.weight)

@@ -57,7 +57,6 @@ class FakeRay:
     """As much of Ray as a cluster's actors need; its actors die when a test says so."""
 
     exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=LostError)
-    util = SimpleNamespace(metrics=SimpleNamespace(Gauge=Mock()))
 
     def __init__(self, cores: int) -> None:
         self.cores, self.fail = cores, False
@@ -147,10 +146,10 @@ def make_actors(_ray_of_actors: None) -> Iterator[MakeActors]:
         actors.close()
 
 
-def play(actors: ClusterActors, positions: int) -> list[Block]:
+def play(actors: ClusterActors, positions: int, *, last: bool = False) -> list[Block]:
     """What a call of `play` hands over."""
     blocks: list[Block] = []
-    actors.play(positions, threading.Event(), lambda _seat, block: blocks.append(copy.deepcopy(block)))
+    actors.play(positions, threading.Event(), lambda _seat, block: blocks.append(copy.deepcopy(block)), last=last)
     return blocks
 
 
@@ -204,7 +203,7 @@ def test_an_actor_that_takes_over_ends_the_games_of_the_last_block_received(make
     assert actors._lost == 2
     check_ended_once(begun, blocks)
     for lost in (2, 0):  # told once
-        report = actors.cluster_report()
+        report = actors.cluster_report
         assert report is not None
         assert report.lost == lost
         play(actors, 50)
@@ -252,8 +251,7 @@ def test_nobody_plays_ahead_of_the_last_call(make_actors: MakeActors) -> None:
     ray = FakeRay(3)
     actors = make_actors(ray)
     play(actors, 200)
-    actors.end_with_next()
-    assert 200 <= positions_in(play(actors, 200)) < 200 + LARGEST_BLOCK
+    assert 200 <= positions_in(play(actors, 200, last=True)) < 200 + LARGEST_BLOCK
     wait_for(lambda: not any(actor.alive for actor in ray.actors))
 
 
@@ -262,7 +260,7 @@ def test_other_weights_are_taken_up(make_actors: MakeActors) -> None:
     actors = make_actors(FakeRay(1))
     for most_stale in (0, 1):
         play(actors, 200)
-        report = actors.cluster_report()
+        report = actors.cluster_report
         assert report is not None
         assert report.most_stale == most_stale
         wait_for(lambda: waiting(actors) > 0)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from alphac4.compute import Backends, choose, choose_for_run
-from alphac4.compute.gpu.device import ANY_TREES, TREES, simulated
+from alphac4.compute.gpu.device import TREES
 from alphac4.compute.gpu.self_test import distrust, evaluate_and_learn
 from alphac4.game import Position, make_geometry
 from alphac4.machine import BlockEndedError, bound_openmp_spinning, cores, worker_threads
@@ -29,9 +29,8 @@ POSITIONS = [Position.from_moves(moves) for moves in ("", "44")]
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_searches_follow_their_evaluator(network: PolicyValueNetwork, device: str) -> None:
-    compute = choose(device, "cuda-trees" if device == "cuda" else "torch-fp32")
-    evaluator = compute.evaluator(network)
-    searches = [compute.search(evaluator, rng=np.random.default_rng(0)) for _ in range(2)]
+    evaluator = choose(device, "auto" if device == "cuda" else "torch-fp32").evaluator(network)
+    searches = [NetworkSearch(evaluator, rng=np.random.default_rng(0)) for _ in range(2)]
     before = [search.search(POSITIONS, Budget(simulations=4)).priors for search in searches]
     other = copy.deepcopy(network)
     with torch.no_grad():
@@ -43,10 +42,9 @@ def test_searches_follow_their_evaluator(network: PolicyValueNetwork, device: st
 
 
 def test_a_search_that_forgets_is_like_a_new_one(network: PolicyValueNetwork) -> None:
-    compute = choose("cpu", "torch-fp32")
-    evaluator = compute.evaluator(network)
+    evaluator = choose("cpu", "torch-fp32").evaluator(network)
     nearly_won = [Position.from_moves("414141")]
-    kept, fresh = (compute.search(evaluator, rng=np.random.default_rng(0), reuse="proofs") for _ in range(2))
+    kept, fresh = (NetworkSearch(evaluator, rng=np.random.default_rng(0), reuse="proofs") for _ in range(2))
     expected = fresh.search(nearly_won, Budget(simulations=30))
     kept.search(nearly_won, Budget(simulations=30))
     assert kept.search(nearly_won, Budget(simulations=30)).simulations.sum() == 0  # proven, so kept
@@ -59,7 +57,7 @@ def test_the_first_evaluator_settles_the_backend(network: PolicyValueNetwork, mo
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: next(orders))
     compute = choose("cpu")
     assert [compute.evaluator(network).backend for _ in range(2)] == ["torch-fp32", "torch-fp32"]
-    assert compute.backends.evaluators == compute.inference == "torch-fp32"
+    assert compute.backends.evaluators == "torch-fp32"
 
 
 def test_only_self_play_may_use_8_bits(network: PolicyValueNetwork) -> None:
@@ -78,7 +76,7 @@ def test_a_run_takes_up_what_it_remembers_where_it_exists() -> None:
     assert choose_for_run("cpu", "auto", remembered).backends == remembered
     asked = choose_for_run("cpu", "torch-fp32", remembered)
     assert asked.backends == Backends(evaluators="torch-fp32", actors="torch-fp32")
-    foreign = Backends(evaluators="cuda-fp32", actors="cuda-trees-bf16")
+    foreign = Backends(evaluators="cuda-fp32", actors="cuda-trees")
     assert choose_for_run("cpu", "auto", foreign).backends == Backends()
     assert choose_for_run("cpu", "auto", replace(remembered, evaluators=INT8)).backends.evaluators == "auto"
 
@@ -133,19 +131,6 @@ def test_a_gpu_that_lies_fails_or_hangs_is_not_used(
     assert [message[: len(told)] for message in caplog.messages] == ([told, told] if told else [])
 
 
-@pytest.mark.gpu
-def test_a_gpu_keeps_the_trees_if_one_asks_and_a_single_one_stays_on_a_core(network: PolicyValueNetwork) -> None:
-    from alphac4.compute.gpu.trees import DeviceSearch
-
-    for backend in ("cuda-trees", "cuda-trees-fp32"):
-        compute = choose("cuda", backend)
-        assert compute.learning_device.type == ("cpu" if simulated() else "cuda")
-        assert compute.inference.startswith("cuda-trees-fp32" if simulated() else backend)
-        rng = np.random.default_rng(0)
-        assert isinstance(compute.search(compute.evaluator(network), rng=rng), DeviceSearch)
-        assert not isinstance(compute.search(compute.evaluator(network, batch_size=1), rng=rng), DeviceSearch)
-
-
 LOADED = """
 import sys
 from pathlib import Path
@@ -197,9 +182,9 @@ def test_no_number_of_cores_is_refused(asked: str, monkeypatch: pytest.MonkeyPat
 
 def test_a_missing_gpu_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    for backend in ("auto", "cuda-bf16", ANY_TREES, *TREES):
+    for backend in ("auto", "cuda-bf16", TREES):
         with pytest.raises(RuntimeError, match="no CUDA device"):
-            choose("cuda", backend)
+            choose_for_run("cuda", backend, Backends())
 
 
 def test_what_threads_do_ends_after_an_interrupted_block() -> None:

@@ -1,4 +1,3 @@
-import itertools
 import os
 import subprocess
 import sys
@@ -16,10 +15,8 @@ from campaigns.tiny_run import tiny_run
 
 from alphac4.compute.gpu import trees as kernels
 from alphac4.compute.gpu.device import Exchange, largest_that_fits, share_trees, simulated
-from alphac4.compute.gpu.trees import DeviceActor, DeviceSearch
-from alphac4.game import STANDARD, Geometry, Position, make_geometry
-from alphac4.mcts import Budget, NetworkSearch
-from alphac4.mcts import search as host_search
+from alphac4.compute.gpu.trees import DeviceActor
+from alphac4.game import STANDARD, Geometry, make_geometry
 from alphac4.mcts.tree import make_trees
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
@@ -127,7 +124,7 @@ def test_the_device_plays_the_same_games(changes: dict[str, Any]) -> None:
 @pytest.mark.gpu
 def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking so seldom that all rows fill up and slots have to wait."""
-    monkeypatch.setattr("alphac4.compute.gpu.trees.SELF_PLAY_STEPS", 120)
+    monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS", 120)
     config = replace(CONFIG, full_simulations=4, fast_simulations=2)
     ours = finished(cpu_actor(config, 2), 50)
     blocks = list(device_actor(config, 2).play(90, lambda: False))
@@ -161,41 +158,6 @@ def test_other_weights_and_other_games() -> None:
     reset.reset(np.random.default_rng(99))
     for other in (updated, reset):
         assert not plain & finished(other, 20)
-
-
-@pytest.mark.gpu
-def test_search_on_the_device_finds_the_same() -> None:
-    """Visits, values, proofs and variations of a batch, and of a smaller and a larger one after it."""
-    evaluator = Evaluator(small_network(STANDARD), device="cpu", backend="torch-fp32")
-    ours = NetworkSearch(evaluator, rng=np.random.default_rng(0))
-    theirs = DeviceSearch(evaluator, rng=np.random.default_rng(0), precision=torch.float32)
-    moves = ["", "44", "112233", "4455", "1212124"]
-    for batch, simulations in ((moves, 40), (moves[1:3], 1), ([*moves, "7"], 10)):
-        positions = [Position.from_moves(line) for line in batch]
-        expected, found = (search.search(positions, Budget(simulations=simulations)) for search in (ours, theirs))
-        assert found.visits.tolist() == expected.visits.tolist()
-        assert found.proofs.tolist() == expected.proofs.tolist()
-        assert found.variations == expected.variations
-        np.testing.assert_allclose(found.wdl, expected.wdl, atol=1e-4)
-        np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("moves", ["", "15257261452643115367565214214636"])
-def test_search_on_the_device_ends_in_time(moves: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that advances by a second at every look; also where simulations end in draws, and no leaf waits."""
-    network = small_network(STANDARD)
-    with torch.no_grad():  # sure of the second column, which soon is a proven draw, and that whoever moves will win
-        for layer, bias in ((network.policy, [0.0, 40, 0, 0, 0, 0, 0]), (network.value, [40.0, 0, 0])):
-            layer.weight.zero_()
-            layer.bias.copy_(torch.tensor(bias))
-    evaluator = Evaluator(network, device="cpu", backend="torch-fp32")
-    search = DeviceSearch(evaluator, rng=np.random.default_rng(0), precision=torch.float32)
-    clock = types.SimpleNamespace(perf_counter=map(float, itertools.count()).__next__)
-    for module in (host_search, kernels):
-        monkeypatch.setattr(module, "time", clock)
-    result = search.search([Position.from_moves(moves)], Budget(simulations=5_000, seconds=8))
-    assert 0 < result.simulations[0] <= 9 * kernels.SEARCH_STEPS * kernels.SIMULATIONS_A_STEP
 
 
 @pytest.mark.parametrize("nodes", [10, 40_000])
@@ -249,7 +211,6 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (kernels.advance, (trees, games, finished, make_parameters(CONFIG), puct, exchange)),
         (kernels.restart, (trees, games)),
         (kernels.write_leaves, (trees, exchange)),
-        (kernels.search_step, (trees, np.zeros(4, np.int64), puct, exchange, np.zeros(4, np.bool_))),
     ):
         signature = tuple(typeof(argument) for argument in arguments)
         code, _ = cuda.compile(kernel.py_func, signature, cc=(9, 0), output="ptx", device=False, abi="numba")
@@ -271,7 +232,7 @@ def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog
         history = TrainingSession(tmp_path / "run", later).train()
         assert [report.iteration for report in history] == list(range(1, count + 1))
         if later.machine.device == "cuda":
-            assert history[-1].selfplay.evaluator == ("cuda-trees-fp32" if simulated() else "cuda-trees-bf16")
+            assert history[-1].selfplay.evaluator == "cuda-trees"
         assert history[-1].samples_total >= 40 * count
         assert history[-1].learning.policy_loss > 0
     assert "new ones begin" not in caplog.text

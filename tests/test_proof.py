@@ -10,7 +10,6 @@ from alphac4.certificate.walk import Claim, position_of
 from alphac4.cli import main
 from alphac4.commands import prove
 from alphac4.compute import Backends, Compute
-from alphac4.compute.cores import Cores
 from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, PlyReport, outcome_solver, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.mcts import Budget, NetworkSearch
@@ -165,7 +164,7 @@ def test_a_record_names_the_backend_that_was_taken(
 
     def choose(_device: str, backend: str, threads: int) -> Compute:
         taken.append(backend)
-        return Cores(device="cpu", backends=Backends(evaluators="torch-fp32"), threads=threads)
+        return Compute(device="cpu", backends=Backends(evaluators="torch-fp32"), threads=threads)
 
     monkeypatch.setattr(prove, "choose", choose)
     save_checkpoint(tmp_path / "small.safetensors", Checkpoint(network=network))

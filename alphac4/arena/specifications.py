@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from alphac4.mcts.classic.search import MAX_ROOTS
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Budget, Reuse, TreeSearch
+from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM
 from alphac4.storage.hub import PREFIX, SHIPPED, is_hub_name, shown_name
@@ -361,20 +361,17 @@ def _network_player(
     label = describe_options(options) + ("" if puct is None else f",{type(puct).__name__}")
     name = f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}"
     evaluator: Evaluate
-    search_of: Callable[..., TreeSearch]
     if network.is_onnx:
         from alphac4.nn.foreign import OnnxEvaluator
 
         evaluator = OnnxEvaluator(network.path, threads)
-        search_of = partial(NetworkSearch, evaluator)
     else:
         from alphac4.compute import choose
 
         compute = compute or choose(threads=threads)
         size = batch_size if budget.seconds is None else 1
-        evaluator = loaded = compute.evaluator(network.load().network, batch_size=size)
-        search_of = partial(compute.search, loaded)
-    search_of = partial(search_of, puct or options.config, geometry=geometry, rng=rng, cache=CACHE)
+        evaluator = compute.evaluator(network.load().network, batch_size=size)
+    search_of = partial(NetworkSearch, evaluator, puct or options.config, geometry=geometry, rng=rng, cache=CACHE)
     search = search_of(reuse=reuse or "proofs")
     if network.limit == AUTO:
         return AutoPlayer(name, evaluator, search, search_of(reuse="trees"), TimeManagement())

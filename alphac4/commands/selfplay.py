@@ -92,9 +92,8 @@ def _play(options: SelfPlayOptions) -> int:
             )
             bar.update(len(block.samples))
 
-        actors.end_with_next()
-        actors.play(options.samples, threading.Event(), on_block)
-        report = selfplay_report(statistics, len(actors), actors.backend, actors.cluster_report())
+        actors.play(options.samples, threading.Event(), on_block, last=True)
+        report = selfplay_report(statistics, len(actors), actors.backend, actors.cluster_report)
     print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
     print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")

@@ -5,23 +5,14 @@ another kind needs no change in its callers.
 """
 
 from alphac4.compute.choice import choose, choose_for_run, choose_pool
-from alphac4.compute.interface import (
-    Actors,
-    Backends,
-    ClusterReport,
-    Compute,
-    NetworkEvaluator,
-    Pool,
-    Seeds,
-    Shared,
-)
+from alphac4.compute.cores import Compute
+from alphac4.compute.interface import Actors, Backends, ClusterReport, Pool, Seeds, Shared
 
 __all__ = [
     "Actors",
     "Backends",
     "ClusterReport",
     "Compute",
-    "NetworkEvaluator",
     "Pool",
     "Seeds",
     "Shared",

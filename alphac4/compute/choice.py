@@ -2,10 +2,10 @@
 
 import logging
 
-from alphac4.compute.cores import Cores
-from alphac4.compute.gpu.device import ANY_TREES, TREES, on_gpu, simulated
+from alphac4.compute.cores import Compute
+from alphac4.compute.gpu.device import TREES, on_gpu, simulated
 from alphac4.compute.gpu.self_test import distrust
-from alphac4.compute.interface import Backends, Compute, Pool
+from alphac4.compute.interface import Backends, Elsewhere, Pool
 from alphac4.nn.backends import INT8, backend_names
 
 logger = logging.getLogger(__name__)
@@ -16,9 +16,9 @@ DEVICES = ("auto", "cpu", "cuda")
 def choose(device: str = "auto", backend: str = "auto", *, threads: int | None = None) -> Compute:
     """The fastest there is on ``device``: "cpu", "cuda", or "auto" for CUDA where there is one.
 
-    The trees are on the cores. A GPU evaluates and learns, if it computes what the cores do; with the ``backend``
-    "cuda-trees" it has the trees as well, which nobody has measured on a real one. "auto" takes the fastest backend for
-    this processor and the first network that does without 8 bits. ``threads`` cores are used, by default all.
+    The trees are on the cores. A GPU evaluates and learns, if it computes what the cores do. "auto" takes the fastest
+    backend for this processor and the first network that does without 8 bits. ``threads`` cores are used, by default
+    all.
 
     Raises:
         RuntimeError: in one line, for CUDA without a device.
@@ -29,11 +29,9 @@ def choose(device: str = "auto", backend: str = "auto", *, threads: int | None =
         raise ValueError(f"a device is {', '.join(DEVICES)}, not {device!r}{reason}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
-    place = _place(device, backend)
-    if place == ANY_TREES:
-        return _make_trees(backend)
+    place = _place(device)
     backend = _fitting(device, backend, place)
-    return Cores(place, Backends(evaluators=backend, actors=backend), threads)
+    return Compute(place, Backends(evaluators=backend, actors=backend), threads)
 
 
 def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str | None = None) -> Compute:
@@ -41,32 +39,31 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
 
     In place of "auto" the backends ``remembered`` from an earlier session are taken up where they exist here, so that
     a run goes on as it began. With the address of a ``cluster``, self-play runs on its nodes, and "cuda" and
-    "cuda-trees" mean theirs.
+    "cuda-trees" mean theirs. "cuda-trees" has self-play's trees on the GPU as well, which nobody has measured.
 
     Raises:
         RuntimeError: in one line, for CUDA without a device, or a cluster that cannot be used.
         ValueError: in one line, for a backend that a cluster's actors do not have.
     """
     local = "auto" if cluster is not None and device == "cuda" else device
-    place = _place(local, backend if cluster is None else "auto")
-    if place == ANY_TREES:
-        return _make_trees(backend)
-    here = set(backend_names(place))
-    ours = "auto" if cluster is not None and backend not in here else _fitting(local, backend, place)
-    exact = "auto" if ours == INT8 else ours
-    compute = Cores(
-        place,
-        Backends(
-            evaluators=remembered.evaluators if exact == "auto" and remembered.evaluators in here - {INT8} else exact,
-            actors=remembered.actors if ours == "auto" and remembered.actors in here else ours,
-        ),
-        alike=True,
-    )
-    if cluster is None:
-        return compute
-    from alphac4.compute.cluster.actors import Cluster  # Ray is optional, and slow to import
+    place = _place(local)
+    elsewhere: Elsewhere | None = None
+    if cluster is not None:
+        from alphac4.compute.cluster.actors import Cluster  # Ray is optional, and slow to import
 
-    return Cluster(compute, cluster, device, backend)
+        elsewhere = Cluster(cluster, device, backend)
+    elif backend == TREES and on_gpu(device) and (place == "cuda" or simulated()):
+        from alphac4.compute.gpu.trees import TreesOnGpu  # Numba's CUDA part is slow to import, and optional
+
+        elsewhere = TreesOnGpu()
+    here = set(backend_names(place))
+    ours = "auto" if elsewhere is not None and backend not in here else _fitting(local, backend, place)
+    exact = "auto" if ours == INT8 else ours
+    backends = Backends(
+        evaluators=remembered.evaluators if exact == "auto" and remembered.evaluators in here - {INT8} else exact,
+        actors=remembered.actors if ours == "auto" and remembered.actors in here else ours,
+    )
+    return Compute(place, backends, alike=True, elsewhere=elsewhere)
 
 
 def choose_pool(address: str) -> Pool:
@@ -81,23 +78,16 @@ def choose_pool(address: str) -> Pool:
     return make_pool(address)
 
 
-def _place(device: str, backend: str) -> str:
-    """Where networks run, "cpu" or "cuda", or `ANY_TREES` where the trees are on the GPU as well."""
-    if not on_gpu(device):
+def _place(device: str) -> str:
+    """Where networks run, "cpu" or "cuda"."""
+    if not on_gpu(device) or simulated():
         return "cpu"
-    reason = "" if simulated() else distrust()
+    reason = distrust()
     if reason:
         logger.warning("the GPU is not used: %s", reason)
-        return "cpu"
-    return ANY_TREES if backend in (ANY_TREES, *TREES) else "cuda"
+    return "cpu" if reason else "cuda"
 
 
 def _fitting(device: str, backend: str, place: str) -> str:
     """The backend asked for, but "auto" for one of a GPU that is not used."""
     return "auto" if backend.startswith("cuda-") and place == "cpu" and on_gpu(device) else backend
-
-
-def _make_trees(backend: str) -> Compute:
-    from alphac4.compute.gpu.trees import GpuTrees  # Numba's CUDA part is slow to import, and optional
-
-    return GpuTrees(TREES.get(backend))

@@ -1,27 +1,19 @@
-"""Trees on the cores, with the network beside them or wherever PyTorch runs it."""
+"""The cores of this process, with networks on them or wherever PyTorch runs it."""
 
 import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Unpack, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from alphac4.compute.interface import (
-    Actors,
-    Backends,
-    Compute,
-    NetworkEvaluator,
-    SearchOptions,
-    Seeds,
-)
+from alphac4.compute.interface import Actors, Backends, Elsewhere, Pool, Seeds
 from alphac4.game import Geometry
 from alphac4.machine import cores
-from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, make_cache
-from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.network_search import make_cache
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import (
@@ -50,14 +42,20 @@ def count_actors(games: int, cores: int) -> int:
 
 
 @final
-class Cores(Compute):
-    """One actor a core; searches on the core that calls them.
+class Compute:
+    """Evaluates networks here, for searches on the cores that call them, and plays a run's games, here or elsewhere.
 
     Args:
         device: where PyTorch runs and trains networks, "cpu" or "cuda".
         backends: of inference.
         threads: cores to use, by default all that this process may use.
         alike: see `Evaluator`.
+        elsewhere: what plays a run's games; by default an actor on each core.
+
+    Attributes:
+        backends: those asked for, each replaced by the one chosen for the first network.
+        streams: callers of an evaluator at a time that are worth having.
+        learning_device: where networks learn.
     """
 
     def __init__(
@@ -67,25 +65,25 @@ class Cores(Compute):
         threads: int | None = None,
         *,
         alike: bool = False,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self._device = device
         self._threads = threads or cores()
         self._alike = alike
+        self._elsewhere = elsewhere
         self.backends = backends or Backends()
-        self.batch = BATCH
         self.streams = min(self._threads, MAX_STREAMS) if alike else self._threads
         self.learning_device = torch.device(device)
 
-    def pool(self) -> None:
-        """See `Compute`."""
+    def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> Evaluator:
+        """A network ready to evaluate batches of usually ``batch_size`` positions, for ``streams`` callers at a time.
 
-    @property
-    def inference(self) -> str:
-        """See `Compute`."""
-        return self.backends.evaluators
+        The first one settles the backend of all that follow. Updating one costs less memory in the long run than making
+        many: the libraries behind them never quite give back what they took.
 
-    def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> NetworkEvaluator:
-        """See `Compute`."""
+        Raises:
+            ValueError: for an unknown backend.
+        """
         evaluator = Evaluator(
             network,
             batch_size=batch_size,
@@ -98,17 +96,23 @@ class Cores(Compute):
         self.backends = dataclasses.replace(self.backends, evaluators=evaluator.backend)
         return evaluator
 
-    def search(
-        self,
-        evaluator: NetworkEvaluator,
-        puct: PuctConfig | NetworkParameters | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> NetworkSearch:
-        """See `Compute`."""
-        return NetworkSearch(evaluator, puct, **options)
+    def pool(self) -> Pool | None:
+        """Processes elsewhere that a run's matches are better sent to; None where it plays them here."""
+        if self._elsewhere is None or self._device == "cuda":
+            return None
+        return self._elsewhere.pool(self.streams)
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """See `Compute`; on fewer cores if the games are too few for all to have full batches."""
+        """What plays a run's games."""
+        play = self._actors_here if self._elsewhere is None else self._elsewhere.actors
+        actors = play(network, geometry, config, seeds)
+        self.backends = dataclasses.replace(self.backends, actors=actors.backend)
+        return actors
+
+    def _actors_here(
+        self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds
+    ) -> "LocalActors":
+        """One actor a core; on fewer cores if the games are too few for all to have full batches."""
         count = count_actors(config.games, self._threads)
         if count < self._threads:
             words = "%d of %d cores play: --selfplay.games %d would occupy all, and learn otherwise"
@@ -124,7 +128,6 @@ class Cores(Compute):
             threads=count,
             alike=True,
         )
-        self.backends = dataclasses.replace(self.backends, actors=evaluator.backend)
         rng, cache = seeds(0), make_cache(MAX_CACHED, geometry)
         players = [Actor(geometry, config, evaluator, size, rng, cache) for size in sizes]
         return LocalActors(players, evaluator.update, evaluator.backend)
@@ -167,6 +170,8 @@ class LocalActors(Actors):
         stop: threading.Event,
         on_block: Callable[[int, Block], None],
         on_state: Callable[[], object] = lambda: None,
+        *,
+        last: bool = False,  # noqa: ARG002 - nobody plays ahead here
     ) -> None:
         """See `Actors`.
 
@@ -186,15 +191,9 @@ class LocalActors(Actors):
             play_together(self._players, moves, stop, count)
         self._look()
 
-    def end_with_next(self) -> None:
-        """See `Actors`; nobody plays ahead here."""
-
     def spent_ahead(self) -> Mapping[str, int]:
         """See `Actors`."""
         return {}
-
-    def cluster_report(self) -> None:
-        """See `Actors`."""
 
     def close(self) -> None:
         """See `Actors`."""

@@ -1,21 +1,16 @@
-"""What every place where work can run offers."""
+"""What plays games or calls functions in one place or another, as its users see it."""
 
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol, TypedDict, TypeVar, Unpack
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from alphac4.game import Geometry
-from alphac4.mcts.network_search import Evaluate, NetworkParameters
-from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import Reuse, TreeSearch
-from alphac4.nn.evaluator import BATCH
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
@@ -49,37 +44,12 @@ class ClusterReport:
     seconds_waited: float  # of it, the time that the run waited for them
 
 
-class NetworkEvaluator(Evaluate, Protocol):
-    """A network that is ready to evaluate positions; `Compute.evaluator` makes it."""
-
-    network: PolicyValueNetwork  # the present weights
-    version: int  # another number after each update
-    batch_size: int  # positions in a usual call
-    streams: int  # callers at a time
-    backend: str  # how it runs
-
-    def update(self, network: PolicyValueNetwork) -> None:
-        """Take other weights; searches that use this evaluator follow.
-
-        Updating one evaluator costs less memory in the long run than making many: the libraries behind them never
-        quite give back what they took.
-        """
-
-
-class SearchOptions(TypedDict, total=False):
-    """Options of `Compute.search`."""
-
-    geometry: Geometry  # by default the standard one
-    rng: np.random.Generator  # for rules of one's own that draw numbers, which PUCT does not
-    reuse: Reuse
-    cache: int  # evaluations that a search may keep, where that pays
-
-
 class Actors(ABC):
     """Plays a run's games; the games go on from one `play` to the next."""
 
     backend: str  # how their network runs
     slots: int  # games of each seat: a share of them with a state of its own
+    cluster_report: ClusterReport | None = None  # how a cluster did in the last `play`
 
     @abstractmethod
     def __len__(self) -> int:
@@ -96,24 +66,18 @@ class Actors(ABC):
         stop: threading.Event,
         on_block: Callable[[int, Block], None],
         on_state: Callable[[], object] = lambda: None,
+        *,
+        last: bool = False,
     ) -> None:
         """Play until at least so many ``samples`` are recorded, or until ``stop`` is set.
 
         ``on_block(actor, block)`` runs in the calling thread. So does ``on_state()``, now and then, when every game is
-        either in `state` or in a block that was handed over.
+        either in `state` or in a block that was handed over. Nobody plays ahead of the ``last`` call.
         """
-
-    @abstractmethod
-    def end_with_next(self) -> None:
-        """Let the next `play` be the last one, after which nobody plays ahead."""
 
     @abstractmethod
     def spent_ahead(self) -> Mapping[str, int]:
         """The "games" and "evaluations" of blocks that wait for the next `play`."""
-
-    @abstractmethod
-    def cluster_report(self) -> ClusterReport | None:
-        """How the cluster did in the last `play`; None where there is none."""
 
     @abstractmethod
     def close(self) -> None:
@@ -173,45 +137,13 @@ class Pool(Protocol):
         """End all processes, and give up what they do."""
 
 
-class Compute(ABC):
-    """Makes what evaluates, searches and plays in one place; see `alphac4.compute.choose`."""
+class Elsewhere(Protocol):
+    """Another place for a run's games than the cores of this process."""
 
-    backends: Backends  # those asked for, each replaced by the one chosen for the first network
-    batch: int  # positions that are best searched together
-    streams: int  # callers at a time that are worth having
-    learning_device: torch.device  # where networks learn
+    backend: str  # how networks run there
 
-    @abstractmethod
-    def pool(self) -> Pool | None:
-        """Processes elsewhere that a run's matches are better sent to; None where it plays them here."""
-
-    @property
-    @abstractmethod
-    def inference(self) -> str:
-        """How evaluators and searches run their network, in words for reports."""
-
-    @abstractmethod
-    def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> NetworkEvaluator:
-        """A network ready to evaluate batches of usually ``batch_size`` positions, for ``streams`` callers at a time.
-
-        The first one settles the backend of all that follow.
-
-        Raises:
-            ValueError: for an unknown backend.
-        """
-
-    @abstractmethod
-    def search(
-        self,
-        evaluator: NetworkEvaluator,
-        puct: PuctConfig | NetworkParameters | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> TreeSearch:
-        """A search guided by the network of an evaluator of this compute, for one caller at a time.
-
-        Making one costs little; one that is kept uses its memory again.
-        """
-
-    @abstractmethod
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """What plays a run's games."""
+        """What plays the games."""
+
+    def pool(self, streams: int) -> Pool | None:
+        """Processes that matches are better sent to; None where as many ``streams`` as here are no gain."""

@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from alphac4.arena.players import NetworkPlayer, Player, as_searching
 from alphac4.arena.ratings import Z95, Interval
-from alphac4.compute import Compute, NetworkEvaluator
+from alphac4.compute import Compute
 from alphac4.evaluation.positions import PositionSet
 from alphac4.game import Geometry
 from alphac4.machine import worker_threads
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
@@ -52,22 +54,22 @@ class Ask(Protocol):
 
 def make_asker(
     compute: Compute,
-    network: PolicyValueNetwork | NetworkEvaluator,
+    network: PolicyValueNetwork | Evaluator,
     geometry: Geometry,
     puct: PuctConfig | None = None,
 ) -> Ask:
     """What asks a network, or the evaluator that holds it, with as many searches at a time as pay."""
     if isinstance(network, PolicyValueNetwork):
-        network = compute.evaluator(network, batch_size=compute.batch, streams=compute.streams)
+        network = compute.evaluator(network, streams=compute.streams)
     evaluator = network
-    searches = [compute.search(evaluator, puct, geometry=geometry) for _ in range(compute.streams)]
+    searches = [NetworkSearch(evaluator, puct, geometry=geometry) for _ in range(compute.streams)]
 
     def ask(
         sets: Sequence[PositionSet], simulations: int, *, on_batch: Callable[[int], object] = _unwatched
     ) -> Answers:
         budget = Budget(simulations=simulations)
         players = [NetworkPlayer("network", evaluator, budget, search=search) for search in searches]
-        return ask_players(players, sets, compute.batch, on_batch)
+        return ask_players(players, sets, BATCH, on_batch)
 
     return ask
 

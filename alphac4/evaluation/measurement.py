@@ -21,7 +21,7 @@ from alphac4.arena.specifications import (
     parse_player,
     pool_players,
 )
-from alphac4.compute import Compute, NetworkEvaluator, Pool, choose
+from alphac4.compute import Compute, Pool, choose
 from alphac4.evaluation.answers import BATCH, Answers, Ask, ask_players, make_asker
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import (
@@ -35,6 +35,7 @@ from alphac4.game import Geometry
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
 
@@ -126,7 +127,7 @@ def _measure_network(
     name: str, checkpoint: Checkpoint, measurement: Measurement, puct: PuctConfig, digest: str | None = None
 ) -> SubjectReport:
     compute = measurement.compute
-    evaluator = compute.evaluator(checkpoint.network, batch_size=compute.batch, streams=compute.streams)
+    evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
     ask: Ask
     if measurement.pool is None:
         ask = make_asker(compute, evaluator, measurement.geometry, puct)
@@ -141,7 +142,7 @@ def _measure_network(
     config = checkpoint.network.config
     return SubjectReport(
         name=name,
-        description=f"{config.channels} channels x {config.blocks} blocks, by {compute.inference}",
+        description=f"{config.channels} channels x {config.blocks} blocks, by {evaluator.backend}",
         budgets=reports,
         network=digest,
     )
@@ -150,7 +151,7 @@ def _measure_network(
 def _ask_network_in_pool(
     pool: Pool,
     checkpoint: Checkpoint,
-    evaluator: NetworkEvaluator,
+    evaluator: Evaluator,
     puct: PuctConfig,
     sets: Sequence[PositionSet],
     simulations: int,

@@ -73,7 +73,8 @@ def measure_figures(checkpoint: Checkpoint) -> CardFigures:
         for name, part in [(p.name, slice(i, i + 1)) for i, p in enumerate(sets)] + [(ALL, slice(None))]:
             rates[name, simulations] = judge_moves(sets[part], answers.columns[part]).error
         errors = _known_errors(sets, answers)
-    source = f"Measured by `alphac4 export --hub` on the positions that come with alphac4, by {compute.inference}."
+    backend = compute.backends.evaluators
+    source = f"Measured by `alphac4 export --hub` on the positions that come with alphac4, by {backend}."
     return CardFigures(rates=rates, source=source, errors=errors, asked=asked)
 
 

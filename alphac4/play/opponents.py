@@ -39,7 +39,7 @@ def level_player(
     if level.certified:
         return _certified(name, named.written, geometry, rng, compute)
     evaluator = compute.evaluator(named.load().network, batch_size=1)
-    search = compute.search(evaluator, geometry=geometry, rng=rng, reuse="proofs", cache=CACHE)
+    search = NetworkSearch(evaluator, geometry=geometry, rng=rng, reuse="proofs", cache=CACHE)
     budget = Budget(simulations=level.simulations)
     return NetworkPlayer(name, evaluator, budget, rng, temperature=level.temperature, search=search)
 

@@ -35,7 +35,7 @@ class Judge:
         self._elsewhere = None if pool is None else PoolSide(pool, SIDE, side.backend, geometry, side.puct)
         self._evaluator = side.evaluator
         self._ask_here = make_asker(compute, side.evaluator, geometry, side.puct) if pool is None else None
-        self._backend = compute.inference
+        self._backend = side.backend
         self._geometry = geometry
         self._config = config
 

@@ -100,12 +100,11 @@ class TrainingLoop:
             self.recorder.record(actor, block)
             statistics.add(block)
 
-        if number == self.config.iterations:
-            self.actors.end_with_next()
+        actors, last = self.actors, number == self.config.iterations
         with self.recorder.selfplay(number):
             if wanted > 0:
-                self.actors.play(wanted, self.recorder.stop, on_block, self.recorder.keep_games)
-        return selfplay_report(statistics, len(self.actors), self.actors.backend, self.actors.cluster_report())
+                actors.play(wanted, self.recorder.stop, on_block, self.recorder.keep_games, last=last)
+        return selfplay_report(statistics, len(actors), actors.backend, actors.cluster_report)
 
     def _learn(self, number: int) -> LearningReport:
         """Learn from the latest samples, and let go of what the window has left behind for good.

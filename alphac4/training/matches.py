@@ -12,6 +12,7 @@ from alphac4.arena.pool_players import SearchingPoolPlayer, like_in_each_process
 from alphac4.compute import Compute, Pool, Shared, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import backend_or_auto
@@ -129,10 +130,10 @@ class LocalSide:
 
     def __init__(self, compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig) -> None:
         self.evaluator = compute.evaluator(network, streams=compute.streams)
-        self.backend = compute.inference
+        self.backend = self.evaluator.backend
         self.puct = puct
         self._searches = [
-            compute.search(self.evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
+            NetworkSearch(self.evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
             for _ in range(compute.streams)
         ]
 

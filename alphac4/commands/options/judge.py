@@ -32,7 +32,7 @@ class ArenaOptions:
     output: Path | None = None
     """A file of JSON lines for results and games; if it holds some of this tournament already, it goes on."""
     processes: int | None = None
-    """Processes that play; by default one a core, or a single one where the trees are on a GPU."""
+    """Processes that play; by default one a core."""
     sprt: tuple[float, float] | None = None
     """ELO0 ELO1: end each pairing once a sequential test tells whether the first is ELO1 or only ELO0 stronger."""
     board: Board = field(default_factory=BoardConfig)

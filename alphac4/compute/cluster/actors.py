@@ -1,7 +1,6 @@
 """Self-play on every core or every GPU of a cluster; everything else where the driver runs."""
 
 import copy
-import dataclasses
 import logging
 import queue
 import threading
@@ -9,7 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Unpack, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,22 +16,10 @@ import numpy.typing as npt
 from alphac4.compute.cluster.connection import Connection, connect
 from alphac4.compute.cluster.pool import ClusterPool
 from alphac4.compute.cluster.remote import Place, RemoteActor, Task, Weights
-from alphac4.compute.gpu.device import ANY_TREES, TREES, device_games
-from alphac4.compute.interface import (
-    Actors,
-    Backends,
-    ClusterReport,
-    Compute,
-    NetworkEvaluator,
-    SearchOptions,
-    Seeds,
-)
+from alphac4.compute.gpu.device import TREES, device_games
+from alphac4.compute.interface import Actors, ClusterReport, Seeds
 from alphac4.game import Geometry
-from alphac4.mcts.network_search import NetworkParameters
-from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.search import TreeSearch
 from alphac4.nn.backends import backend_names
-from alphac4.nn.evaluator import BATCH
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import GamesInProgress, count_games, join_actors, split_actors
 from alphac4.selfplay.config import SelfPlayConfig
@@ -48,24 +35,14 @@ SECONDS_BETWEEN_LOOKS = 0.1  # at the actors, and at whether to stop
 SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores or GPUs
 SECONDS_UNTIL_TOLD = 10.0  # that no core is free
 SECONDS_AFTER_FAILURE = 2.0  # before an actor is placed again that has died without a block
-GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", ANY_TREES, *TREES)  # that some node may have
-GAUGES = {
-    "actors": "Actors that play.",
-    "actors_lost": "Actors that have died since the driver began.",
-    "blocks_waiting": "Blocks of finished games that the driver has received and not recorded.",
-    "positions_waiting": "Their positions.",
-    "positions_per_second": "Positions that the driver has received, a second.",
-    "staleness": "Promotions since the weights that played the block recorded last.",
-}
-"""Shown on the cluster's dashboard beside TensorBoard, as `ray_alphac4_actors` and so on."""
+GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # that some node may have
 
 
 @final
-class Cluster(Compute):
-    """Actors of a Ray cluster, beside searches and learning of another compute.
+class Cluster:
+    """A Ray cluster as the place of self-play; see `alphac4.compute.interface.Elsewhere`.
 
     Args:
-        local: what evaluates, searches and learns in this process.
         address: of the cluster; see `alphac4.compute.cluster.connection.connect`.
         device: "cuda" for an actor on each GPU that has a core beside it, otherwise there is one on each core.
         backend: of self-play; a node takes its fastest for "auto", and where it does not have the one that is named.
@@ -77,14 +54,13 @@ class Cluster(Compute):
         ValueError: in one line, for an unknown backend.
     """
 
-    def __init__(self, local: Compute, address: str, device: str = "cpu", backend: str = "auto") -> None:
-        trees = backend in (ANY_TREES, *TREES)
-        self._device = "cuda" if device == "cuda" or (trees and device == "auto") else "cpu"
+    def __init__(self, address: str, device: str = "cpu", backend: str = "auto") -> None:
+        self.backend = backend
+        self._device = "cuda" if device == "cuda" or (backend == TREES and device == "auto") else "cpu"
         known = GPU_BACKENDS if self._device == "cuda" else tuple(backend_names("cpu"))
         if backend not in ("auto", *known):
             where = "GPUs" if self._device == "cuda" else "cores"
             raise ValueError(f"no backend {backend!r} on a cluster's {where}; available: {', '.join(known)}")
-        self._local = local
         self._connection = connect(address)
         try:
             if self._device == "cuda" and not self._count("cuda"):
@@ -92,53 +68,24 @@ class Cluster(Compute):
         except BaseException:
             self._connection.close()
             raise
-        self.backends = Backends(evaluators=local.backends.evaluators, actors=backend)
-        self.batch, self.streams, self.learning_device = local.batch, local.streams, local.learning_device
 
-    @property
-    def inference(self) -> str:
-        """See `Compute`."""
-        return self._local.inference
+    def pool(self, streams: int) -> ClusterPool | None:
+        """See `Elsewhere`; its processes share the cores with actors, which mostly wait while a match is played.
 
-    def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> NetworkEvaluator:
-        """See `Compute`."""
-        evaluator = self._local.evaluator(network, batch_size=batch_size, streams=streams)
-        self.backends = dataclasses.replace(self.backends, evaluators=self._local.backends.evaluators)
-        return evaluator
-
-    def search(
-        self,
-        evaluator: NetworkEvaluator,
-        puct: PuctConfig | NetworkParameters | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> TreeSearch:
-        """See `Compute`."""
-        return self._local.search(evaluator, puct, **options)
-
-    def pool(self) -> ClusterPool | None:
-        """See `Compute`; its processes share the cores with actors, which mostly wait while a match is played.
-
-        A cluster that has few more cores than this machine has nothing to offer, and a GPU here is faster.
+        A cluster that has few more cores than this machine has nothing to offer.
         """
-        if self.learning_device.type == "cuda" or self._count("cpu") < WORTH_A_POOL * self.streams:
-            return None
-        return ClusterPool(self._connection, leaves=False)
+        return None if self._count("cpu") < WORTH_A_POOL * streams else ClusterPool(self._connection, leaves=False)
 
     def actors(
         self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds
     ) -> "ClusterActors":
-        """See `Compute`; each core or GPU plays its share of the games, within reason."""
-        task = Task(
-            geometry=geometry,
-            config=config,
-            slots=self._slots(config),
-            device=self._device,
-            backend=self.backends.actors,
-        )
+        """See `Elsewhere`; each core or GPU plays its share of the games, within reason."""
+        slots = self._slots(config)
+        task = Task(geometry=geometry, config=config, slots=slots, device=self._device, backend=self.backend)
         return ClusterActors(self._connection, task, network, seeds)
 
     def _slots(self, config: SelfPlayConfig) -> int:
-        if self.backends.actors in (ANY_TREES, *TREES):
+        if self.backend == TREES:
             return device_games(config.games)
         share = -(-config.games // max(1, self._count(self._device)))
         return min(config.games, MAX_GAMES, max(MIN_GAMES, share))
@@ -191,9 +138,6 @@ class ClusterActors(Actors):
         options = {**task.needs(), "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         self._remote = self._ray.remote(**options)(RemoteActor)
         self._weights = Weights(version=0, reference=[self._ray.put(network)])
-        self._gauges = {
-            name: self._ray.util.metrics.Gauge(f"alphac4_{name}", description=words) for name, words in GAUGES.items()
-        }
         self._seats: list[Seat] = []
         self._received: dict[int, GamesInProgress] = {}  # by seat, as of the last block received; those to begin with
         self._delivered: dict[int, GamesInProgress] = {}  # by seat, as of the last block that the caller has
@@ -204,11 +148,8 @@ class ClusterActors(Actors):
         self._max_waiting = 0  # no block is begun while more of them wait
         self._offered = connection.ask(connection.count, task.device)  # cores or GPUs when they were counted last
         self._counted = 0.0  # time.monotonic() of then
-        self._received_since = 0  # positions
         self._lost, self._lost_before = 0, 0  # actors, so far, and until the last report
-        self._last = False  # whether nobody will call `play` once more
         self._last_end: float | None = None
-        self._report: ClusterReport | None = None
         self._ended, self._resting = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="cluster", daemon=True)
 
@@ -225,17 +166,18 @@ class ClusterActors(Actors):
         stop: threading.Event,
         on_block: Callable[[int, Block], None],
         on_state: Callable[[], object] = lambda: None,
+        *,
+        last: bool = False,
     ) -> None:
         """See `Actors`; who plays how much is decided by who comes first."""
         started, waiting = time.perf_counter(), self._deliveries.qsize()
         positions, behind, most_behind = 0, 0, 0
         self._max_waiting = max(self._max_waiting, samples)
-        self._resting.clear()
         if self._thread.ident is None:
             self._thread.start()
         told = bool(self._places())
         while positions < samples and not stop.is_set():
-            if self._last:
+            if last:
                 self._max_waiting = samples - positions
             delivery = self._take()
             if delivery is None:
@@ -251,7 +193,7 @@ class ClusterActors(Actors):
                 behind += versions * len(delivery.block.samples)
                 most_behind = max(most_behind, versions)
         now, lost, places = time.perf_counter(), self._lost, self._places()
-        self._report = ClusterReport(
+        self.cluster_report = ClusterReport(
             nodes=len({place.node_id for place in places}),
             actors=len(places),
             lost=lost - self._lost_before,
@@ -262,30 +204,13 @@ class ClusterActors(Actors):
             seconds_waited=now - started,
         )
         self._last_end, self._lost_before = now, lost
-        if self._last and not stop.is_set():
+        if last:  # the cores are free for whatever follows
             self._resting.set()
-
-    def end_with_next(self) -> None:
-        """See `Actors`; the cores are free then."""
-        self._last = True
-
-    def pause(self) -> None:
-        """Play no further before the next call of `play`, and give up what waits for it."""
-        self._max_waiting = 0
-        while any(seat.calls for seat in list(self._seats)):
-            self._connection.check()
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-        while self._deliveries.qsize():
-            self._take()
 
     def spent_ahead(self) -> Mapping[str, int]:
         """See `Actors`."""
         with self._lock:
             return dict(self._spent)
-
-    def cluster_report(self) -> ClusterReport | None:
-        """See `Actors`."""
-        return self._report
 
     def close(self) -> None:
         """See `Actors`."""
@@ -335,7 +260,6 @@ class ClusterActors(Actors):
         with self._lock:
             self._waiting -= len(delivery.block.samples)
             self._spent -= _work_of(delivery.block)
-        self._gauges["staleness"].set(self._weights.version - delivery.version)
         return delivery
 
     def _work(self) -> None:
@@ -360,21 +284,12 @@ class ClusterActors(Actors):
 
     def _count_places(self) -> None:
         """A seat for every core or GPU. There is none less when some go: those who lost theirs wait for others."""
-        passed = time.monotonic() - self._counted
         self._offered = self._connection.count(self._task.device)
         new = range(len(self._seats), self._offered)
         if self._seats and new:
             logger.info("the cluster has grown to %d %ss", new.stop, "GPU" if self._task.device == "cuda" else "core")
         self._seats += [Seat(index=index) for index in new]
-        for name, value in (
-            ("actors", len(self._places())),
-            ("actors_lost", self._lost),
-            ("blocks_waiting", self._deliveries.qsize()),
-            ("positions_waiting", self._waiting),
-            ("positions_per_second", self._received_since / passed),
-        ):
-            self._gauges[name].set(value)
-        self._counted, self._received_since = self._counted + passed, 0
+        self._counted = time.monotonic()
 
     def _look_after_idle(self) -> None:
         """Ask actors that have nothing to do where they are: so one that is lost is replaced before it is to play."""
@@ -419,7 +334,6 @@ class ClusterActors(Actors):
         with self._lock:
             self._waiting += len(block.samples)
             self._spent += _work_of(block)
-        self._received_since += len(block.samples)
         self._deliveries.put(Delivery(seat=seat.index, block=block, version=version))
 
     def _replace(self, failed: Sequence[tuple[Seat, BaseException]]) -> None:

@@ -207,7 +207,6 @@ def import_ray() -> Any:
         ray = importlib.import_module("ray")
     except ImportError as error:
         raise RuntimeError(f"a cluster needs Ray: {install_advice('cluster')}") from error
-    importlib.import_module("ray.util.metrics")
     # Ray has no setting that keeps the cluster's own errors, twenty lines each, from a driver's terminal; we tell of
     # those that matter, and Ray's logs have them all.
     importlib.import_module("ray._private.worker").print_to_stdstream = lambda *_arguments, **_named: None  # type: ignore[attr-defined]

@@ -1,14 +1,14 @@
 """Runs on the nodes of a cluster: an actor of self-play on a core or a GPU, in a process of its own."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from alphac4.compute.cluster.connection import import_ray
-from alphac4.compute.gpu.device import ANY_TREES, TREES, largest_that_fits, trees_here
+from alphac4.compute.gpu.device import TREES, largest_that_fits
 from alphac4.game import Geometry
 from alphac4.nn.backends import backend_names
 from alphac4.nn.evaluator import Evaluator
@@ -66,7 +66,7 @@ class RemoteActor:
         self, task: Task, weights: Weights, rng: np.random.Generator, in_progress: GamesInProgress | None
     ) -> Place:
         """Make everything ready, and go on with the games ``in_progress``, if there are any."""
-        self._actor, self._inference = make_player(task, weights.network(), rng)
+        self._actor, self._update, self._backend = make_player(task, weights.network(), rng)
         self._version = weights.version
         if in_progress is not None:
             fresh = self._actor.state()
@@ -82,14 +82,14 @@ class RemoteActor:
             node=ray.util.get_node_ip_address(),
             node_id=ray.get_runtime_context().get_node_id(),
             process=os.getpid(),
-            backend=self._inference.backend,
+            backend=self._backend,
         )
 
     def play(self, weights: Weights) -> tuple[int, Block]:
         """The next block, and the version of the weights that played it: ``weights``, if they are others."""
         if weights.version != self._version:
             self._blocks = self._begin()  # begun anew, an actor forgets what the old weights have said
-            self._inference.update(weights.network())
+            self._update(weights.network())
             self._version = weights.version
         block = next(self._blocks)
         block.in_progress["games.left"][...] = 0  # whoever goes on with them decides how far
@@ -99,22 +99,23 @@ class RemoteActor:
         return self._actor.play(UNLIMITED, lambda: False)
 
 
-def make_player(task: Task, network: PolicyValueNetwork, rng: np.random.Generator) -> tuple[SelfPlayer, Any]:
-    """The actor of one core or GPU, and what tells its ``backend`` and takes other weights by ``update``."""
-    if task.backend not in (ANY_TREES, *TREES):
-        evaluator = Evaluator(
-            network,
-            batch_size=task.slots,
-            device=task.device,
-            backend=task.backend if task.backend in backend_names(task.device) else "auto",
-            int8=True,
-            threads=1,
-        )
-        return Actor(task.geometry, task.config, evaluator, task.slots, rng), evaluator
-    from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
+def make_player(
+    task: Task, network: PolicyValueNetwork, rng: np.random.Generator
+) -> tuple[SelfPlayer, Callable[[PolicyValueNetwork], None], str]:
+    """The actor of one core or GPU, what gives it other weights, and the backend by which it runs them."""
+    if task.backend == TREES:
+        from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
 
-    precision = TREES[trees_here(task.backend)]
-    player = largest_that_fits(
-        lambda slots: DeviceActor(task.geometry, task.config, network, slots, rng, precision), task.slots, 1
+        player = largest_that_fits(
+            lambda slots: DeviceActor(task.geometry, task.config, network, slots, rng), task.slots, 1
+        )
+        return player, player.update, TREES
+    evaluator = Evaluator(
+        network,
+        batch_size=task.slots,
+        device=task.device,
+        backend=task.backend if task.backend in backend_names(task.device) else "auto",
+        int8=True,
+        threads=1,
     )
-    return player, player
+    return Actor(task.geometry, task.config, evaluator, task.slots, rng), evaluator.update, evaluator.backend

@@ -28,15 +28,8 @@ _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])  # Trees, Games or Finished
 
 _one_at_a_time = threading.Lock()  # the simulator runs a single kernel
 
-ANY_TREES = "cuda-trees"
+TREES = "cuda-trees"
 """The backend that has the trees on the GPU, beside a network in the fastest precision that is precise enough."""
-
-TREES = {
-    f"{ANY_TREES}-bf16": torch.bfloat16,
-    f"{ANY_TREES}-fp16": torch.float16,
-    f"{ANY_TREES}-fp32": torch.float32,
-}
-"""The same in a given precision."""
 
 GAMES = 8192  # of self-play at once, in place of `SelfPlayConfig.games`: a GPU wants many more than cores do
 
@@ -76,13 +69,13 @@ def device_games(games: int) -> int:
 
 
 def why_not() -> str:
-    """What keeps self-play and search off the GPU, in one line; empty if nothing does."""
+    """What keeps trees off the GPU, in one line; empty if nothing does."""
     if simulated():
         return ""
     if not torch.cuda.is_available():
         return NO_DEVICE
     if importlib.util.find_spec("numba_cuda") is None:
-        return f"search on the GPU needs numba-cuda: {install_advice('cuda')}"
+        return f"trees on the GPU need numba-cuda: {install_advice('cuda')}"
     return ""
 
 
@@ -202,17 +195,15 @@ class DeviceArrays(Generic[_Arrays]):
         rest: Any = like  # what is no array is the same on the device
         self.arrays: _Arrays = rest._replace(**views)
 
-    def read(self, name: str, *lengths: int) -> npt.NDArray[Any]:
-        """A copy on the host of an array, or of its first ``lengths`` rows (and columns); waits for the device."""
+    def read(self, name: str, rows: int | None = None) -> npt.NDArray[Any]:
+        """A copy on the host of an array, or of its first ``rows``; waits for the device."""
         dtype = self._dtypes[name]
-        array = self.tensors[name][tuple(slice(length) for length in lengths)].cpu().numpy()
+        array = self.tensors[name][:rows].cpu().numpy()
         return array.view(dtype).copy() if dtype == np.uint64 else array.astype(dtype)
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Overwrite the beginning of an array from the host."""
-        tensor = self.tensors[name]
-        region = tuple(slice(0, length) for length in array.shape)
-        tensor[region] = torch.from_numpy(_signed(np.ascontiguousarray(array))).to(tensor.device, tensor.dtype)
+        """Overwrite an array from the host."""
+        self.tensors[name].copy_(torch.from_numpy(_signed(np.ascontiguousarray(array))))
 
 
 def share(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Arrays]:
@@ -273,17 +264,15 @@ class DeviceNetwork:
         device: torch.device,
         precision: torch.dtype | None = None,
     ) -> None:
-        self.precision = precision or best_precision(device)
+        precision = precision or best_precision(device)
         torch.backends.cudnn.benchmark = True  # batches never change their size
         self._module = fold_batch_norm(network)
-        self._module.to(device, self.precision, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._module.to(device, precision, memory_format=torch.channels_last)  # type: ignore[call-overload]
         shape = (size, network.config.input_planes, geometry.rows, geometry.columns)
-        self._planes = torch.zeros(shape, dtype=self.precision, device=device).contiguous(
-            memory_format=torch.channels_last
-        )
+        self._planes = torch.zeros(shape, dtype=precision, device=device).contiguous(memory_format=torch.channels_last)
         self._logits = torch.zeros((size, geometry.columns), device=device)
         self._wdl = torch.zeros((size, 3), device=device)
-        one = ONE[self.precision]
+        one = ONE[precision]
         planes = kernel_view(self._planes, np.asarray(one).dtype)
         self.exchange = Exchange(planes, one, kernel_view(self._logits), kernel_view(self._wdl))
 
@@ -297,19 +286,6 @@ class DeviceNetwork:
         policy, value = self._module(self._planes)
         self._logits.copy_(policy)
         self._wdl.copy_(torch.softmax(value.float(), dim=1))
-
-
-def backend_of(precision: torch.dtype) -> str:
-    """The name of the backend with trees beside a network of this precision; see `TREES`."""
-    return next(name for name, found in TREES.items() if found == precision)
-
-
-def trees_here(backend: str) -> str:
-    """That of `TREES` which is named, or the fastest if the GPU has no arithmetic for it, or none is named."""
-    device = the_device()
-    named = TREES.get(backend)
-    lacking = named is None or (named == torch.bfloat16 and not has_bf16(device))
-    return backend_of(best_precision(device)) if lacking else backend
 
 
 def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]:

@@ -1,11 +1,11 @@
-"""Trees on a GPU: one thread for each tree, which runs the same functions as a core does.
+"""Self-play's trees on a GPU: one thread for each tree, which runs the same functions as a core does.
 
-Nobody has measured this on a real GPU yet; in Numba's simulator it finds the games and visits that the cores find.
+Nobody has measured this on a real GPU yet; in Numba's simulator it plays the games that the cores play.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Unpack, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,38 +14,22 @@ from numba import cuda as numba_cuda
 
 from alphac4.compute.cores import LocalActors
 from alphac4.compute.gpu.device import (
-    NODE_FIELDS,
-    DeviceArrays,
+    TREES,
     DeviceNetwork,
     Exchange,
-    backend_of,
-    best_precision,
     captured,
     device_games,
-    kernel_view,
     largest_that_fits,
     launch,
     share,
     share_trees,
-    simulated,
     synchronise,
     the_device,
 )
-from alphac4.compute.interface import (
-    Actors,
-    Backends,
-    Compute,
-    NetworkEvaluator,
-    SearchOptions,
-    Seeds,
-)
-from alphac4.game.rules import STANDARD, Geometry
-from alphac4.machine import check_block
-from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, goes_on, network_parameters, walk_to_leaf
-from alphac4.mcts.puct import PuctConfig, PuctParameters, expand, write_leaf
-from alphac4.mcts.search import Reuse, TreeSearch
-from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
-from alphac4.nn.evaluator import BATCH, Evaluator
+from alphac4.compute.interface import Actors, Seeds
+from alphac4.game.rules import Geometry
+from alphac4.mcts.puct import PuctParameters, expand, write_leaf
+from alphac4.mcts.tree import NO_NODE, Trees, make_trees
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import UNLIMITED
 from alphac4.selfplay.config import SelfPlayConfig
@@ -67,9 +51,8 @@ from alphac4.selfplay.samples import Block, Work, make_block
 cuda: Any = numba_cuda  # its functions are made at run time
 
 SIMULATIONS_A_STEP = 32  # fewer than on the CPU: a thread here is slower than a core, and the others wait for it
-SELF_PLAY_STEPS, SEARCH_STEPS = 32, 8  # between two looks of the host
+STEPS = 32  # between two looks of the host
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay on the device
-SEARCHED_TOGETHER = 1024  # positions
 STREAMS = 2  # parts of self-play's games: while one part's trees grow, the network evaluates another's leaves
 MIN_GAMES = 64  # where memory is short; below, the cores are faster
 
@@ -120,22 +103,6 @@ def write_leaves(trees: Trees, exchange: Exchange) -> None:
         write_leaf(trees, t, exchange.planes[t], exchange.one)
 
 
-@cuda.jit
-def search_step(trees: Trees, targets: Any, parameters: Any, exchange: Exchange, going_on: Any) -> None:
-    """`alphac4.mcts.network_search.step`, with a row of the batch for every tree.
-
-    ``going_on`` [T] says which trees go on.
-    """
-    t = cuda.grid(1)
-    if t >= trees.size.shape[0]:
-        return
-    expand(trees, t, exchange.logits[t], exchange.wdl[t], parameters.prior_temperature)
-    left = walk_to_leaf(trees, t, targets[t], parameters, SIMULATIONS_A_STEP)
-    going_on[t] = goes_on(trees, t, left)
-    if trees.leaf[t] != NO_NODE:
-        write_leaf(trees, t, exchange.planes[t], exchange.one)
-
-
 @final
 class DeviceActor:
     """Plays ``slots`` games at once on a stream of its own, as `alphac4.selfplay.actor.Actor` does on a core.
@@ -166,7 +133,6 @@ class DeviceActor:
         self._finished = share(make_finished(4 * slots, geometry), device)
         self._parameters, self._puct = make_parameters(config), config.search.selfplay_puct().parameters()
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
-        self.backend = backend_of(self._network.precision)
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
         synchronise()  # what was made so far was made on another stream
         with torch.cuda.stream(self._stream):
@@ -236,9 +202,9 @@ class DeviceActor:
         )
 
     def _launch_steps(self, work: Work) -> None:
-        for _ in range(SELF_PLAY_STEPS):
+        for _ in range(STEPS):
             self.step()
-        work.evaluations += SELF_PLAY_STEPS * self.slots
+        work.evaluations += STEPS * self.slots
 
     def _finished_games(self) -> int:
         rows = self._finished.tensors
@@ -285,147 +251,24 @@ class DeviceActor:
 
 
 @final
-class DeviceSearch(TreeSearch):
-    """PUCT with the network and the growing trees on the device; the trees come back when it is done.
-
-    Each search uses the weights that ``weights`` holds when it begins, in the same memory.
+class TreesOnGpu:
+    """Plays a run's games with trees and network on a GPU; see `alphac4.compute.interface.Elsewhere`.
 
     Raises:
         RuntimeError: in one line, if there is no GPU.
     """
 
-    def __init__(
-        self,
-        weights: NetworkEvaluator,
-        config: PuctConfig | NetworkParameters | None = None,
-        *,
-        geometry: Geometry = STANDARD,
-        rng: np.random.Generator | None = None,
-        reuse: Reuse = "nothing",
-        cache: int = 0,  # noqa: ARG002 - a thread has no room to look evaluations up
-        precision: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(geometry, rng, reuse, network_parameters(config))
-        self._device = the_device()
-        self._precision = precision
-        self._weights = weights
-        self._version = weights.version
-        self._shape = (0, 0)
+    backend = TREES
 
-    def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        if self._shape != trees.parent.shape:
-            self._make(*trees.parent.shape)
-        elif self._version != self._weights.version:
-            self._network.update(self._weights.network)
-            self._version = self._weights.version
-        self._targets.zero_()  # trees that are not searched now stay as they are
-        self._targets[:count] = torch.from_numpy(targets)
-        self._upload(trees, count)
-        launch(write_leaves, len(trees.size), self._shared.arrays, self._network.exchange)
-        going_on = True
-        while going_on:
-            check_block()
-            for _ in range(SEARCH_STEPS):
-                self._step()
-            going_on = bool(self._going_on.any())
-            if deadline is not None and time.perf_counter() > deadline:
-                self._targets.zero_()  # take in the last evaluation, then stop
-        self._download(trees, count)
-
-    def _make(self, rows: int, nodes: int) -> None:
-        """Arrays for ``rows`` trees of ``nodes`` nodes, and the step that they take."""
-        empty = make_trees(rows, 1, self.geometry, np.random.default_rng(0))
-        self._shared: DeviceArrays[Trees] = share_trees(empty, nodes, self._device)
-        self._version = self._weights.version
-        self._network = DeviceNetwork(self._weights.network, self.geometry, rows, self._device, self._precision)
-        self._targets = torch.zeros(rows, dtype=torch.int64, device=self._device)
-        self._going_on = torch.zeros(rows, dtype=torch.bool, device=self._device)
-        targets, going_on = kernel_view(self._targets), kernel_view(self._going_on)
-
-        def step() -> None:
-            self._network.evaluate()
-            launch(
-                search_step,
-                rows,
-                self._shared.arrays,
-                targets,
-                self.parameters,
-                self._network.exchange,
-                going_on,
-            )
-
-        self._step: Callable[[], Any] = captured(step, self._device)
-        self._shape = (rows, nodes)
-
-    def _upload(self, trees: Trees, count: int) -> None:
-        nodes = int(trees.size[:count].max())
-        for name in ARRAYS:
-            array = getattr(trees, name)[:count]
-            self._shared.write(name, array[:, :nodes] if name in NODE_FIELDS else array)
-
-    def _download(self, trees: Trees, count: int) -> None:
-        trees.size[:count] = self._shared.read("size", count)
-        nodes = int(trees.size[:count].max())
-        for name in ARRAYS:
-            if name in NODE_FIELDS:
-                getattr(trees, name)[:count, :nodes] = self._shared.read(name, count, nodes)
-            else:
-                getattr(trees, name)[:count] = self._shared.read(name, count)
-
-
-@final
-class GpuTrees(Compute):
-    """An actor a stream, and searches of many positions at once.
-
-    Args:
-        precision: of the network beside the trees; by default the fastest that is precise enough.
-
-    Raises:
-        RuntimeError: in one line, if there is no GPU.
-    """
-
-    def __init__(self, precision: torch.dtype | None = None) -> None:
-        device = the_device()
-        self._precision = precision or best_precision(device)
-        backend = backend_of(self._precision)
-        self.backends = Backends(evaluators=backend, actors=backend)
-        self.batch = SEARCHED_TOGETHER
-        self.streams = 1
-        self.learning_device = device
-        self._raw = ("cpu", "torch-fp32") if simulated() else ("cuda", "cuda-fp32")
-
-    def pool(self) -> None:
-        """See `Compute`."""
-
-    @property
-    def inference(self) -> str:
-        """See `Compute`."""
-        return f"{self.backends.evaluators}, without search {self._raw[1]}"
-
-    def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> NetworkEvaluator:
-        """See `Compute`; raw policies and values are computed in 32 bits."""
-        device, backend = self._raw
-        return Evaluator(network, batch_size=batch_size, streams=streams, device=device, backend=backend)
-
-    def search(
-        self,
-        evaluator: NetworkEvaluator,
-        puct: PuctConfig | NetworkParameters | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> TreeSearch:
-        """See `Compute`; a single tree stays on a core, since it would leave the GPU idle."""
-        if evaluator.batch_size == 1:
-            return NetworkSearch(evaluator, puct, **options)
-        return DeviceSearch(evaluator, puct, precision=self._precision, **options)
+    def __init__(self) -> None:
+        the_device()
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """See `Compute`; fewer games where memory is short."""
+        """An actor a stream; fewer games where memory is short."""
 
         def make(games: int) -> list[DeviceActor]:
             slots = -(-games // STREAMS)
-            return [
-                DeviceActor(geometry, config, network, slots, seeds(index), self._precision) for index in range(STREAMS)
-            ]
+            return [DeviceActor(geometry, config, network, slots, seeds(index)) for index in range(STREAMS)]
 
         players = largest_that_fits(make, device_games(config.games), MIN_GAMES)
 
@@ -433,4 +276,7 @@ class GpuTrees(Compute):
             for player in players:
                 player.update(network)
 
-        return LocalActors(players, update, self.backends.actors)
+        return LocalActors(players, update, TREES)
+
+    def pool(self, streams: int) -> None:
+        """See `Elsewhere`."""

@@ -17,6 +17,7 @@ from alphac4.arena.specifications import named_checkpoint
 from alphac4.certificate.file import shipped_certificates
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import NodeView
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analysis, Analyst
@@ -177,7 +178,7 @@ class SearchService:
 
     def _player(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
         budget, rng = Budget(simulations=simulations), self._make_rng()
-        search = self._compute.search(self._evaluator, geometry=self.geometry, rng=rng, reuse=reuse)
+        search = NetworkSearch(self._evaluator, geometry=self.geometry, rng=rng, reuse=reuse)
         return NetworkPlayer(self.name, self._evaluator, budget, rng, temperature=temperature, search=search)
 
     def _make_rng(self) -> np.random.Generator:
