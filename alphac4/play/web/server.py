@@ -16,7 +16,7 @@ import socket
 import sys
 import webbrowser
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import parse_qs
 
 import uvicorn
@@ -150,7 +150,7 @@ class AccessControl:
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse, redirect, or hand on; meanwhile the connection waits for us, not we for the visitor."""
+        """Refuse, redirect, or hand on."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -158,14 +158,7 @@ class AccessControl:
                 message = {**message, "headers": [*message.get("headers", ()), *own]}
             await send(message)
 
-        connection = scope.get("state", {}).get("connection")  # none where a test asks without a socket
-        if connection is not None:
-            connection.is_answering = True
-        try:
-            await (self._refusal(scope) or self._app)(scope, receive, send_with_headers)
-        finally:
-            if connection is not None:
-                connection.is_answering = False
+        await (self._refusal(scope) or self._app)(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """The answer to a request that is not handed on."""
@@ -196,17 +189,9 @@ def _forbid(message: str) -> Response:
 
 
 class ImpatientProtocol(H11Protocol):
-    """uvicorn's HTTP, which on its own waits for ever for the rest of a request, and for a reader who does not read.
+    """uvicorn's HTTP, which on its own waits for ever for the rest of a request, and for a reader who does not read."""
 
-    `AccessControl` finds the connection in the request's state and says while the application is at work.
-    """
-
-    def __init__(self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: Any = None) -> None:
-        super().__init__(config, server_state, app_state | {"connection": self}, _loop)
-        self.is_answering = False
-        self._is_unread = False  # the visitor does not read what is sent
-        self._stalled = 0.0  # seconds, as far as the checks have seen them
-        self._next_check: asyncio.TimerHandle | None = None
+    _stalled = 0.0  # seconds, as far as the checks have seen them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to watch, unless there are too many connections already."""
@@ -214,32 +199,19 @@ class ImpatientProtocol(H11Protocol):
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
         else:
-            self._watch(transport)
+            self._watch()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Watch no longer."""
-        if self._next_check is not None:
-            self._next_check.cancel()
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Called once the buffers are full."""
-        self._is_unread = True
-        super().pause_writing()
-
-    def resume_writing(self) -> None:
-        """Called once there is room again."""
-        self._is_unread = False
-        super().resume_writing()
-
-    def _watch(self, transport: asyncio.Transport) -> None:
+    def _watch(self) -> None:
         """End the connection if it has stalled for long; what the application is at is not the visitor's fault."""
-        if self._stalled > STALL_SECONDS:
-            transport.abort()  # `close` would wait until everything is read
+        if self.transport.is_closing():
             return
+        if self._stalled > STALL_SECONDS:
+            self.transport.abort()  # `close` would wait until everything is read
+            return
+        answering = self.cycle is not None and not self.cycle.response_complete
         # Not by the clock: on a busy machine seconds may pass in which nobody has looked at what arrived.
-        self._stalled = 0.0 if self.is_answering and not self._is_unread else self._stalled + CHECK_SECONDS
-        self._next_check = asyncio.get_running_loop().call_later(CHECK_SECONDS, self._watch, transport)
+        self._stalled = 0.0 if answering and not self.flow.write_paused else self._stalled + CHECK_SECONDS
+        self.loop.call_later(CHECK_SECONDS, self._watch)
 
 
 class HttpServer(uvicorn.Server):
