@@ -23,7 +23,7 @@ from alphac4.runs.reports import IterationReport
 from alphac4.runs.session import RunStopped, TrainingSession
 from alphac4.runs.state import PREVIOUS_STATE_FILE, STATE_FILE, RunError, load_state, save_state
 from alphac4.runs.tensorboard import Monitor
-from alphac4.selfplay.actor import GamesInProgress, count_games, fill_up, join_actors, share_out, split_actors
+from alphac4.selfplay.actor import GamesInProgress, count_games, deal, fill_up, join_games
 from alphac4.selfplay.games import NEW_GAME, SEARCHING, Games, make_games
 from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
@@ -268,10 +268,9 @@ def test_an_interrupted_iteration_goes_on_with_its_games(
         def keep_and_die(iteration: int, shards: Any, games: GamesInProgress) -> None:
             keep(iteration, shards, games)
             if iteration == 2 and folder.replay.count(2):
-                (seat,) = split_actors(games).values()
                 in_progress.extend(
                     moves[:plies].tobytes()
-                    for moves, plies in zip(seat["games.moves"], seat["games.plies"], strict=True)
+                    for moves, plies in zip(games["games.moves"], games["games.plies"], strict=True)
                 )
                 die()
 
@@ -427,8 +426,10 @@ def some_games(first: int, count: int, begun: int) -> GamesInProgress:
 
 @pytest.mark.parametrize(("slots", "sizes"), [(4, [4, 4, 1]), (16, [9]), (3, [3, 3, 3])])
 def test_games_are_shared_out_to_other_numbers_of_actors(slots: int, sizes: list[int]) -> None:
-    games = split_actors(join_actors({0: some_games(0, 6, 5), 11: some_games(6, 6, 4)}))
-    groups = share_out(games, slots)
+    games = join_games([some_games(0, 6, 5), some_games(6, 5, 4)])
+    (together,) = deal(games, 11)
+    assert all(np.array_equal(together[name], array) for name, array in games.items())
+    groups = deal(games, slots)
     assert [count_games(group) for group in groups] == sizes
     assert [n for group in groups for n in group["games.opening"]] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
     assert [n for group in groups for n in group["trees.own"]] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
@@ -454,9 +455,9 @@ def test_other_numbers_of_cores_go_on_with_the_games_in_progress(
     """None is dropped, which would favour short games, and none is there twice."""
 
     def begun(session: TrainingSession) -> list[bytes]:
+        games = session.loop.actors.state()
         return sorted(
             games["games.moves"][row, : games["games.plies"][row]].tobytes()
-            for games in split_actors(session.loop.actors.state()).values()
             for row in np.flatnonzero(games["games.stage"] != NEW_GAME)
         )
 
@@ -470,11 +471,10 @@ def test_other_numbers_of_cores_go_on_with_the_games_in_progress(
         with TrainingSession(tmp_path, tiny_run(iterations=2)) as session:
             assert begun(session) == left
     state = load_state(tmp_path / STATE_FILE)
-    (games,) = split_actors(state.actors).values()
-    state.actors = join_actors(
-        {seat: {name: array[2 * seat :][:2] for name, array in games.items()} for seat in (0, 1)}
-    )
-    save_state(tmp_path / STATE_FILE, state)  # as a cluster leaves it
+    another = {name: array[:1].copy() for name, array in state.actors.items()}
+    another["games.stage"][:] = NEW_GAME
+    state.actors = join_games([another, state.actors])
+    save_state(tmp_path / STATE_FILE, state)  # as a cluster with more slots leaves it
     blocks: list[Block] = []
     with TrainingSession(tmp_path, tiny_run(iterations=2, samples=50)) as session:
         watch(session, lambda block, _actor: blocks.append(block))
@@ -496,7 +496,7 @@ def test_games_that_do_not_fit_are_begun_anew(run: Path, caplog: pytest.LogCaptu
     state.actors = {name: array for name, array in state.actors.items() if "plies" not in name}
     save_state(run / STATE_FILE, state)
     with TrainingSession(run, tiny_run(iterations=3)) as session:
-        assert not (split_actors(session.loop.actors.state())[0]["games.stage"] != NEW_GAME).any()
+        assert not (session.loop.actors.state()["games.stage"] != NEW_GAME).any()
     assert "new ones begin" in caplog.text
 
 

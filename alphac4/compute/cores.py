@@ -22,10 +22,10 @@ from alphac4.selfplay.actor import (
     GamesInProgress,
     SelfPlayer,
     count_games,
+    deal,
     fill_up,
-    join_actors,
+    join_games,
     play_together,
-    split_actors,
 )
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
@@ -198,14 +198,6 @@ class LocalActors(Actors):
     def close(self) -> None:
         """See `Actors`."""
 
-    def takes(self, index: int) -> bool:
-        """See `Actors`."""
-        return index == 0
-
-    def _games(self) -> dict[str, npt.NDArray[np.generic]]:
-        """All games in progress."""
-        return {name: np.concatenate([state[name] for state in self._states]) for name in self._states[0]}
-
     def _look(self) -> None:
         """Note each player's games, as of what has been handed over."""
         self._states: list[GamesInProgress] = [
@@ -214,17 +206,16 @@ class LocalActors(Actors):
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """See `Actors`."""
-        return join_actors({0: self._games()})
+        return join_games(self._states)
 
-    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> int:
         """See `Actors`."""
-        for index, games in split_actors(state).items():
-            if not self.takes(index):
-                raise ValueError("the saved games do not fit the settings")
-            filled = fill_up(games, self._games())
-            for player, rows in zip(self._players, self._rows, strict=True):
-                player.restore({name: array[rows] for name, array in filled.items()})
+        first, *others = deal(state, self.slots) or [self.state()]
+        filled = fill_up(first, self.state())
+        for player, rows in zip(self._players, self._rows, strict=True):
+            player.restore({name: array[rows] for name, array in filled.items()})
         self._look()
+        return sum(map(count_games, others))
 
     def reset(self, seeds: Seeds) -> None:
         """See `Actors`."""

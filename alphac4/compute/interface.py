@@ -84,19 +84,18 @@ class Actors(ABC):
         """End what plays elsewhere."""
 
     @abstractmethod
-    def takes(self, index: int) -> bool:
-        """Whether there is a seat with this number, or may be one."""
-
-    @abstractmethod
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """The games in progress, for a later `restore`."""
 
     @abstractmethod
-    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take up the games of `state`; a seat with more of them begins others besides.
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> int:
+        """Take up the games of `state`, however they were dealt to seats; a seat with more begins others besides.
+
+        Returns:
+            How many are not kept, as there are fewer slots here.
 
         Raises:
-            ValueError: if they do not fit.
+            KeyError, ValueError: if they do not fit.
         """
 
     @abstractmethod

@@ -31,7 +31,6 @@ from alphac4.runs.reports import (
 )
 from alphac4.runs.state import RunState, has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
-from alphac4.selfplay.actor import count_games, join_actors, share_out, split_actors
 from alphac4.selfplay.samples import Block, PolicyTarget
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.records import similar
@@ -407,15 +406,9 @@ def _continue_games(actors: Actors, state: RunState, random: RunRandom) -> None:
 
     begin_anew()
     try:
-        games = split_actors(state.actors)
-        others = [found for index, found in games.items() if index < max(games)]  # the last one may have had fewer
-        if not all(map(actors.takes, games)) or any(count_games(found) != actors.slots for found in others):
-            groups = share_out(games, actors.slots)
-            games = {index: found for index, found in enumerate(groups) if actors.takes(index)}
-            dropped = sum(map(count_games, groups)) - sum(map(count_games, games.values()))
-            if dropped:
-                logger.warning("%d games in progress are not kept: fewer are played at once here", dropped)
-        actors.restore(join_actors(games))
-    except ValueError:  # of arrays that do not fit
+        dropped = actors.restore(state.actors)
+        if dropped:
+            logger.warning("%d games in progress are not kept: fewer are played at once here", dropped)
+    except (KeyError, ValueError):  # of arrays that do not fit
         logger.warning("the games in progress were played with other settings, or are lost: new ones begin")
         begin_anew()

@@ -8,7 +8,6 @@ answer to a position does not depend on the others in its batch.
 import queue
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -213,22 +212,9 @@ def play_together(
             thread.join()
 
 
-def join_actors(games: Mapping[int, GamesInProgress]) -> dict[str, npt.NDArray[np.generic]]:
-    """The games of all actors in one state: each array's name begins with its actor's index."""
-    return {f"{index}.{name}": array for index, arrays in games.items() for name, array in arrays.items()}
-
-
-def split_actors(state: GamesInProgress) -> dict[int, GamesInProgress]:
-    """The games of each actor, from the state of `join_actors`.
-
-    Raises:
-        ValueError: for names without an index.
-    """
-    games: defaultdict[int, dict[str, npt.NDArray[np.generic]]] = defaultdict(dict)
-    for key, array in state.items():
-        index, _, name = key.partition(".")
-        games[int(index)][name] = array
-    return dict(sorted(games.items()))
+def join_games(parts: Sequence[GamesInProgress]) -> dict[str, npt.NDArray[np.generic]]:
+    """The games of several actors as those of one."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
 def count_games(games: GamesInProgress) -> int:
@@ -236,23 +222,19 @@ def count_games(games: GamesInProgress) -> int:
     return len(games.get("trees.own", ()))
 
 
-def share_out(games: Mapping[int, GamesInProgress], slots: int) -> list[GamesInProgress]:
-    """The games that have begun, for actors with so many ``slots`` each; the last one may get fewer.
+def deal(games: GamesInProgress, slots: int) -> list[GamesInProgress]:
+    """The games for actors of so many ``slots`` each, as they were dealt to these before.
+
+    If they were others', only those that have begun count, and the last actor may get fewer.
 
     Raises:
-        ValueError: if they were played with different settings.
+        KeyError: if it is not told which have begun.
     """
-    begun = [
-        {name: array[arrays["games.stage"] != NEW_GAME] for name, array in arrays.items()}
-        for _, arrays in sorted(games.items())
-    ]
-    if len({frozenset(arrays) for arrays in begun}) != 1:
-        raise ValueError("the saved games do not fit one another")
-    together = {name: np.concatenate([arrays[name] for arrays in begun]) for name in begun[0]}
-    count = count_games(together)
-    return [
-        {name: array[first : first + slots] for name, array in together.items()} for first in range(0, count, slots)
-    ]
+    if count_games(games) % slots:
+        begun = games["games.stage"] != NEW_GAME
+        games = {name: array[begun] for name, array in games.items()}
+    starts = range(0, count_games(games), slots)
+    return [{name: array[start : start + slots] for name, array in games.items()} for start in starts]
 
 
 def fill_up(games: GamesInProgress, fresh: GamesInProgress) -> GamesInProgress:

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compute.cluster.connection import Connection, connect
-from alphac4.compute.cluster.pool import ClusterPool
+from alphac4.compute.cluster.pool import ClusterPool, Shared
 from alphac4.compute.cluster.remote import Place, RemoteActor, Task, Weights
 from alphac4.compute.gpu.device import TREES, device_games
 from alphac4.compute.interface import Actors, ClusterReport, Seeds
 from alphac4.game import Geometry
 from alphac4.nn.backends import backend_names
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import GamesInProgress, count_games, join_actors, split_actors
+from alphac4.selfplay.actor import GamesInProgress, deal, join_games
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 from alphac4.storage.records import first_line
@@ -137,7 +137,7 @@ class ClusterActors(Actors):
         self._task, self._seeds = task, seeds
         options = {**task.needs(), "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         self._remote = self._ray.remote(**options)(RemoteActor)
-        self._weights = Weights(version=0, reference=[self._ray.put(network)])
+        self._weights = Weights(version=0, network=Shared(reference=[self._ray.put(network)]))
         self._seats: list[Seat] = []
         self._received: dict[int, GamesInProgress] = {}  # by seat, as of the last block received; those to begin with
         self._delivered: dict[int, GamesInProgress] = {}  # by seat, as of the last block that the caller has
@@ -158,7 +158,7 @@ class ClusterActors(Actors):
 
     def update(self, network: PolicyValueNetwork) -> None:
         """See `Actors`: blocks that begin from now on are played with them."""
-        self._weights = Weights(version=self._weights.version + 1, reference=[self._ray.put(network)])
+        self._weights = Weights(version=self._weights.version + 1, network=Shared(reference=[self._ray.put(network)]))
 
     def play(
         self,
@@ -222,20 +222,15 @@ class ClusterActors(Actors):
                 self._dismiss(seat)
         self._connection.close()
 
-    def takes(self, index: int) -> bool:
-        """See `Actors`: games of seats that are not here wait for cores to come."""
-        return index >= 0
-
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """See `Actors`; as of the blocks that have been handed over."""
-        return join_actors(self._delivered)
+        return join_games([games for _, games in sorted(self._delivered.items())])
 
-    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """See `Actors`; before the first `play`."""
-        for index, games in split_actors(state).items():
-            if not (self.takes(index) and 0 < count_games(games) <= self.slots):
-                raise ValueError("the saved games do not fit the settings")
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> int:
+        """See `Actors`; before the first `play`. Games of seats that are not here wait for cores to come."""
+        for index, games in enumerate(deal(state, self.slots)):
             self._received[index] = self._delivered[index] = games
+        return 0
 
     def reset(self, seeds: Seeds) -> None:
         """See `Actors`; before the first `play`."""

@@ -1,13 +1,13 @@
 """Runs on the nodes of a cluster: an actor of self-play on a core or a GPU, in a process of its own."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from alphac4.compute.cluster.connection import import_ray
+from alphac4.compute.cluster.pool import Shared
 from alphac4.compute.gpu.device import TREES, largest_that_fits
 from alphac4.game import Geometry
 from alphac4.nn.backends import backend_names
@@ -35,15 +35,10 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """A version of the network, which lies in the object store of the node that put it there."""
+    """A version of the network."""
 
     version: int
-    reference: Sequence[Any]  # of one, in a list: Ray would fetch the network for every call otherwise
-
-    def network(self) -> PolicyValueNetwork:
-        """Fetch it."""
-        network: PolicyValueNetwork = import_ray().get(self.reference[0])
-        return network.eval()
+    network: Shared[PolicyValueNetwork]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +61,7 @@ class RemoteActor:
         self, task: Task, weights: Weights, rng: np.random.Generator, in_progress: GamesInProgress | None
     ) -> Place:
         """Make everything ready, and go on with the games ``in_progress``, if there are any."""
-        self._actor, self._update, self._backend = make_player(task, weights.network(), rng)
+        self._actor, self._update, self._backend = make_player(task, weights.network.get().eval(), rng)
         self._version = weights.version
         if in_progress is not None:
             fresh = self._actor.state()
@@ -89,7 +84,7 @@ class RemoteActor:
         """The next block, and the version of the weights that played it: ``weights``, if they are others."""
         if weights.version != self._version:
             self._blocks = self._begin()  # begun anew, an actor forgets what the old weights have said
-            self._update(weights.network())
+            self._update(weights.network.get().eval())
             self._version = weights.version
         block = next(self._blocks)
         block.in_progress["games.left"][...] = 0  # whoever goes on with them decides how far
