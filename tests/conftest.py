@@ -17,7 +17,7 @@ from page_browser import (  # noqa: F401 - fixtures
     static_folder,
 )
 
-from alphac4.compute.gpu.device import why_not
+from alphac4.compute.gpu.device import the_device
 from alphac4.machine import cores
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
@@ -60,10 +60,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         groups.setdefault(group, []).append(item)
     slow = {name: sum(item.get_closest_marker("slow") is not None for item in group) for name, group in groups.items()}
     items[:] = [item for name in sorted(groups, key=lambda name: -slow[name]) for item in groups[name]]
-    if reason := why_not():
+    try:
+        the_device()
+    except RuntimeError as error:
         for item in items:
             if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason=reason))
+                item.add_marker(pytest.mark.skip(reason=str(error)))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -72,7 +72,7 @@ def test_an_agent_takes_a_win_and_blocks(checkpoint: Path, monkeypatch: pytest.M
     player = make_agent(f"{checkpoint}@50", seed=0, backend="torch-fp32")
     assert {moves: ask(player, moves) for moves in TACTICS} == TACTICS
     monkeypatch.setattr(evaluator, "backend_order", lambda *_arguments, **_options: ["torch-fp32"])
-    assert ask(kaggle.agent, "112233") == 3
+    assert ask(make_agent(), "112233") == 3
     monkeypatch.setattr("alphac4.storage.checkpoints.SHIPPED", {"best": "nowhere.safetensors"})
     assert ask(make_agent(), "112233") == 3
 

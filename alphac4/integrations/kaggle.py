@@ -68,17 +68,8 @@ def make_agent(
     return _KaggleAgent(parse, common_geometry((specification,)), rng)
 
 
-def agent(obs: Any, config: Any) -> int:
-    """The agent with the default player: a shipped network, or classic MCTS where there is none."""
-    return _default_agent()(obs, config)
-
-
-@functools.cache
-def _default_agent() -> Agent:
-    return make_agent()
-
-
 def _default_player() -> str:
+    """A shipped network, or classic MCTS where there is none."""
     try:
         shipped_checkpoint("best")
     except FileError:  # installed without the networks

@@ -68,27 +68,19 @@ def device_games(games: int) -> int:
     return games if simulated() else GAMES
 
 
-def why_not() -> str:
-    """What keeps trees off the GPU, in one line; empty if nothing does."""
-    if simulated():
-        return ""
-    if not torch.cuda.is_available():
-        return NO_DEVICE
-    if importlib.util.find_spec("numba_cuda") is None:
-        return f"trees on the GPU need numba-cuda: {install_advice('cuda')}"
-    return ""
-
-
 def the_device() -> torch.device:
     """Where kernels work.
 
     Raises:
-        RuntimeError: in one line, if there is no GPU.
+        RuntimeError: in one line, if there is no GPU, or what compiles for it is missing.
     """
-    reason = why_not()
-    if reason:
-        raise RuntimeError(reason)
-    return torch.device("cpu" if simulated() else "cuda")
+    if simulated():
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise RuntimeError(NO_DEVICE)
+    if importlib.util.find_spec("numba_cuda") is None:
+        raise RuntimeError(f"trees on the GPU need numba-cuda: {install_advice('cuda')}")
+    return torch.device("cuda")
 
 
 def on_gpu(name: str) -> bool:
