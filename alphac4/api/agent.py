@@ -16,10 +16,9 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
-from alphac4.mcts.results import Searched, SearchResult, describe_search
+from alphac4.mcts.results import ColumnAnalysis, Searched, SearchResult, describe_columns, describe_search
 from alphac4.mcts.search import Budget
 from alphac4.nn.foreign import FunctionEvaluator
-from alphac4.play.analysis import ColumnAnalysis, describe_columns
 
 DEFAULT_SIMULATIONS = 100  # of an evaluator of one's own
 

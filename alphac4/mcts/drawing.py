@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from alphac4.game import Position, column_name
-from alphac4.mcts.results import NodeView, Searched
+from alphac4.mcts.results import NodeView, Searched, describe_proof
 
 NODE_WIDTH, NODE_HEIGHT = 92, 116
 GAP_ACROSS, GAP_DOWN, MARGIN = 14, 62, 16
@@ -83,8 +83,8 @@ def _draw(
         if depth > 1 and position.outcome() is None:
             with contextlib.suppress(ValueError):  # proven at once: no node was made
                 below = search.node(index, [*path, column])
-        visits, value, proof = int(node.visits[column]), float(node.values[column]), node.describe_proof(column)
-        card_below = _draw_card(position, visits, value, proof, best=column == tried[0])
+        visits, value, proof = int(node.visits[column]), float(node.values[column]), int(node.proofs[column])
+        card_below = _draw_card(position, visits, value, describe_proof(proof), best=column == tried[0])
         child = _draw(search, index, [*path, column], below, card_below, depth - 1, width)
         parts.append(f'<g transform="translate({left:.1f} {NODE_HEIGHT + GAP_DOWN})">\n{child.svg}\n</g>')
         children.append((column, left + child.middle))

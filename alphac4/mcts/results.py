@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Any, Protocol
 
 import numpy as np
@@ -68,9 +69,18 @@ class NodeView:
     value: float  # the node's own, to its side to move
     total_visits: int  # of its moves
 
-    def describe_proof(self, column: int) -> str:
-        """What is proven of a move; see `SearchResult.describe_proof`."""
-        return describe_proof(int(self.proofs[column]))
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnAnalysis:
+    """One move as the search sees it; values are for the side that makes it."""
+
+    column: int  # 0-based
+    visits: int
+    share: float  # of all visits
+    prior: float
+    value: float | None  # mean in [-1, 1]; None where unvisited
+    score: float | None  # what the search ranks by; None where it is not finite
+    proof: str  # "wins in 3 moves", "draws", "loses in 2 moves", or nothing
 
 
 class Searched(Protocol):
@@ -112,22 +122,38 @@ def describe_proof(proof: int) -> str:
     return describe_end(proof, (PROVEN_WIN - abs(proof) + 1) // 2)  # the winner moves first or second
 
 
+def describe_columns(seen: SearchResult | NodeView, row: int | EllipsisType = ...) -> tuple[ColumnAnalysis, ...]:
+    """The moves that can be made in the ``row``-th position of a result, or in a node."""
+    visits, proofs = seen.visits[row], seen.proofs[row]
+    total = max(int(visits.sum()), 1)
+    return tuple(
+        ColumnAnalysis(
+            column=int(column),
+            visits=int(visits[column]),
+            share=int(visits[column]) / total,
+            prior=float(seen.priors[row][column]),
+            value=_finite(seen.values[row][column]),
+            score=_finite(seen.scores[row][column]),
+            proof=describe_proof(int(proofs[column])),
+        )
+        for column in np.flatnonzero(proofs != ILLEGAL)
+    )
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
 def describe_search(result: SearchResult, index: int = 0) -> str:
     """A line for each move of the ``index``-th position, the line of best play, and how long it took.
 
     Values, scores and win/draw/loss are seen by the side to move; the time is that of the whole batch.
     """
     lines = ["column  visits   value   prior   score"]
-    for column, proof in enumerate(result.proofs[index]):
-        if proof == ILLEGAL:
-            continue
-        value, score = (
-            f"{number:+.3f}" if math.isfinite(number) else "-"
-            for number in (result.values[index, column], result.scores[index, column])
-        )
-        line = f"{column_name(column):>6}  {result.visits[index, column]:>6}  {value:>6}"
-        line += f"  {result.priors[index, column]:>6.3f}  {score:>6}{'  *' if column == result.moves[index] else ''}"
-        lines.append(f"{line}  {result.describe_proof(index, column)}".rstrip())
+    for item in describe_columns(result, index):
+        value, score = ("-" if number is None else f"{number:+.3f}" for number in (item.value, item.score))
+        line = f"{column_name(item.column):>6}  {item.visits:>6}  {value:>6}  {item.prior:>6.3f}  {score:>6}"
+        lines.append(f"{line}{'  *' if item.column == result.moves[index] else ''}  {item.proof}".rstrip())
     win, draw, loss = (100 * share for share in result.wdl[index])
     rate = int(result.simulations.sum()) / max(result.seconds, 1e-9)
     lines += [

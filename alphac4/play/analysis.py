@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from types import EllipsisType
 from typing import Any, Self
 
 import numpy as np
@@ -14,26 +13,12 @@ from alphac4.arena.players import SearchingPlayer, drop_trees
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.results import NodeView, SearchResult, describe_proof
+from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchResult, describe_columns
 from alphac4.mcts.search import Budget
-from alphac4.mcts.tree import ILLEGAL
 
 FIRST_SLICE = 16  # simulations before the first look at the clock
 SLICE_SECONDS = 0.1
 SHORTEST_SLICE = 0.001
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnAnalysis:
-    """One move as the search sees it; values are for the side that makes it."""
-
-    column: int  # 0-based
-    visits: int
-    share: float  # of all visits
-    prior: float
-    value: float | None  # mean in [-1, 1]; None where unvisited
-    score: float | None  # what the search ranks by; None where it is not finite
-    proof: str  # "wins in 3 moves", "draws", "loses in 2 moves", or nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,25 +160,3 @@ def describe(
         seconds=seconds,
         finished=finished,
     )
-
-
-def describe_columns(seen: SearchResult | NodeView, row: int | EllipsisType = ...) -> tuple[ColumnAnalysis, ...]:
-    """The moves that can be made in the ``row``-th position of a result, or in a node."""
-    visits, proofs = seen.visits[row], seen.proofs[row]
-    total = max(int(visits.sum()), 1)
-    return tuple(
-        ColumnAnalysis(
-            column=int(column),
-            visits=int(visits[column]),
-            share=int(visits[column]) / total,
-            prior=float(seen.priors[row][column]),
-            value=_finite(seen.values[row][column]),
-            score=_finite(seen.scores[row][column]),
-            proof=describe_proof(int(proofs[column])),
-        )
-        for column in np.flatnonzero(proofs != ILLEGAL)
-    )
-
-
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from alphac4.game import Geometry, Position
 from alphac4.machine import cores
-from alphac4.play.analysis import describe_columns
+from alphac4.mcts.results import describe_columns
 from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.web.pages import STATIC, page_puzzles, page_setup
 from alphac4.play.web.searches import Busy, SearchService, Stop, Stopped, WorkQueue
