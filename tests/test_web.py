@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,12 +14,13 @@ pytest.importorskip("httpx")
 from starlette.testclient import TestClient
 
 from alphac4.game import Position
-from alphac4.play.web import app, pages, searches
+from alphac4.play.web import pages, searches
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
 from alphac4.play.web.server import AccessControl, AccessRules, is_loopback, rules_for
 from alphac4.review import review_game
 from alphac4.solver import shared_solver
+from alphac4.solver.solver import TimeIsUp
 
 PATIENCE = 120  # seconds
 HARD = "22661"  # takes the solver a quarter of a minute
@@ -174,7 +175,7 @@ def test_the_solver_has_a_time_limit_and_gives_its_place_back(
 ) -> None:
     """A position that takes minutes is given up with status 504; the next question is answered."""
     with monkeypatch.context() as patch:
-        patch.setattr(app, "EXACT_SECONDS", 0.2)
+        patch.setattr(searches, "EXACT_SECONDS", 0.2)
         shared_solver().forget()
         answer = client.post("/api/exact", json={"moves": HARD})
     assert answer.status_code == 504
@@ -182,14 +183,25 @@ def test_the_solver_has_a_time_limit_and_gives_its_place_back(
     assert ask(client, "exact", moves="444445267614")["columns"]
 
 
-def test_a_search_has_its_whole_time_from_when_it_begins() -> None:
+def test_a_search_has_its_whole_time_from_when_it_begins(
+    service: SearchService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However long it has waited for the ones before."""
-    stop = Stop(0.05)
+    looks: list[int] = []
+
+    def solve(_position: Position, on_pause: Callable[[], None]) -> None:
+        for look in range(2):
+            on_pause()
+            looks.append(look)
+            time.sleep(0.1)
+
+    monkeypatch.setattr(searches, "EXACT_SECONDS", 0.05)
+    monkeypatch.setattr(searches, "exact", solve)
+    stop = Stop()
     time.sleep(0.1)
-    stop.check()
-    time.sleep(0.1)
-    with pytest.raises(TimeoutError):
-        stop.check()
+    with pytest.raises(TimeIsUp):
+        service.exact(Position(), stop)
+    assert looks == [0]
 
 
 def test_nobodys_search_waits_for_the_solver(

@@ -21,11 +21,11 @@ from alphac4.machine import cores
 from alphac4.mcts.results import describe_columns
 from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.web.pages import STATIC, page_puzzles, page_setup
-from alphac4.play.web.searches import Busy, SearchService, Stop, Stopped, WorkQueue
+from alphac4.play.web.searches import EXACT_SECONDS, Busy, SearchService, Stop, Stopped, WorkQueue
+from alphac4.solver.solver import TimeIsUp
 
 MAX_SEARCHES = 32  # running or waiting; beyond, the server says that it is busy
 MAX_EXACT = 8  # the same for the solver, which has a queue and a thread of its own: nobody's search waits for it
-EXACT_SECONDS = 60.0
 REVIEW_SECONDS = 40.0  # for the solver, and half as long again for better moves
 MAX_SIMULATIONS = 20_000
 SIMULATIONS = 2000  # of an analysis, where the page does not say
@@ -33,12 +33,10 @@ MAX_BYTES = 4_096  # of a request's body
 BODY_SECONDS = 10.0  # a body may take
 SESSION = re.compile(r"[A-Za-z0-9_-]{8,64}")
 STOPPED = "the search was stopped"
-ERRORS = {  # what a route may raise, and the status that says so; a ValueError is something wrong with the request
-    Busy: 503,
-    Stopped: 503,
-    TimeoutError: 504,
-    ValueError: 400,
-    HTTPException: 0,  # which knows its own
+ERRORS = {  # what a route may raise, with its status and words; anything else says what is wrong with the request
+    Busy: (503, "the server is busy, try again in a moment"),
+    Stopped: (503, STOPPED),
+    TimeIsUp: (504, f"no answer within {EXACT_SECONDS:g} seconds"),
 }
 
 T = TypeVar("T")
@@ -67,7 +65,7 @@ class WebApplication:
                 *(Route(f"/api/{ask.__name__[1:]}", ask, methods=["POST"]) for ask in questions),
                 Mount("/static", StaticFiles(directory=STATIC)),
             ],
-            exception_handlers=dict.fromkeys(ERRORS, _explain),
+            exception_handlers=dict.fromkeys((*ERRORS, ValueError, HTTPException), _explain),
         )
 
     def close(self) -> None:
@@ -91,13 +89,13 @@ class WebApplication:
         body = await read_object(request)
         position = _unfinished_position(body, self.service.geometry)
         level = find_level(_text(body, "level"))
-        queue, stop = (self.exact_searches if level.perfect else self.searches), Stop(EXACT_SECONDS)
+        queue, stop = (self.exact_searches if level.perfect else self.searches), Stop()
         column = await _run(request, queue, partial(self.service.choose, level, position, stop), stop)
         return JSONResponse({"column": column, "player": level.name})
 
     async def _exact(self, request: Request) -> Response:
         position = _unfinished_position(await read_object(request), self.service.geometry)
-        stop = Stop(EXACT_SECONDS)
+        stop = Stop()
         verdict = await _run(request, self.exact_searches, partial(self.service.exact, position, stop), stop)
         columns = [{"column": v.column, "score": v.score, "outcome": v.outcome, "best": v.best} for v in verdict]
         return JSONResponse({"columns": columns})
@@ -135,7 +133,7 @@ class WebApplication:
             stop,
         )
         if session in self._analyses:
-            self._analyses[session].event.set()
+            self._analyses[session].set()
         self._analyses[session] = stop
         search.add_done_callback(lambda _search: self._analyses.get(session) is stop and self._analyses.pop(session))
         return tell.response(search, stop)
@@ -165,13 +163,13 @@ async def _run(request: Request, queue: WorkQueue, work: Callable[[], T], stop: 
     leaving = asyncio.ensure_future(wait_for_leaving())
     try:
         await asyncio.wait((search, leaving), return_when=asyncio.FIRST_COMPLETED)
-        stop.event.set()
+        stop.set()
         await asyncio.wait((search,))
         if search.cancelled():
             raise Stopped
         return search.result()
     finally:
-        stop.event.set()
+        stop.set()
         leaving.cancel()
 
 
@@ -209,15 +207,14 @@ class _StoppingResponse(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:  # also where the visitor has left before the first line
-            self._stop.event.set()
+            self._stop.set()
 
 
 async def _explain(_request: Request, error: Exception) -> Response:
     """Whatever is wrong with a request, as one line of JSON."""
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code)
-    status = next(status for kind, status in ERRORS.items() if isinstance(error, kind))
-    told = {Busy: "the server is busy, try again in a moment", Stopped: STOPPED}.get(type(error), str(error))
+    status, told = ERRORS.get(type(error), (400, str(error)))
     return JSONResponse({"error": told}, status)
 
 

@@ -5,7 +5,6 @@ scripts.
 """
 
 import base64
-import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -23,7 +22,7 @@ from alphac4.certificate.file import CertificateError, read_certificate, shipped
 from alphac4.certificate.walk import longest_games, stones_of
 from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
-from alphac4.game.rules import STANDARD
+from alphac4.game.rules import STANDARD, board_settings
 from alphac4.mcts.puct import PuctConfig
 from alphac4.play.levels import LEVELS, Level
 from alphac4.puzzles import packaged_puzzles
@@ -58,10 +57,7 @@ def page_setup(
         review: whether games can be reviewed.
     """
     return {
-        "rows": geometry.rows,
-        "columns": geometry.columns,
-        "run_length": geometry.run_length,
-        "diagonals": bool(geometry.diagonals),
+        **board_settings(geometry),
         "levels": [dataclasses.asdict(level) for level in levels],
         "network": network,
         "simulations": simulations,
@@ -190,18 +186,13 @@ def read_runtime(path: Path | None) -> bytes:
         RuntimeError: if it cannot be downloaded.
         OSError: if the file cannot be read.
     """
-    name = Path(RUNTIME_URL).name
-    if path is None:
-        with contextlib.suppress(OSError, RuntimeError):  # nothing there, an unreadable folder, or no home
-            content = (cache_folder() / name).read_bytes()
-            if _is_expected(content):
-                return content
-    content = path.read_bytes() if path is not None else _download(RUNTIME_URL)
+    file = path or cache_folder() / Path(RUNTIME_URL).name
+    content = file.read_bytes() if path is not None or file.is_file() else b""
+    if path is None and not _is_expected(content):
+        content = _download(RUNTIME_URL)
+        write_atomically(file, content)
     if not _is_expected(content):
-        raise ValueError(f"{path or RUNTIME_URL} is not the onnxruntime-web expected ({name})")
-    if path is None:
-        with contextlib.suppress(OSError, RuntimeError):  # without a place to keep it, it is downloaded again
-            write_atomically(cache_folder() / name, content)
+        raise ValueError(f"{path or RUNTIME_URL} is not the onnxruntime-web expected ({file.name})")
     return content
 
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import functools
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeVar
@@ -24,8 +23,9 @@ from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import Level
 from alphac4.play.opponents import thorough_player
 from alphac4.review import Review, review_game
-from alphac4.solver.solver import ExactColumn, exact
+from alphac4.solver.solver import Deadline, ExactColumn, exact
 
+EXACT_SECONDS = 60.0  # for the solver's verdict on a position
 REVIEW_SIMULATIONS = 100  # for the network's opinion of each position of a reviewed game
 MAX_SESSIONS = 64  # search trees kept at a time; the one longest unused goes first
 
@@ -40,31 +40,17 @@ class Stopped(Exception):  # noqa: N818 - a state, not an error
     """The search was ended from outside; nobody waits for its result."""
 
 
-class Stop:
-    """Ends one search: when somebody sets ``event``, or once its time is over.
-
-    Args:
-        seconds: how long the search may run, counted from its beginning; by default as long as it likes.
-    """
-
-    def __init__(self, seconds: float | None = None) -> None:
-        self.event = threading.Event()
-        self._seconds = seconds
-        self._started: float | None = None
+class Stop(threading.Event):
+    """Ends one search once it is set."""
 
     def check(self) -> None:
         """Called by the search some dozens of times a second.
 
         Raises:
-            Stopped: if it has been stopped.
-            TimeoutError: if its time is over.
+            Stopped: if it is set.
         """
-        now = time.monotonic()
-        self._started = now if self._started is None else self._started
-        if self.event.is_set():
+        if self.is_set():
             raise Stopped
-        if self._seconds is not None and now - self._started > self._seconds:
-            raise TimeoutError(f"no answer within {self._seconds:g} seconds")
 
 
 class WorkQueue:
@@ -105,7 +91,7 @@ class WorkQueue:
         """
         self._pool.shutdown(wait=False, cancel_futures=True)
         for answer, stop in list(self.taken.items()):
-            stop.event.set()
+            stop.set()
             answer.cancel()
 
 
@@ -122,16 +108,21 @@ class SearchService:
         self._evaluator = self._compute.evaluator(checkpoint.network, batch_size=1)
         self._analysts = functools.lru_cache(MAX_SESSIONS)(lambda _session: Analyst(self._player(1, reuse="trees")))
         self._lock = threading.RLock()
-        self._certificate = _Certificate(self.geometry)
+        self._reading, self._stop_reading = threading.Lock(), Stop()  # not a visitor's, as what has been read stays
         self._rng = np.random.default_rng()
 
     def prepare(self) -> None:
         """Begin to read what takes seconds at its first use."""
-        threading.Thread(target=self._certificate.read, name="reading the certificate").start()
+
+        def read() -> None:
+            with contextlib.suppress(Stopped):
+                self.proven_win(Position(geometry=self.geometry))
+
+        threading.Thread(target=read, name="reading the certificates").start()
 
     def close(self) -> None:
         """End what is read for all visitors, whoever waits for it; the server is about to end."""
-        self._certificate.stop.event.set()
+        self._stop_reading.set()
 
     def choose(self, level: Level, position: Position, stop: Stop) -> int:
         """A level's move, 0-based."""
@@ -140,7 +131,7 @@ class SearchService:
             return int(self._make_rng().choice(best))
         player: Player
         if level.certified:
-            column = self._certificate.move(position)
+            column = self._ask_certificates(lambda player: player.choose([position])[0])
             if column is not None:
                 return column
             player = thorough_player(self._network, self.geometry, self._make_rng(), self._compute)
@@ -149,8 +140,12 @@ class SearchService:
         return player.choose([position])[0]
 
     def exact(self, position: Position, stop: Stop) -> list[ExactColumn]:
-        """The solver's verdict on each move."""
-        return exact(position, stop.check)
+        """The solver's verdict on each move.
+
+        Raises:
+            TimeIsUp: after `EXACT_SECONDS`.
+        """
+        return exact(position, Deadline(EXACT_SECONDS, stop.check))
 
     def review(self, moves: str, seconds: float, stop: Stop, on_move: Callable[[int, int], None]) -> Review:
         """Judge every move of a game; see `review_game`."""
@@ -159,18 +154,35 @@ class SearchService:
 
     def proven_win(self, position: Position) -> CertifiedWin | None:
         """Whose win the certificates show, and by when; None where they do not say."""
-        return self._certificate.proven_win(position)
+        return self._ask_certificates(lambda player: player.proven_win(position))
 
     def analyze(
         self, session: str, position: Position, simulations: int, stop: Stop, on_progress: Callable[[Analysis], None]
     ) -> Analysis:
         """Search with the session's tree; see `Analyst.analyze`."""
         budget = Budget(simulations=simulations)
-        return self._analyst(session).analyze(position, budget, stop=stop.event, on_progress=on_progress)
+        return self._analyst(session).analyze(position, budget, stop=stop, on_progress=on_progress)
 
     def node(self, session: str, position: Position, path: Sequence[int]) -> NodeView:
         """A node of the session's tree; see `Analyst.node`."""
         return self._analyst(session).node(position, path)
+
+    def _ask_certificates(self, question: Callable[[CertificatePlayer], T]) -> T | None:
+        """What the shipped certificates say, which are read and checked at first; None where they say nothing.
+
+        Raises:
+            Stopped: if the server ends meanwhile.
+        """
+        with self._reading, contextlib.suppress(PlayerError):
+            return question(self._certificates) if self._certificates else None
+        return None
+
+    @functools.cached_property
+    def _certificates(self) -> CertificatePlayer | None:
+        try:
+            return CertificatePlayer(shipped_certificates(), self.geometry, _nobody, self._stop_reading.check)
+        except (PlayerError, OSError):  # of another board, or not there
+            return None
 
     def _analyst(self, session: str) -> Analyst:
         with self._lock:
@@ -184,48 +196,6 @@ class SearchService:
     def _make_rng(self) -> np.random.Generator:
         with self._lock:
             return np.random.default_rng(self._rng.integers(2**63))
-
-
-class _Certificate:
-    """The certificates that come with the project, each read and checked once, which takes seconds."""
-
-    def __init__(self, geometry: Geometry) -> None:
-        self.stop = Stop()  # not that of a visitor, as what has been read stays for the others
-        self._geometry = geometry
-        self._lock = threading.Lock()
-
-    def read(self) -> None:
-        """Check now what the first move needs, unless it is stopped."""
-        with contextlib.suppress(Stopped):
-            self.proven_win(Position(geometry=self._geometry))
-
-    def move(self, position: Position) -> int | None:
-        """The certificates' move, 0-based; None where they hold none.
-
-        Raises:
-            Stopped: if it was stopped before it was read.
-        """
-        with self._lock:
-            try:
-                return self._player.choose([position])[0] if self._player else None
-            except PlayerError:
-                return None
-
-    def proven_win(self, position: Position) -> CertifiedWin | None:
-        """See `CertificatePlayer.proven_win`.
-
-        Raises:
-            Stopped: if it was stopped before it was read.
-        """
-        with self._lock:
-            return self._player.proven_win(position) if self._player else None
-
-    @functools.cached_property
-    def _player(self) -> CertificatePlayer | None:
-        try:
-            return CertificatePlayer(shipped_certificates(), self._geometry, _nobody, self.stop.check)
-        except (PlayerError, OSError):  # of another board, or not there
-            return None
 
 
 def _nobody(name: str) -> NoReturn:
