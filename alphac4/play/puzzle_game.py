@@ -10,7 +10,7 @@ from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.play.screen import Screen
 from alphac4.puzzles import DIFFICULTIES, Puzzle
-from alphac4.solver.solver import ExactColumn, best_line, exact
+from alphac4.solver.solver import best_line, exact
 from alphac4.storage.files import append_line, read_lines
 from alphac4.storage.folders import state_folder
 
@@ -61,7 +61,7 @@ class PuzzleGame:
     def _set(self, puzzle: Puzzle, number: int) -> bool:
         """One puzzle; False if there are to be no more."""
         position = puzzle.position
-        attempts, ruled_out = 0, set[int]()
+        helped, ruled_out = False, set[int]()  # by a hint, or by a wrong move
         side = self._screen.side(0 if position.first_to_move else 1)
         self._screen.board(position)
         stars = "*" * puzzle.difficulty + "." * (DIFFICULTIES[-1] - puzzle.difficulty)
@@ -78,43 +78,35 @@ class PuzzleGame:
                 return False
             if text in ("quit", "q", "exit"):
                 return False
-            if text == "skip":
-                self._end_streak()
+            column = COLUMN_NAMES.find(text) if len(text) == 1 else -1
+            if column == puzzle.solution:
+                self._end(f"Right: {text} {verdicts[column].outcome}.", position)
+                self.solved += 1
+                self.streak += not helped
+                if self.streak > 1:
+                    self._screen.line(f"The streak is {self.streak}.")
+                self._on_solved(puzzle)
                 return True
-            if text == "solution":
+            if text in ("skip", "solution"):
                 self._end_streak()
-                self._end(f"{column_name(puzzle.solution)} {verdicts[puzzle.solution].outcome}.", position)
+                if text == "solution":
+                    self._end(f"{column_name(puzzle.solution)} {verdicts[puzzle.solution].outcome}.", position)
                 return True
-            if text == "hint":
-                attempts += 1
-                self._hint(puzzle, position, ruled_out)
+            if text == "hint" or column in verdicts:
+                helped = True
+                if text == "hint":
+                    self._hint(puzzle, position, ruled_out)
+                else:
+                    ruled_out.add(column)
+                    draws = verdicts[column].score == 0
+                    self._screen.line(f"{text} only draws." if draws else f"No: {text} {verdicts[column].outcome}.")
                 self._end_streak()
             elif text == "help":
                 self._screen.line(HELP)
-            elif len(text) == 1 and COLUMN_NAMES.find(text) in verdicts:
-                if self._try(puzzle, verdicts[COLUMN_NAMES.index(text)], position):
-                    self.solved += 1
-                    self.streak += attempts == 0
-                    if self.streak > 1:
-                        self._screen.line(f"The streak is {self.streak}.")
-                    self._on_solved(puzzle)
-                    return True
-                attempts += 1
-                ruled_out.add(COLUMN_NAMES.index(text))
-                self._end_streak()
-            elif len(text) == 1 and text in COLUMN_NAMES[: position.geometry.columns]:
+            elif 0 <= column < position.geometry.columns:
                 self._screen.line(f"column {text} is full")
             elif text:
                 self._screen.line(f"{text!r} is no column and no command; help lists the commands")
-
-    def _try(self, puzzle: Puzzle, verdict: ExactColumn, position: Position) -> bool:
-        """Tell what a move does; whether it is the solution."""
-        name = column_name(verdict.column)
-        if verdict.column == puzzle.solution:
-            self._end(f"Right: {name} {verdict.outcome}.", position)
-            return True
-        self._screen.line(f"{name} only draws." if verdict.score == 0 else f"No: {name} {verdict.outcome}.")
-        return False
 
     def _end_streak(self) -> None:
         if self.streak > 1:

@@ -13,7 +13,7 @@ from typing import Any
 from alphac4.arena.players import SearchingPlayer
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES, count_of, describe_end
-from alphac4.game.rules import STANDARD
+from alphac4.game.rules import STANDARD, board_settings
 from alphac4.solver.solver import Deadline, Solver, TimeIsUp, from_the_centre, moves_to_end, shared_solver
 
 DEFAULT_SECONDS = 120.0  # for the solver, a game
@@ -72,7 +72,7 @@ class Opinion:
 
     value: float  # in [-1, 1]
     column: int  # 0-based, that it would have played
-    prior: float | None  # how likely it held the move that was played before it searched, in [0, 1]
+    prior: float  # how likely it held the move that was played before it searched, in [0, 1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,6 @@ class ReviewedMove:
 class SideSummary:
     """Quality of one side's play."""
 
-    moves: int
     judged: int
     best: int
     slips: int
@@ -192,7 +191,6 @@ class Review:
         own = [move for move in self.reviewed if move.side == index]
         earned = [move.credit for move in own if move.credit is not None]
         return SideSummary(
-            moves=len(own),
             judged=len(earned),
             best=sum(move.grade is Grade.BEST for move in own),
             slips=sum(move.grade.slips for move in own),
@@ -203,10 +201,7 @@ class Review:
         """Plain values for JSON; columns in notation, such as "4"."""
         return {
             "moves": self.moves,
-            "rows": self.geometry.rows,
-            "columns": self.geometry.columns,
-            "run_length": self.geometry.run_length,
-            "diagonals": self.geometry.diagonals,
+            **board_settings(self.geometry),
             "outcome": self.outcome,
             "player": self.player,
             "seconds": round(self.seconds, 2),
@@ -235,12 +230,11 @@ def _describe(move: ReviewedMove) -> dict[str, Any]:
         "played": verdict(move.played),
         "better": [column_name(column) for column in move.better],
         "line": [column_name(column) for column in move.line],
-        "opinion": None
-        if opinion is None
-        else {
+        "opinion": opinion
+        and {
             "value": _rounded(opinion.value),
             "move": column_name(opinion.column),
-            "prior": None if opinion.prior is None else round(opinion.prior, 3),
+            "prior": round(opinion.prior, 3),
         },
     }
 
