@@ -1,7 +1,7 @@
 """Where work runs: the one place that knows whether trees, networks and learning are on the cores, a GPU or a cluster.
 
-Everybody above asks `choose` for a `Compute` and works with what it makes. Nobody asks what kind it is, so that
-another kind needs no change in its callers.
+Everybody above asks `choose` for a `Compute` and works with what it makes. It evaluates networks in this process; a
+run's games may be played elsewhere, which nobody above asks.
 """
 
 from alphac4.compute.choice import choose, choose_for_run, choose_pool

@@ -72,7 +72,7 @@ class Actors(ABC):
         """Play until at least so many ``samples`` are recorded, or until ``stop`` is set.
 
         ``on_block(actor, block)`` runs in the calling thread. So does ``on_state()``, now and then, when every game is
-        either in `state` or in a block that was handed over. Nobody plays ahead of the ``last`` call.
+        either in `state` or in a block that was handed over. After the ``last`` call nobody plays ahead.
         """
 
     @abstractmethod
