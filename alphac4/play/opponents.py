@@ -8,8 +8,8 @@ import numpy as np
 
 from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.certificate_player import CertificatePlayer
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
-from alphac4.arena.specifications import CACHE, named_checkpoint, parse_searching_player
+from alphac4.arena.players import Player, PlayerError, SearchingPlayer
+from alphac4.arena.specifications import named_checkpoint, parse_player, parse_searching_player
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry, Position
 from alphac4.mcts.network_search import NetworkSearch
@@ -32,16 +32,13 @@ def level_player(
     if level.perfect:
         return SolverPlayer(rng, geometry)
     named.check(geometry)
-    from alphac4.compute import choose
-
-    compute = compute or choose()
-    name = f"{named.name}, {level.name}"
     if level.certified:
-        return _certified(name, named.written, geometry, rng, compute)
-    evaluator = compute.evaluator(named.load().network, batch_size=1)
-    search = NetworkSearch(evaluator, geometry=geometry, rng=rng, reuse="proofs", cache=CACHE)
-    budget = Budget(simulations=level.simulations)
-    return NetworkPlayer(name, evaluator, budget, rng, temperature=level.temperature, search=search)
+        player = _certified(named.written, geometry, rng, compute)
+    else:
+        written = f"{named.written}@{level.simulations},temperature={level.temperature}"
+        player = parse_player(written, rng=rng, geometry=geometry, compute=compute, batch_size=1)
+    player.name = f"{named.name}, {level.name}"
+    return player
 
 
 def thorough_player(
@@ -51,17 +48,14 @@ def thorough_player(
     return parse_searching_player(f"{network}@auto", rng=rng, geometry=geometry, compute=compute)
 
 
-def _certified(name: str, network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute") -> Player:
+def _certified(network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute | None") -> Player:
     def make_other(_author: str) -> SearchingPlayer:
         return thorough_player(network, geometry, rng, compute)
 
-    player: Player
     try:
-        player = CertificatePlayer(shipped_certificates(), geometry, make_other)
+        return CertificatePlayer(shipped_certificates(), geometry, make_other)
     except PlayerError:  # of another board, or not there
-        player = make_other("")
-    player.name = name
-    return player
+        return make_other("")
 
 
 def compile_search(geometry: Geometry) -> None:
