@@ -50,7 +50,7 @@ class Extra:
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyproject.toml: modules, and what for
     "openvino": (("openvino",), "the fastest inference on Intel and AMD processors"),
-    "cuda": (("numba_cuda",), "search trees on an NVIDIA GPU beside the network"),
+    "cuda": (("numba_cuda",), "self-play's trees on an NVIDIA GPU, an experiment"),
     "cluster": (("ray",), "alphac4 train --cluster"),
     "web": (("starlette", "uvicorn"), "alphac4 play --web"),
     "onnx": (("onnx", "onnxruntime", "onnxscript"), "alphac4 export --onnx and --web, and networks of ONNX files"),
