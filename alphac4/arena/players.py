@@ -187,9 +187,6 @@ class NetworkPlayer(TreePlayer):
         rng: draws the moves; needed with a temperature.
         temperature: see above.
         search: of the network; by default the usual one, on the standard board, which keeps proofs between moves.
-
-    Raises:
-        ValueError: for a negative temperature, or one above 0 without ``rng``.
     """
 
     def __init__(
@@ -202,10 +199,6 @@ class NetworkPlayer(TreePlayer):
         temperature: float = 0.0,
         search: TreeSearch | None = None,
     ) -> None:
-        if temperature < 0:
-            raise ValueError(f"temperature must not be negative, not {temperature}")
-        if temperature > 0 and rng is None:
-            raise ValueError("a temperature needs a generator of random numbers")
         super().__init__(name, search or NetworkSearch(evaluator, rng=rng, reuse="proofs"), budget)
         self.temperature = temperature
         self._rng = rng
@@ -244,7 +237,7 @@ class NetworkPlayer(TreePlayer):
 
     def _draw(self, log_weights: npt.NDArray[np.float64]) -> int:
         """An index, by softmax of ``log_weights`` over the temperature."""
-        assert self._rng is not None
+        assert self._rng is not None, "a temperature needs a generator of random numbers"
         weights = np.exp((log_weights - log_weights.max()) / self.temperature)
         return int(self._rng.choice(len(weights), p=weights / weights.sum()))
 

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import hashlib
-import math
 import re
 import tempfile
 from collections.abc import Mapping
@@ -43,7 +42,7 @@ from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM
 from alphac4.storage.hub import PREFIX, SHIPPED, is_hub_name, shown_name
-from alphac4.storage.records import MAX_SIMULATIONS, read_record
+from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, read_record
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
     from alphac4.compute import Compute, Pool, Shared
@@ -469,19 +468,12 @@ def describe(geometry: Geometry) -> str:
 
 def _parse_budget(text: str, specification: str) -> Budget:
     try:
-        if text.endswith("s"):
-            seconds = float(text[:-1])
-            if not math.isfinite(seconds):
-                raise ValueError("endless")
-            return Budget(seconds=seconds)
-        if not text.isdecimal():
-            raise ValueError("no number")
-        simulations = int(text)
+        budget = Budget(seconds=float(text[:-1])) if text.endswith("s") else Budget(simulations=int(text))
+        check_ranges(budget, simulations=(0, MAX_SIMULATIONS))
     except ValueError as error:
-        raise PlayerError(f"{specification!r}: {text!r} is no budget; write 1000 (simulations) or 1.5s") from error
-    if simulations > MAX_SIMULATIONS:
-        raise PlayerError(f"{specification!r}: a search may have {MAX_SIMULATIONS:,} simulations at most")
-    return Budget(simulations=simulations)
+        known = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
+        raise PlayerError(f"{specification!r}: {text!r} is no budget; {known}") from error
+    return budget
 
 
 def _parse_count(text: str, specification: str) -> int:

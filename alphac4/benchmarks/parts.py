@@ -72,28 +72,14 @@ def median_rate(work: Callable[[], float], options: BenchmarkOptions) -> float:
 
 def rate_of_streams(run: Callable[[Array], object], planes: Array, streams: int, seconds: float) -> float:
     """Evaluations/s when ``streams`` threads call with ``planes`` each; raises what a call raises."""
-    rates = [0.0] * streams
-    barrier = threading.Barrier(streams)
 
-    def evaluate() -> float:
+    def evaluate(_number: int = 0) -> float:
         run(planes)
         return len(planes)
 
-    def call_repeatedly(stream: int) -> None:
-        try:
-            evaluate()
-        except BaseException:
-            barrier.abort()  # or else the other threads would wait for ever
-            raise
-        barrier.wait()
-        rates[stream] = rate(evaluate, seconds)
-
     with worker_threads(streams) as pool:
-        errors = [call.exception() for call in [pool.submit(call_repeatedly, stream) for stream in range(streams)]]
-    for error in errors:
-        if error is not None and not isinstance(error, threading.BrokenBarrierError):
-            raise error
-    return sum(rates)
+        list(pool.map(evaluate, range(streams)))  # to warm up
+        return sum(pool.map(lambda _: rate(evaluate, seconds), range(streams)))
 
 
 @compiled
@@ -164,7 +150,7 @@ def measure_selfplay(options: BenchmarkOptions) -> Iterator[Figure]:
     actors = [Actor(STANDARD, config, evaluator, slots, np.random.default_rng(i), cache) for i in range(cores())]
     planes = boards_for(evaluator.network.config, slots, np.random.default_rng(0))
     play_together(actors, 2, threading.Event(), lambda _index, _block: None)
-    rows = []  # of each repeat: simulations/s, evaluations/s, those alone, and the network's share of the time
+    rows = []  # of each repeat
     for _ in range(options.repeats):
         work = Work()
 
@@ -177,15 +163,18 @@ def measure_selfplay(options: BenchmarkOptions) -> Iterator[Figure]:
         play_together(actors, moves, threading.Event(), on_block)
         seconds = time.perf_counter() - started
         share = work.network_seconds / cores() / seconds
-        rows.append((work.simulations / seconds, work.evaluations / seconds, alone, share))
-    simulations, evaluations, alones, shares = np.array(rows).T
+        simulations, evaluations = work.simulations / seconds, work.evaluations / seconds
+        rows.append((simulations, evaluations, alone, 100 * share, 100 * evaluations / share / alone))
     by = f"simulations/s ({evaluator.backend}, {config.games} games, all cores)"
-    yield Figure("self-play", float(np.median(simulations)), by)
-    yield Figure("self-play: through the network", float(np.median(evaluations)), "evaluations/s")
-    yield Figure("the same evaluator alone", float(np.median(alones)), "evaluations/s")
-    yield Figure("self-play: network's share of the time", 100 * float(np.median(shares)), "%")
-    against = 100 * float(np.median(evaluations / shares / alones))
-    yield Figure("self-play: network's rate against alone", against, "%")
+    names = {
+        "self-play": by,
+        "self-play: through the network": "evaluations/s",
+        "the same evaluator alone": "evaluations/s",
+        "self-play: network's share of the time": "%",
+        "self-play: network's rate against alone": "%",
+    }
+    for (name, unit), value in zip(names.items(), np.median(rows, axis=0), strict=True):
+        yield Figure(name, float(value), unit)
 
 
 def measure_learning(options: BenchmarkOptions) -> Iterator[Figure]:

@@ -10,7 +10,7 @@ from typing import TextIO
 import numpy as np
 
 from alphac4.arena.players import SearchingPlayer
-from alphac4.arena.specifications import common_geometry, find_network, parse_searching_player
+from alphac4.arena.specifications import common_geometry, parse_searching_player
 from alphac4.commands.options.play import NOBODY, ReviewOptions
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.position import may_be_moves
@@ -30,7 +30,6 @@ def run(options: ReviewOptions) -> int:
     board = options.board.geometry()
     specification = options.player or (REVIEWER if board == STANDARD else NOBODY)
     geometry = board if specification == NOBODY else common_geometry((specification,), board)
-    _check_player(specification, geometry)
     check_output(options.html)
     games = read_games(options.game, sys.stdin, geometry)
     player, screen = None, Screen(sys.stdout)
@@ -63,13 +62,6 @@ def review_with_progress(
             progress.label(f"{which}{move}")
 
         return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_move=on_move)
-
-
-def _check_player(specification: str, geometry: Geometry) -> None:
-    """Tell what is wrong with a network before anything is loaded or solved."""
-    network = None if specification == NOBODY else find_network(specification)
-    if network is not None:
-        network.check(geometry)
 
 
 def read_games(source: str, stdin: TextIO | None, geometry: Geometry = STANDARD) -> list[str]:
