@@ -33,21 +33,6 @@ class Check:
         return f"  {'ok ' if self.sound else 'BAD'}  {self.name}: {self.says}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Extra:
-    """An optional part."""
-
-    name: str  # for pip install 'alphac4[NAME]'
-    purpose: str
-    missing: tuple[str, ...]  # modules; none if it is installed
-    note: str = ""  # what else it lacks here
-
-    def __str__(self) -> str:
-        if self.missing:
-            return f"  --   {self.name}, for {self.purpose}: {install_advice(self.name)} ({', '.join(self.missing)})"
-        return f"  ok   {self.name}: {self.purpose}" + (f" (installed, but {self.note})" if self.note else "")
-
-
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyproject.toml: modules, and what for
     "openvino": (("openvino",), "the fastest inference on Intel and AMD processors"),
     "cuda": (("numba_cuda",), "self-play's trees on an NVIDIA GPU, an experiment"),
@@ -137,20 +122,18 @@ def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def find_extras() -> list[Extra]:
-    """Every optional part, which of its modules are missing, and whether there is a GPU for the one that needs it."""
+def find_extras() -> Iterator[str]:
+    """A line on each optional part: whether it is installed, and how it would be."""
     import torch
 
-    notes = {} if torch.cuda.is_available() else {"cuda": "PyTorch finds no GPU here"}
-    return [
-        Extra(
-            name=name,
-            purpose=purpose,
-            missing=tuple(module for module in modules if importlib.util.find_spec(module) is None),
-            note=notes.get(name, ""),
-        )
-        for name, (modules, purpose) in EXTRAS.items()
-    ]
+    for name, (modules, purpose) in EXTRAS.items():
+        missing = [module for module in modules if importlib.util.find_spec(module) is None]
+        if missing:
+            yield f"  --   {name}, for {purpose}: {install_advice(name)} ({', '.join(missing)})"
+        elif name == "cuda" and not torch.cuda.is_available():
+            yield f"  ok   {name}: {purpose} (installed, but PyTorch finds no GPU here)"
+        else:
+            yield f"  ok   {name}: {purpose}"
 
 
 def check_installation() -> Iterator[Check]:
