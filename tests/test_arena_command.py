@@ -184,5 +184,5 @@ def test_a_player_that_is_killed_is_reported_in_one_line(monkeypatch: pytest.Mon
         play_round_robin(Tournament(players=PLAYERS, pairs=1), processes=2)
 
 
-def _die(_: object) -> None:
+def _die() -> None:
     os._exit(9)

@@ -1,6 +1,5 @@
 """Round robins: everyone against everyone from common openings, in several processes, resumable, rated."""
 
-import ctypes
 import dataclasses
 import multiprocessing
 import os
@@ -194,9 +193,7 @@ def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> 
         return
     threads = max(1, cores() // processes)
     context = multiprocessing.get_context("spawn")  # forking would copy locks that PyTorch's and Numba's threads hold
-    # Memory without a lock: a process that is killed while it holds one would block all others.
-    stop = context.RawValue(ctypes.c_bool, False)
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare_process, initargs=(stop,))
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare_process)
     try:
         yield from _as_they_finish(waiting, processes, lambda part: pool.submit(play_part, tournament, part, threads))
     except BrokenProcessPool as error:
@@ -204,7 +201,8 @@ def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> 
             "a playing process was killed; what is recorded stays, and the same command goes on"
         ) from error
     finally:
-        stop.value = True  # after an interrupt or an error: what is in progress ends at its next move
+        for process in multiprocessing.active_children():  # after an interrupt or an error some are still playing
+            process.terminate()
         pool.shutdown(cancel_futures=True)
 
 
@@ -255,16 +253,11 @@ def play_part(
         )
         for side, name in enumerate(part.pairing)
     )
-    return play_match(challenger, opponent, part.openings, check=_check_stop)
+    return play_match(challenger, opponent, part.openings)
 
 
-_stop: ctypes.c_bool | None = None  # set in the processes of a pool
-
-
-def _prepare_process(stop: ctypes.c_bool) -> None:
+def _prepare_process() -> None:
     """End at once on Ctrl-C or with the parent, which alone reports and cleans up."""
-    global _stop
-    _stop = stop
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -274,11 +267,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _check_stop() -> None:
-    if _stop is not None and _stop.value:
-        raise InterruptedError("the tournament was stopped")
 
 
 def rate_players(results: Mapping[Pairing, MatchResult], anchor: str) -> dict[str, Rating]:
