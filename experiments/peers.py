@@ -11,6 +11,7 @@ import importlib.util
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Work
-from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
+from alphac4.storage.checkpoints import load_checkpoint
 
 PEERS = {"openspiel": ("pyspiel",), "pgx + mctx": ("jax", "pgx", "mctx")}  # the packages that each needs
 
@@ -247,7 +248,7 @@ def main() -> None:
                 play_openspiel(options.pairs, 0.1)
         else:
             untrained = PolicyValueNetwork(NetworkConfig(channels=64, blocks=4)).eval()
-            trained = load_checkpoint(shipped_checkpoint("standard")).network
+            trained = load_checkpoint(Path("standard")).network
             for network, name in ((untrained, "untrained"), (trained, "trained")):
                 for games in options.games:
                     compare_pgx(

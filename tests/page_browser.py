@@ -89,7 +89,7 @@ def static_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The exported page, below the folder of a web site."""
     pytest.importorskip("onnxruntime", reason="needs pip install 'alphac4[onnx]'")
     from alphac4.play.web.pages import export_page, read_runtime
-    from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
+    from alphac4.storage.checkpoints import load_checkpoint
 
     folder = tmp_path_factory.mktemp("site") / "below" / "connect-four"
     with pytest.MonkeyPatch.context() as patch:
@@ -98,7 +98,7 @@ def static_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             read_runtime(None)
         except RuntimeError as error:
             pytest.skip(str(error))
-        export_page(load_checkpoint(shipped_checkpoint("fast")), "fast", folder)
+        export_page(load_checkpoint(Path("fast")), "fast", folder)
     return folder
 
 

@@ -47,7 +47,7 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import Solver
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint, shipped_checkpoint, shipped_file
+from alphac4.storage.checkpoints import Checkpoint, named_file, save_checkpoint, shipped_file
 from alphac4.storage.files import FileError
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
@@ -149,7 +149,7 @@ def shipped(request: pytest.FixtureRequest) -> tuple[str, Certificate, Walked]:
 @pytest.mark.slow
 def test_the_shipped_certificates_hold_for_the_shipped_network(shipped: tuple[str, Certificate, Walked]) -> None:
     name, certificate, walked = shipped
-    network = hashlib.sha256(shipped_checkpoint("best").read_bytes()).hexdigest()
+    network = hashlib.sha256(named_file(Path("best")).read_bytes()).hexdigest()
     assert certificate.about["network"] == network
     assert (certificate.claim, walked.positions, walked.longest) == CLAIMS[name]
     assert walked.named == len(certificate.columns)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from alphac4.nn.backends import (
 from alphac4.nn.config import NetworkConfig, NetworkSize
 from alphac4.nn.evaluator import Evaluator, first_that_agrees, softmax
 from alphac4.nn.network import LinePlanes, PolicyValueNetwork, fold_batch_norm
-from alphac4.storage.checkpoints import load_checkpoint, shipped_checkpoint
+from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import BoardConfig, TrainConfig
 
 BACKENDS = backend_names("cpu")
@@ -144,7 +145,7 @@ def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fres
 @pytest.mark.parametrize("name", ["quick", "standard", "former-standard", "grown"])
 def test_the_shipped_networks_may_run_on_8_bits(name: str) -> None:
     """What they learned does not make the rounding worse than what a backend is refused for."""
-    network = load_checkpoint(shipped_checkpoint(name)).network
+    network = load_checkpoint(Path(name)).network
     assert first_that_agrees([INT8], network, 512, 1)[0] == INT8
 
 

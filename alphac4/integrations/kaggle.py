@@ -28,7 +28,7 @@ from alphac4.compute import choose
 from alphac4.export.submission import SHARE_OF_TIME, Game, Rollouts, Searcher
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.mcts.search import Budget
-from alphac4.storage.checkpoints import shipped_checkpoint
+from alphac4.storage.checkpoints import named_file
 from alphac4.storage.files import FileError
 
 Agent = Callable[[Any, Any], int]  # Kaggle's observation and configuration to a 0-based column
@@ -71,7 +71,7 @@ def make_agent(
 def _default_player() -> str:
     """A shipped network, or classic MCTS where there is none."""
     try:
-        shipped_checkpoint("best")
+        named_file(Path("best"))
     except FileError:  # installed without the networks
         return f"uct:{MAX_SIMULATIONS}"
     return "best"

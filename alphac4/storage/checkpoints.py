@@ -112,22 +112,11 @@ def named_file(name: Path) -> Path:
     Raises:
         FileError: for a shipped network that is not there, or one that the hub does not give.
     """
-    if str(name) in SHIPPED:
-        return shipped_checkpoint(str(name))
-    return hub_file(name) if is_hub_name(name) else name
-
-
-def shipped_checkpoint(name: str = "best") -> Path:
-    """The file of a network that comes with the project, by one of the names in `SHIPPED`.
-
-    Raises:
-        FileError: for another name, or if the package was copied without its networks.
-    """
-    if name not in SHIPPED:
-        raise FileError(f"no network {name!r} is shipped; there are {', '.join(SHIPPED)}")
-    path = shipped_file(SHIPPED[name])
-    if not path.exists():
-        raise FileError(f"the shipped network {name!r} is not here ({path}); name a checkpoint file")
+    if str(name) not in SHIPPED:
+        return hub_file(name) if is_hub_name(name) else name
+    path = shipped_file(SHIPPED[str(name)])
+    if not path.exists():  # the package was copied without its networks
+        raise FileError(f"the shipped network {str(name)!r} is not here ({path}); name a checkpoint file")
     return path
 
 
