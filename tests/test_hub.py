@@ -100,9 +100,9 @@ def requests(network_bytes: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     thread.start()
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-    hub._download.cache_clear()
+    hub.hub_file.cache_clear()
     yield server.requests
-    hub._download.cache_clear()
+    hub.hub_file.cache_clear()
     server.shutdown()
     server.server_close()
     thread.join()
@@ -136,7 +136,7 @@ def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
     assert start is not None
     assert start.facts["checkpoint"] == NAME
     assert len([line for line in requests if line.startswith("GET") and "/model." in line]) == 1
-    hub._download.cache_clear()
+    hub.hub_file.cache_clear()
     with no_connection(monkeypatch):
         assert hub.hub_file(NAME).read_bytes() == network_bytes
 

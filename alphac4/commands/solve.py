@@ -85,7 +85,6 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
 
 
 def _build(options: SolveOptions, geometry: Geometry) -> int:
-
     path = options.output or Path(book_name(geometry))
     with own_file(path):
         book = build_book(geometry, options.book_plies, path, table_bits=options.table_bits)

@@ -113,7 +113,7 @@ def named_file(name: Path) -> Path:
         FileError: for a shipped network that is not there, or one that the hub does not give.
     """
     if str(name) not in SHIPPED:
-        return hub_file(name) if is_hub_name(name) else name
+        return hub_file(name.as_posix()) if is_hub_name(name.as_posix()) else name
     path = shipped_file(SHIPPED[str(name)])
     if not path.exists():  # the package was copied without its networks
         raise FileError(f"the shipped network {str(name)!r} is not here ({path}); name a checkpoint file")

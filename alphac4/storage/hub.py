@@ -25,9 +25,9 @@ NETWORK_FILE = "model.safetensors"  # what a repository's network is called wher
 _PARTS = re.compile(r"hf:/{1,2}(?P<repository>[^/]+/[^/]+)(?:/(?P<file>.+))?")  # a `Path` has lost one of the slashes
 
 
-def is_hub_name(name: str | Path) -> bool:
-    """Whether a network is named as one on the hub; also if the name has been made a `Path`."""
-    return (name.as_posix() if isinstance(name, Path) else name).startswith("hf:/")
+def is_hub_name(name: str) -> bool:
+    """Whether a network is named as one on the hub; also if the name has been a `Path`."""
+    return name.startswith("hf:/")
 
 
 def shown_name(name: str) -> str:
@@ -38,7 +38,8 @@ def shown_name(name: str) -> str:
     return found["repository"] + ("" if found["file"] is None else f"/{Path(found['file']).with_suffix('').as_posix()}")
 
 
-def hub_file(name: str | Path) -> Path:
+@cache  # a command asks several times, and the hub's library asks the hub each time
+def hub_file(name: str) -> Path:
     """The file of a network on the hub, downloaded unless it is in the hub's cache already.
 
     ``hf://OWNER/NAME`` is the file `NETWORK_FILE` of that repository, ``hf://OWNER/NAME/FILE`` another one. The hub's
@@ -48,11 +49,6 @@ def hub_file(name: str | Path) -> Path:
     Raises:
         FileError: in one line, if the name is none, the library is missing, or there is no such file, or no connection.
     """
-    return _download(name.as_posix() if isinstance(name, Path) else name)
-
-
-@cache  # a command asks several times, and the hub's library asks the hub each time
-def _download(name: str) -> Path:
     found = _PARTS.fullmatch(name)
     if found is None:
         raise FileError(f"{name!r} is no network on the hub; write {PREFIX}OWNER/NAME or {PREFIX}OWNER/NAME/FILE")
