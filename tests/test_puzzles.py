@@ -13,10 +13,11 @@ from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.play.puzzle_game import PuzzleGame
 from alphac4.play.screen import Screen
-from alphac4.puzzles import Puzzle, PuzzleError, format_puzzles, load_puzzles, packaged_puzzles, parse_puzzles
+from alphac4.puzzles import Puzzle, format_puzzles, load_puzzles, packaged_puzzles, parse_puzzles
 from alphac4.puzzles.generation import PuzzleConditions, generate_puzzles
 from alphac4.solver import moves_to_end
 from alphac4.solver.solver import shared_solver
+from alphac4.storage.files import FileError
 
 PUZZLES = packaged_puzzles()
 PUZZLE = PUZZLES[0]
@@ -77,7 +78,7 @@ def test_a_seed_fixes_the_puzzles_and_the_solver_confirms_them() -> None:
     "line", ["44", "44 9 3 1", "444444 4 3 1", "49 1 3 1", "44 1 x 1", "44 1 3 6", "1122334 1 2 1"]
 )
 def test_a_line_that_is_no_puzzle_is_refused(line: str) -> None:
-    with pytest.raises(PuzzleError, match="here, line 2"):
+    with pytest.raises(FileError, match="here, line 2"):
         parse_puzzles(["# comment", line], "here")
 
 

@@ -139,8 +139,6 @@ class Pool(Protocol):
 class Elsewhere(Protocol):
     """Another place for a run's games than the cores of this process."""
 
-    backend: str  # how networks run there
-
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """What plays the games."""
 

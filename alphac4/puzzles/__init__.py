@@ -10,17 +10,14 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from alphac4.game import IllegalMove, Position
+from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, mirror_moves
 from alphac4.game.rules import STANDARD, canonical_key
+from alphac4.storage.files import FileError
 
 HEADER = "# alphac4 puzzles 1: position, the only column that wins, moves until the win, difficulty from 1 to 5"
 PACKAGED = "puzzles.txt"
 DIFFICULTIES = range(1, 6)
-
-
-class PuzzleError(ValueError):
-    """A file that holds no puzzles, and why, in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,17 +57,17 @@ def parse_puzzles(lines: Iterable[str], source: str) -> tuple[Puzzle, ...]:
     """Puzzles from the lines of a file; that a solution is right is not checked here.
 
     Raises:
-        PuzzleError: naming the line that is no puzzle, or if there is none.
+        FileError: naming the line that is no puzzle, or if there is none.
     """
     puzzles = []
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.startswith("#"):
             try:
                 puzzles.append(_parse_line(line))
-            except (ValueError, IllegalMove) as error:
-                raise PuzzleError(f"{source}, line {number}: {error}") from error
+            except ValueError as error:
+                raise FileError(f"{source}, line {number}: {error}") from error
     if not puzzles:
-        raise PuzzleError(f"{source} holds no puzzle")
+        raise FileError(f"{source} holds no puzzle")
     return tuple(puzzles)
 
 
@@ -78,7 +75,7 @@ def load_puzzles(path: Path) -> tuple[Puzzle, ...]:
     """Read a file of puzzles.
 
     Raises:
-        PuzzleError: if it holds anything else.
+        FileError: if it holds anything else.
         OSError: if it cannot be read.
     """
     return parse_puzzles(path.read_bytes().decode("utf-8", errors="replace").splitlines(), str(path))

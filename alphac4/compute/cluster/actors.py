@@ -55,7 +55,7 @@ class Cluster:
     """
 
     def __init__(self, address: str, device: str = "cpu", backend: str = "auto") -> None:
-        self.backend = backend
+        self._backend = backend
         self._device = "cuda" if device == "cuda" or (backend == TREES and device == "auto") else "cpu"
         known = GPU_BACKENDS if self._device == "cuda" else tuple(backend_names("cpu"))
         if backend not in ("auto", *known):
@@ -81,11 +81,11 @@ class Cluster:
     ) -> "ClusterActors":
         """See `Elsewhere`; each core or GPU plays its share of the games, within reason."""
         slots = self._slots(config)
-        task = Task(geometry=geometry, config=config, slots=slots, device=self._device, backend=self.backend)
+        task = Task(geometry=geometry, config=config, slots=slots, device=self._device, backend=self._backend)
         return ClusterActors(self._connection, task, network, seeds)
 
     def _slots(self, config: SelfPlayConfig) -> int:
-        if self.backend == TREES:
+        if self._backend == TREES:
             return device_games(config.games)
         share = -(-config.games // max(1, self._count(self._device)))
         return min(config.games, MAX_GAMES, max(MIN_GAMES, share))

@@ -258,8 +258,6 @@ class TreesOnGpu:
         RuntimeError: in one line, if there is no GPU.
     """
 
-    backend = TREES
-
     def __init__(self) -> None:
         the_device()
 
