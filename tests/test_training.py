@@ -142,9 +142,9 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
     with TrainingSession(tmp_path, config) as session:
         record_games, played = session.loop.actors.play, []
 
-        def play(*arguments: Any) -> None:
+        def play(*arguments: Any, **options: Any) -> None:
             used.clear()
-            record_games(*arguments)
+            record_games(*arguments, **options)
             played.extend(used)
             used.clear()
 
