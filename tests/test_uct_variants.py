@@ -162,6 +162,7 @@ def test_options_come_back_from_their_names() -> None:
     ("written", "told"),
     [
         ("final=best", "'visits', 'rate', 'ucb'"),
+        ("proofs=yes", "proofs is on or off, not 'yes'"),
         ("speed=9", "exploration"),
         ("exploration=nan", "finite"),
         ("depth=-1", "negative"),

@@ -112,18 +112,20 @@ def parse_options(text: str, kind: type[Options]) -> Options:
     Raises:
         ValueError: in one line, naming an option or a value that does not exist, and those that do.
     """
-    names = [item.name for item in dataclasses.fields(kind)]
+    kinds = {item.name: item.type for item in dataclasses.fields(kind)}
     given: dict[str, Any] = {}
     for part in text.split(",")[1:]:
         written, equals, value = part.partition("=")
         name = kind.short_names.get(written, written).replace("-", "_")
         if not part:
             raise ValueError("an option is missing before or after a comma")
-        if not equals or name not in names:
-            known = ", ".join(name.replace("_", "-") for name in names)
+        if not equals or name not in kinds:
+            known = ", ".join(name.replace("_", "-") for name in kinds)
             raise ValueError(f"no option {part!r}; options are written {known}, as in {kind.example}")
         if name in given:
             raise ValueError(f"{written} is given twice")
+        if kinds[name] is bool and value not in ("on", "off"):
+            raise ValueError(f"{written} is on or off, not {value!r}")
         given[name] = _read_literal(value)
     return read_record(kind, given)
 
