@@ -91,6 +91,13 @@ def test_an_iteration_is_a_row_below_the_headings(folder: Path) -> None:
     assert row.split()[2:7] == [*told, "uct:20"]
     assert row.endswith("promoted") == bool(report.gate.accepted)
     assert row.index(told[0]) + len(told[0]) == HEADINGS.index("raw") - HEADINGS.index("\n") - 1 + len("raw")
+    assert report.row(report.iteration) == row
+    assert report.row(10**6).startswith(row)
+    minute = dataclasses.replace(report, seconds_total=60.0 * report.iteration)
+    assert [minute.row(report.iteration + more).split()[-2:] for more in (1, 12)] == [["1", "min"], ["12", "min"]]
+    shorter = dataclasses.replace(report, seconds_total=10.0 * report.iteration).row(report.iteration + 2)
+    assert shorter.endswith("< 1 min")
+    assert len(shorter) == len(HEADINGS.splitlines()[1]) < 100, "as wide as the headings, and as many terminals"
     resumed = dataclasses.replace(report.selfplay, games=0, evaluations=0)  # an earlier session had played them all
     assert len(str(dataclasses.replace(report, selfplay=resumed)).split()) == len(row.split()) - 1
 

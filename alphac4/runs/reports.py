@@ -18,10 +18,10 @@ REPORTS_FILE = "reports.jsonl"  # in a run's folder, one line an iteration
 CLOSING_FILE = "closing.json"
 
 HEADINGS = """\
-                     wrong moves      points against            loss     answers
-iteration  minutes    raw  searched  best  classic MCTS  policy  value  a second"""
+                     wrong moves      points against             loss     answers              about
+iteration  minutes    raw  searched  best  classic MCTS   policy  value  a second  promoted    left"""
 """Of the rows that iterations are: points of the candidate against the best network, and of that against classic
-search; what the judge found; the network's answers to positions."""
+search; what the judge found; the network's answers to positions; the time left, which `row` knows."""
 
 SPAN = 4  # iterations that are averaged: one alone is too noisy
 SHARE_LEFT = 0.5  # of the entropy, below which it has collapsed
@@ -94,10 +94,16 @@ class IterationReport:
         speed = f"{self.selfplay.evaluations_per_second:,.0f}" if self.selfplay.games else ""
         cells = [
             f"{self.iteration:>9}  {self.seconds_total / 60:>7.1f}  {raw:>5}  {searched:>8}  {self.gate.score:>4.0%}",
-            f"{classic:<12}  {learned.policy_loss:>6.3f}  {learned.value_loss:>5.3f}  {speed:>8}",
+            f"{classic:<13}  {learned.policy_loss:>6.3f}  {learned.value_loss:>5.3f}  {speed:>8}",
             "promoted" if self.gate.accepted else "",
         ]
         return "  ".join(cells).rstrip()
+
+    def row(self, iterations: int) -> str:
+        """The iteration as a row, with the time that is left where the run has so many."""
+        minutes = (iterations - self.iteration) * self.seconds_total / self.iteration / 60
+        left = f"{minutes:.0f} min" if minutes >= 1 else "< 1 min" if minutes else ""
+        return f"{self!s:<{len(HEADINGS.splitlines()[1]) - 8}}{left:>8}".rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

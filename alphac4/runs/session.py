@@ -15,7 +15,7 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from alphac4.compute import Actors, Backends, choose_for_run
-from alphac4.machine import resident_memory_mb
+from alphac4.machine import cores, resident_memory_mb
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import Costs, describe_network, load_start
 from alphac4.runs.folder import RunFolder
@@ -221,7 +221,8 @@ class TrainingSession:
             self.judge = Judge(compute, sides[1], geometry, config.evaluation, pool)
             state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
             backends = (state.backend, state.evaluating_backend, learner.precision)
-            logger.info("self-play by %s, matches by %s, learning in %s", *backends)
+            places = "1 core" if cores() == 1 else f"{cores()} cores"
+            logger.info("On %s: self-play by %s, matches by %s, learning in %s.", places, *backends)
             end = config.learning_steps * config.iterations
             schedule = state.schedule or Schedule.of_run(config.learning, end)
             state.schedule = schedule.until(learner.steps, end)
@@ -369,8 +370,7 @@ class TrainingSession:
         self.folder.commit(state, report)
         self.history.append(report)
         self._shown.record(report)
-        to_go = (self.config.iterations - number) * state.seconds / number / 60
-        logger.info("%s%s", report, f"; about {to_go:.0f} min to go" if to_go else "")
+        logger.info("%s", report.row(self.config.iterations))
         for warning in report.warnings:
             logger.warning("iteration %d: %s", number, warning)
 
