@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
@@ -18,11 +19,22 @@ BOARD_BLUE, EMPTY, FIRST, SECOND, INK = "#1f4e9c", "#e9eef7", "#d7263d", "#f4c20
 SET_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # Okabe and Ito 2008
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure of its own, without pyplot's global list that would keep every one of them in memory."""
-    figure = Figure(figsize=(width, height), dpi=90, layout="constrained")
+def new_figure(height: float = 2.15, width: float = 3.5) -> Figure:
+    """A figure of its own, without pyplot's global list that would keep every one of them in memory.
+
+    TensorBoard shows pictures 350 pixels wide, or 215 high, and leaves out or repeats pixels of any other.
+    """
+    figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def label(axes: Axes, *, title: str = "", across: str = "", up: str = "") -> None:
+    """Write so small that it fits such pictures."""
+    axes.set_title(title, fontsize=8, color=INK)
+    axes.set_xlabel(across, fontsize=7)
+    axes.set_ylabel(up, fontsize=7)
+    axes.tick_params(labelsize=7)
 
 
 def to_image(figure: Figure) -> np.ndarray:
@@ -52,7 +64,7 @@ def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = 
         for column, share in enumerate(policy):
             axes.add_patch(Rectangle((column - 0.38, height), 0.76, 2.0 * share, color=colour, zorder=1))
             if share >= 0.05:
-                axes.text(column, height + 2.0 * share + 0.08, f"{share:.0%}", ha="center", fontsize=7, color=INK)
+                axes.text(column, height + 2.0 * share + 0.08, f"{share:.0%}", ha="center", fontsize=6, color=INK)
     axes.set_xlim(-0.6, geometry.columns - 0.4)
     axes.set_ylim(-0.6, geometry.rows + 2.4)
     axes.set_aspect("equal")
@@ -60,15 +72,15 @@ def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = 
     axes.set_yticks([])
     axes.tick_params(length=0, pad=1)
     axes.spines[:].set_visible(False)
-    axes.set_title(title, fontsize=9, color=INK)
+    axes.set_title(title, fontsize=8, color=INK)
 
 
-def game_figure(record: GameRecord, geometry: Geometry, moments: int = 8, columns: int = 4) -> Figure:
+def game_figure(record: GameRecord, geometry: Geometry, moments: int, columns: int = 4, width: float = 10.4) -> Figure:
     """A game at evenly spread moments, each with the search's policy and value, and the final board."""
     searched = len(record.values)
     shown = sorted({round(i) for i in np.linspace(0, searched - 1, min(moments - 1, searched))})
     rows = -(-(len(shown) + 1) // columns)
-    figure = new_figure(2.6 * columns, 3.1 * rows)
+    figure = new_figure(1.2 * width / columns * rows, width)
     all_axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
     for axes in all_axes[len(shown) + 1 :]:
         axes.set_visible(False)
@@ -76,84 +88,77 @@ def game_figure(record: GameRecord, geometry: Geometry, moments: int = 8, column
         ply = record.opening + index
         position = Position.from_moves(record.moves[:ply], geometry)
         side = "red" if position.first_to_move else "yellow"
-        draw_board(axes, position, record.policies[index], f"move {ply + 1}, {side}: value {record.values[index]:+.2f}")
+        draw_board(axes, position, record.policies[index], f"{ply + 1}. {side}: {record.values[index]:+.2f}")
     result = {1: "red wins", 0: "draw", -1: "yellow wins"}[record.outcome]
     draw_board(all_axes[len(shown)], Position.from_moves(record.moves, geometry), None, f"end: {result}")
-    figure.suptitle(record.moves, fontsize=9, color=INK)
+    figure.suptitle(f"{record.moves}\nvalue of each position to its side", fontsize=7, color=INK)
     return figure
 
 
 def calibration_figure(bins: Sequence[tuple[float, float, int]]) -> Figure:
     """Mean root value against mean outcome; on the diagonal, values mean what they say."""
-    figure = new_figure(5, 5)
+    figure = new_figure(3.2)
     axes = figure.subplots()
     axes.plot([-1, 1], [-1, 1], color="#bbbbbb", linewidth=1)
     values, outcomes, counts = (np.array([row[i] for row in bins], float) for i in range(3))
     axes.scatter(values, outcomes, s=30 + 400 * counts / max(counts.max(initial=1), 1), color=BOARD_BLUE, alpha=0.75)
-    axes.set_xlabel("root value predicted by the search")
-    axes.set_ylabel("mean outcome of the games")
-    axes.set_title("value calibration (area: positions)", fontsize=10)
+    label(axes, title="area: positions", across="root value predicted by the search", up="mean outcome of the games")
     axes.set_xlim(-1.1, 1.1)
     axes.set_ylim(-1.1, 1.1)
     axes.grid(alpha=0.3)
     return figure
 
 
-def bars_figure(counts: Mapping[str, int], title: str, label: str) -> Figure:
+def bars_figure(counts: Mapping[str, int], title: str, across: str) -> Figure:
     """Shares as bars, in the given order."""
-    figure = new_figure(max(5, 0.33 * len(counts)), 3.2)
+    figure = new_figure()
     axes = figure.subplots()
     total = max(sum(counts.values()), 1)
     axes.bar(range(len(counts)), [100 * count / total for count in counts.values()], color=BOARD_BLUE)
     axes.set_xticks(range(len(counts)), list(counts))
-    axes.set_ylabel("% of games")
-    axes.set_xlabel(label)
-    axes.set_title(title, fontsize=10)
+    label(axes, title=title, across=across, up="% of games")
     if len(counts) > 10:
-        axes.tick_params(axis="x", labelrotation=90, labelsize=8)
+        axes.tick_params(axis="x", labelrotation=90)
     return figure
 
 
 def elo_figure(iterations: Sequence[int], elos: Sequence[float], errors: Sequence[float]) -> Figure:
     """The best network's Elo with its 95 % interval."""
-    figure = new_figure(6, 3.5)
+    figure = new_figure()
     axes = figure.subplots()
     low, high = np.array(elos) - np.array(errors), np.array(elos) + np.array(errors)
     axes.fill_between(iterations, low, high, color=BOARD_BLUE, alpha=0.2, linewidth=0)
     axes.plot(iterations, elos, color=BOARD_BLUE, marker="o", markersize=3)
-    axes.set_xlabel("iteration")
-    axes.set_ylabel("Elo, untrained network = 0")
-    axes.set_title("strength of the best network, from gate matches (95 %)", fontsize=10)
+    label(axes, title="best network, from gate matches (95 %)", across="iteration", up="Elo, untrained network = 0")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     return figure
 
 
 def errors_figure(reports: Sequence[IterationReport]) -> Figure:
     """The share of moves that err by set, raw and with search, in the iterations that were judged."""
-    figure = new_figure(8.5, 3.6)
+    figure = new_figure(2.8)
     iterations = [report.iteration for report in reports]
     evaluations = [report.evaluation for report in reports if report.evaluation is not None]
     every_set = dict.fromkeys(name for found in evaluations for name in found.raw.errors)
     panels = figure.subplots(1, 2, sharey=True)
-    for axes, which in zip(panels, ("raw", "search"), strict=True):
+    titles = ("raw network", f"{evaluations[-1].simulations} simulations")
+    for axes, which, title in zip(panels, ("raw", "search"), titles, strict=True):
         shares = [getattr(found, which) for found in evaluations]
         axes.plot(iterations, [100 * share.error for share in shares], color=INK, linewidth=2.2, label="all")
         for name, colour, dashes in zip(every_set, cycle(SET_COLOURS), cycle(("-", "--")), strict=False):
             errors = [100 * share.errors.get(name, np.nan) for share in shares]
             axes.plot(iterations, errors, color=colour, linestyle=dashes, marker="o", markersize=2.5, label=name)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel("iteration")
+        label(axes, title=title, across="iteration", up="% of moves that err" if which == "raw" else "")
         axes.grid(alpha=0.3)
-    panels[0].set_title("raw network", fontsize=10)
-    panels[1].set_title(f"{evaluations[-1].simulations} simulations", fontsize=10)
-    panels[0].set_ylabel("% of moves that err")
-    panels[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=6, loc="outside lower center", ncols=4)
     return figure
 
 
 def time_figure(iterations: Sequence[int], shares: Sequence[Mapping[str, float]]) -> Figure:
     """Shares of the wall time, iteration by iteration."""
-    figure = new_figure(6, 3.5)
+    figure = new_figure()
     axes = figure.subplots()
     names = list(shares[-1])
     axes.stackplot(
@@ -163,7 +168,6 @@ def time_figure(iterations: Sequence[int], shares: Sequence[Mapping[str, float]]
         step="post",
     )
     axes.set_ylim(0, 100)
-    axes.set_xlabel("iteration")
-    axes.set_ylabel("% of wall time")
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    label(axes, across="iteration", up="% of wall time")
+    figure.legend(fontsize=6, loc="outside right center")
     return figure

@@ -32,7 +32,7 @@ LAYOUT = {
         "error of the value against exact play": ["Multiline", ["strength/value error .*"]],
         "score of each candidate against the best": ["Multiline", ["gate/score"]],
         "candidates promoted so far": ["Multiline", ["gate/promotions"]],
-        "Elo of the best network": ["Multiline", ["strength/elo$", "strength/elo_low", "strength/elo_high"]],
+        "Elo of the best network": ["Margin", ["strength/elo", "strength/elo_low", "strength/elo_high"]],
     },
     "Is it learning?": {
         "losses": ["Multiline", ["loss/.*"]],
@@ -132,7 +132,7 @@ class Monitor:
     def _figures(self, report: IterationReport) -> dict[str, Figure]:
         selfplay = report.selfplay
         first_moves = {column_name(column): count for column, count in enumerate(selfplay.first_moves)}
-        openings = dict(sorted(selfplay.openings.items(), key=lambda item: -item[1])[:30])
+        openings = dict(sorted(selfplay.openings.items(), key=lambda item: -item[1])[:24])
         iterations = [past.iteration for past in self._history]
         shown = {
             "games/first moves": figures.bars_figure(first_moves, "first move from the empty board", "column"),
@@ -149,8 +149,9 @@ class Monitor:
         if judged:
             shown["strength/move errors"] = figures.errors_figure(judged)
         for index, game in enumerate(selfplay.sample_games):
-            # TensorBoard scales pictures to a card's width, so few boards stand side by side.
-            shown[f"sample games/{index + 1}"] = figures.game_figure(game, self._geometry, moments=6, columns=2)
+            shown[f"sample games/{index + 1}"] = figures.game_figure(
+                game, self._geometry, moments=6, columns=2, width=3.5
+            )
         return shown
 
 
