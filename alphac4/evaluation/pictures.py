@@ -61,7 +61,7 @@ def draw(report: StrengthReport) -> Figure:
         _draw_errors(axes, report, part.name, colours)
         axes.set_title(f"{_literal(part.name)} ({part.positions} positions)", fontsize=10)
     for axes in all_axes[: len(report.sets) : columns]:
-        axes.set_ylabel("wrong moves, % (square-root scale)", fontsize=8)
+        axes.set_ylabel("mistakes, % (square-root scale)", fontsize=8)
     if valued:
         _draw_calibration(all_axes[len(report.sets)], valued, colours)
     shown = dict(zip(*reversed(all_axes[0].get_legend_handles_labels()), strict=True))
@@ -229,7 +229,7 @@ def _finish(place: Any, budget: int, against: str) -> None:
     place.grid(alpha=0.3)
     place.set_title("raw network" if budget == 0 else f"{budget} simulations")
     place.set_xlabel("minutes of training" if against == "minutes" else "million evaluations in self-play")
-    place.set_ylabel("wrong moves, %")
+    place.set_ylabel("mistakes, %")
 
 
 def _rendered(figure: Figure, path: Path) -> bytes:

@@ -150,7 +150,7 @@ def errors_figure(reports: Sequence[IterationReport]) -> Figure:
             errors = [100 * share.errors.get(name, np.nan) for share in shares]
             axes.plot(iterations, errors, color=colour, linestyle=dashes, marker="o", markersize=2.5, label=name)
         axes.set_ylim(bottom=0)
-        label(axes, title=title, across="iteration", up="% of moves that err" if which == "raw" else "")
+        label(axes, title=title, across="iteration", up="mistakes, %" if which == "raw" else "")
         axes.grid(alpha=0.3)
     figure.legend(*panels[0].get_legend_handles_labels(), fontsize=6, loc="outside lower center", ncols=4)
     return figure

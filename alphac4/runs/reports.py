@@ -18,7 +18,7 @@ REPORTS_FILE = "reports.jsonl"  # in a run's folder, one line an iteration
 CLOSING_FILE = "closing.json"
 
 HEADINGS = """\
-                     wrong moves      points against             loss     answers              about
+                       mistakes       points against             loss     answers              about
 iteration  minutes    raw  searched  best  classic MCTS   policy  value  a second  promoted    left"""
 """Of the rows that iterations are: points of the candidate against the best network, and of that against classic
 search; what the judge found; the network's answers to positions; the time left, which `row` knows."""

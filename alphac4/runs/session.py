@@ -71,7 +71,7 @@ class TrainedRun:
         judged = next((report.evaluation for report in reversed(self.history) if report.evaluation), None)
         if judged is not None:
             lines.append(
-                f"Wrong moves by the exact solver: {judged.raw.error:.1%} raw, {judged.search.error:.1%} with "
+                f"Mistakes by the exact solver: {judged.raw.error:.1%} raw, {judged.search.error:.1%} with "
                 f"{judged.simulations} simulations, in {judged.positions} positions."
             )
         lines += [

@@ -24,8 +24,8 @@ SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
 LAYOUT = {
     "Is it getting stronger?": {
         # TensorBoard gives all curves of a run one colour: those of the sets are in the picture "strength/move errors".
-        "wrong moves by the exact solver, raw network": ["Multiline", ["strength/move error raw all"]],
-        "wrong moves by the exact solver, with search": ["Multiline", ["strength/move error search all"]],
+        "mistakes by the exact solver, raw network": ["Multiline", ["strength/move error raw all"]],
+        "mistakes by the exact solver, with search": ["Multiline", ["strength/move error search all"]],
         "the same on begin-hard, the hardest set": ["Multiline", ["strength/move error .* begin-hard"]],
         "score against classic MCTS": ["Multiline", ["strength/against .*"]],
         "score against classic MCTS at the end": ["Multiline", ["strength/closing match against .*"]],
