@@ -126,6 +126,10 @@ def _draw_card(position: Position, visits: int, value: float, proof: str, *, bes
             for column, stone in enumerate(line)
         ]
     shown = f"{value:+.2f}" if math.isfinite(value) else "-"
-    for lift, kind, text in ((32, "plain", f"{visits:,} visits"), (19, "plain", f"value {shown}"), (6, "quiet", proof)):
+    for lift, kind, text in (
+        (32, "plain", f"{visits:,} visit{'s' * (visits != 1)}"),
+        (19, "plain", f"value {shown}"),
+        (6, "quiet", proof),
+    ):
         parts.append(f'<text class="{kind}" x="{middle:.1f}" y="{NODE_HEIGHT - lift}">{escape(text)}</text>')
     return "".join(parts)
