@@ -9,18 +9,17 @@ for a run to show. Measure the results with ``experiments/measure.py``.
 
 import argparse
 import json
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
 from alphac4.game.rules import STANDARD
-from alphac4.selfplay.replay import Replay, load_shard
-from alphac4.selfplay.samples import concatenate
+from alphac4.selfplay.replay import load_shard
+from alphac4.selfplay.samples import concatenate, in_fixed_order
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import PRESETS, from_dict
-from alphac4.training.learner import Learner, LearningPlan
+from alphac4.training.learner import Learner
 from alphac4.training.optimizer import Schedule
 
 
@@ -42,17 +41,9 @@ def main() -> None:
     samples = concatenate([load_shard(path) for path in paths if int(path.name[:6]) >= options.first])
     learner = Learner(config.network_config(), config.learning, STANDARD, options.seed)
     steps = options.positions // config.learning.batch_size
-    plan = LearningPlan(
-        steps=steps,
-        schedule=Schedule.of_run(config.learning, steps),
-        window=len(samples),
-        rng=np.random.default_rng(options.seed),
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        replay = Replay(Path(folder))
-        replay.add(samples, iteration=1, actor=0, number=0)
-        started = time.process_time()
-        report = learner.learn(replay, plan)
+    schedule, rng = Schedule.of_run(config.learning, steps), np.random.default_rng(options.seed)
+    started = time.process_time()
+    report = learner.learn(in_fixed_order(samples), steps=steps, schedule=schedule, rng=rng)
     print(f"{len(samples)} recorded, {samples.full.mean():.2f} with a full search: {report}")
     print(f"{time.process_time() - started:.0f} s of processor time")
     save_checkpoint(

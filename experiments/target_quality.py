@@ -17,7 +17,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.nn.evaluator import Evaluator
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import Finished
+from alphac4.selfplay.games import Games, join_finished
 from alphac4.selfplay.samples import TRACE_TOLERANCE, lambda_returns
 from alphac4.solver import FULL_COLUMN, Solver
 from alphac4.storage.checkpoints import load_checkpoint
@@ -27,21 +27,15 @@ BOOK_PLIES = 3  # the solver's opening book scores every move up to here
 BANDS = ((0, 3), (4, 7), (8, 11), (12, 15), (16, 19), (20, 23), (24, 27), (28, 33), (34, 41))
 
 
-def play_games(path: Path, config: SelfPlayConfig, samples: int, seed: int) -> Finished:
+def play_games(path: Path, config: SelfPlayConfig, samples: int, seed: int) -> Games:
     """Games of one actor of self-play."""
     network = load_checkpoint(path).network
     evaluator = Evaluator(network, batch_size=128, streams=1, threads=1, backend="openvino-int8", int8=True)
     actor = Actor(STANDARD, config, evaluator, 128, np.random.default_rng(seed))
-    parts = [block.games for block in actor.play(-(-samples // 128), lambda: False)]
-    return Finished(
-        rows=np.array([sum(len(part.plies) for part in parts)]),
-        **{
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in Finished._fields if name != "rows"
-        },
-    )
+    return join_finished([block.games for block in actor.play(-(-samples // 128), lambda: False)])
 
 
-def outcomes(solver: Solver, games: Finished, judged: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
+def outcomes(solver: Solver, games: Games, judged: npt.NDArray[np.bool_]) -> npt.NDArray[np.int8]:
     """The exact outcome of each column [G, C, A] where ``judged`` [G, C]; each distinct position is solved once."""
     result = np.full((*judged.shape, STANDARD.columns), FULL_COLUMN, np.int8)
     keys = np.stack([games.own[judged], games.occupied[judged]], axis=1)
@@ -87,7 +81,7 @@ def main() -> None:
     changes = {key: float(value) if "." in value else int(value) for key, value in (s.split("=") for s in options.set)}
     config = from_dict({"selfplay": changes}, PRESETS[options.preset]).selfplay
     games = play_games(options.network, config, options.samples, options.seed)
-    count = int(games.rows[0])
+    count = len(games.plies)
     ply = np.broadcast_to(np.arange(STANDARD.cells), games.own.shape)
     recorded = (ply >= games.opening[:, None]) & (ply < games.plies[:, None])
     print(f"{count} games, {recorded.sum()} positions; drawn {np.mean(games.outcome == 0):.2f}")

@@ -120,7 +120,7 @@ def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
         (lambda: load(checkpoint).search("44", simulations=10**10), "1,073,741,824 simulations at most"),
         (lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
         (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),
-        (lambda: alphac4.train(settings={"speed": 1}), "unknown setting 'speed'"),
+        (lambda: alphac4.train(settings={"speed": 1}), "unknown entry 'speed'"),
         (lambda: alphac4.evaluate("random", simulations=100), "simulations are a list of numbers, not 100"),
         (lambda: alphac4.draw_board("4455", [0.2] * 5), "7 shares, one for each column, not 5"),
         (lambda: alphac4.read_reports(checkpoint.parent), "no reports of a run here"),

@@ -88,8 +88,8 @@ def uses(function: object, name: str) -> list[str]:
 
 def test_only_the_report_gets_the_verdict() -> None:
     """The judge is asked once, when an iteration is over, and what it says goes into the report alone."""
-    assert inspect.getsource(TrainingSession).count("judge.judge(") == 1
-    assert "verdict = self.judge.judge(" in inspect.getsource(TrainingSession.commit)
+    assert inspect.getsource(TrainingSession).count("judge(") == 1
+    assert "verdict = judge(" in inspect.getsource(TrainingSession.commit)
     assert uses(TrainingSession.commit, "verdict") == ["IterationReport"]
 
 

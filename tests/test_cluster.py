@@ -33,13 +33,13 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts import PuctConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs import judge as judging
-from alphac4.runs.judge import Judge
+from alphac4.runs.judge import judge
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
-from alphac4.training.config import EvaluationConfig, GateConfig, RunRandom, TrainConfig, from_dict
-from alphac4.training.matches import Contender, LocalSide, Matches
+from alphac4.training.config import GateConfig, RunRandom, TrainConfig, from_dict
+from alphac4.training.matches import Contender, Matches, make_sides
 
 pytestmark = pytest.mark.slow
 
@@ -240,12 +240,11 @@ def test_a_runs_matches_are_the_same_on_a_cluster(pool: ClusterPool, network: Po
     contenders = [Contender(network=each, iteration=index) for index, each in enumerate((network, other))]
     gates, verdicts = [], []
     for there in (None, pool):
-        sides = [LocalSide(compute, network, STANDARD, PuctConfig()) for _ in range(2)]
+        sides = make_sides(compute, network, STANDARD, PuctConfig(), there)
         matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), lambda: None, there)
-        judge = Judge(compute, sides[1], STANDARD, EvaluationConfig(), there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
         gates.append([replace(report, seconds=0.0) for report in reports])
-        verdicts.append(dict(numbers([asdict(judge.judge(other, 1)), asdict(judge.judge(network, 1))])))
+        verdicts.append(dict(numbers([asdict(judge(each, sides[1])) for each in (other, network)])))
     assert gates[0] == gates[1]
     assert verdicts[1] == pytest.approx(verdicts[0], abs=1e-6)
 

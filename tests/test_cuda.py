@@ -123,12 +123,12 @@ def test_the_device_plays_the_same_games(changes: dict[str, Any]) -> None:
 
 @pytest.mark.gpu
 def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking so seldom that all rows fill up and slots have to wait."""
+    """Looking so seldom that all slots have to wait."""
     monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS", 120)
     config = replace(CONFIG, full_simulations=4, fast_simulations=2)
     ours = finished(cpu_actor(config, 2), 50)
     blocks = list(device_actor(config, 2).play(90, lambda: False))
-    assert max(len(block.games.plies) for block in blocks) == 4 * 2
+    assert max(len(block.games.plies) for block in blocks) == 2 * 2
     assert same_games(ours, games_of(blocks))
 
 
@@ -194,7 +194,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     from numba import cuda, typeof
     from numba.cuda import dispatcher
 
-    from alphac4.selfplay.games import make_finished, make_games, make_parameters
+    from alphac4.selfplay.games import make_games, make_parameters
 
     hopper = types.SimpleNamespace(compute_capability=(9, 0))
     monkeypatch.setattr(dispatcher, "get_current_device", lambda: hopper)
@@ -205,10 +205,10 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         np.zeros((4, 7), np.float32),
         np.zeros((4, 3), np.float32),
     )
-    games, finished = make_games(4, STANDARD), make_finished(16, STANDARD)
+    games = make_games(4, STANDARD)
     puct = CONFIG.search.selfplay_puct().parameters()
     for kernel, arguments in (
-        (kernels.advance, (trees, games, finished, make_parameters(CONFIG), puct, exchange)),
+        (kernels.advance, (trees, games, make_parameters(CONFIG), puct, exchange)),
         (kernels.restart, (trees, games)),
         (kernels.write_leaves, (trees, exchange)),
     ):

@@ -117,7 +117,7 @@ def test_seeds_become_a_mean_in_a_band_of_their_extremes() -> None:
         )
 
     points = [point("a", 2, 4, 0.1), point("a", 1, 1, 0.2), point("a", 3, 9, 0), point("b", 1, 3, 0.5)]
-    found = band([*points, point("b", 2, 6, 0.3)], lambda p: p.minutes)
+    found = band([*points, point("b", 2, 6, 0.3)], "minutes")
     assert (found.across, found.low, found.high) == ([2, 5], [20, 10], [50, 30])
     assert found.middle == pytest.approx([35, 20])
 

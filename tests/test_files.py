@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from alphac4.runs.costs import Costs
+from alphac4.runs.state import Costs
 from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
 from alphac4.storage.folders import new_folder
 from alphac4.storage.journal import Journal

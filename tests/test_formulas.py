@@ -34,7 +34,7 @@ from alphac4.mcts.tree import (
     root_visits,
 )
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import choose_move, make_finished, make_games, make_parameters, regret
+from alphac4.selfplay.games import choose_move, make_games, make_parameters, regret
 from alphac4.selfplay.samples import lambda_returns
 
 Floats = npt.NDArray[np.float32]
@@ -229,7 +229,7 @@ def test_the_regret_of_a_move_is_what_the_best_one_looks_better_by() -> None:
 
 
 def test_returns_are_td_lambda_cut_at_moves_made_to_explore() -> None:
-    games = make_finished(3, STANDARD)
+    games = make_games(3, STANDARD)
     games.plies[:], games.outcome[:] = [3, 3, 2], [1, 1, 0]  # the first player wins with the third move; a draw
     games.value[:, :3], games.draw[:, :3] = [0.2, -0.4, 0.6], [0.2, 0.0, 0.4]
     games.regret[1, 0], games.regret[:, 1] = 0.3, 0.05  # only the second game explores, and only on its first ply

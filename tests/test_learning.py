@@ -2,7 +2,6 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +12,12 @@ from alphac4.game import STANDARD
 from alphac4.game.planes import PLANES, stones
 from alphac4.nn.backends import FP32
 from alphac4.nn.config import NetworkConfig
-from alphac4.selfplay.replay import Batch, Replay, batches
+from alphac4.selfplay.replay import Batch, batches
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import (
     PART,
     Learner,
-    LearningPlan,
     TensorBatch,
     Totals,
     ownership_loss,
@@ -225,17 +223,12 @@ def test_learning_goes_on_bit_for_bit_after_a_restart(config: LearningConfig) ->
         assert torch.equal(value, second.state()[name]), name
 
 
-def test_a_learner_follows_its_plan(tmp_path: Path) -> None:
-    replay = Replay(tmp_path)
-    for number in range(3):
-        replay.add(some_samples(60, number), 1, 0, number)
+def test_a_learner_follows_its_plan() -> None:
     weights = []
     for seed in (0, 0, 1):
         learner, told = make_learner(seed=3), []
-        plan = LearningPlan(
-            steps=5, schedule=SCHEDULE, window=100, rng=np.random.default_rng(seed), on_step=partial(told.append, 1)
-        )
-        report = learner.learn(replay, plan)
+        rng, on_step = np.random.default_rng(seed), partial(told.append, 1)
+        report = learner.learn(some_samples(100), steps=5, schedule=SCHEDULE, rng=rng, on_step=on_step)
         assert (report.steps, report.window, learner.steps, len(told)) == (5, 100, 5, 5)
         weights.append(learner.candidate().state_dict())
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
@@ -244,9 +237,8 @@ def test_a_learner_follows_its_plan(tmp_path: Path) -> None:
     def end() -> None:
         raise InterruptedError
 
-    plan = LearningPlan(steps=5, schedule=SCHEDULE, window=100, rng=np.random.default_rng(0), on_step=end)
     with pytest.raises(InterruptedError):
-        make_learner(seed=3).learn(replay, plan)
+        make_learner(seed=3).learn(some_samples(100), steps=5, schedule=SCHEDULE, rng=rng, on_step=end)
 
 
 @BOTH_OPTIMIZERS

@@ -17,11 +17,11 @@ from alphac4 import machine
 from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8, backend_names
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.runs.costs import SECONDS_BETWEEN_ENTRIES, CostJournal, Costs
+from alphac4.runs.costs import SECONDS_BETWEEN_ENTRIES, CostJournal
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.session import RunStopped, TrainingSession
-from alphac4.runs.state import PREVIOUS_STATE_FILE, STATE_FILE, RunError, load_state, save_state
+from alphac4.runs.state import PREVIOUS_STATE_FILE, STATE_FILE, Costs, RunError, load_state, save_state
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.actor import GamesInProgress, count_games, deal, fill_up, join_games
 from alphac4.selfplay.games import NEW_GAME, SEARCHING, Games, make_games
@@ -56,13 +56,13 @@ def train(folder: Path, **changes: object) -> list[IterationReport]:
     return history
 
 
-def watch(session: TrainingSession, seen: Callable[[Block, int], object]) -> None:
-    """Call a function with each block that a run has recorded, and the number of its actor."""
+def watch(session: TrainingSession, seen: Callable[[Block], object]) -> None:
+    """Call a function with each block that a run has recorded."""
     real = session.folder.record
 
-    def record(block: Block, iteration: int, actor: int, number: int) -> None:
-        real(block, iteration, actor, number)
-        seen(block, actor)
+    def record(block: Block, iteration: int, number: int) -> None:
+        real(block, iteration, number)
+        seen(block)
 
     session.folder.record = record  # type: ignore[method-assign]
 
@@ -71,7 +71,7 @@ def interrupt(session: TrainingSession, blocks: int = 0, done: int = 0) -> list[
     """Let a run die once it has recorded so many blocks, and done so many iterations; returns the blocks."""
     seen: list[Block] = []
 
-    def die_after(block: Block, _actor: int) -> None:
+    def die_after(block: Block) -> None:
         seen.append(block)
         if len(seen) >= blocks and session.state.iteration >= done:
             raise KeyboardInterrupt
@@ -170,8 +170,8 @@ def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: py
     with TrainingSession(run, tiny_run(iterations=4)) as session:
         real = session.loop.learner.learn
 
-        def diverge(*arguments: object) -> object:
-            report = real(*arguments)  # type: ignore[arg-type]
+        def diverge(*arguments: Any, **options: Any) -> object:
+            report = real(*arguments, **options)
             if session.state.iteration == 2:
                 session.loop.learner.average.policy.bias[0] = float("inf")
             return report
@@ -265,7 +265,7 @@ def test_an_interrupted_iteration_goes_on_with_its_games(
         keep, folder = session.folder.keep_games, session.folder
         in_progress: list[bytes] = []
 
-        def keep_and_die(iteration: int, shards: Any, games: GamesInProgress) -> None:
+        def keep_and_die(iteration: int, shards: int, games: GamesInProgress) -> None:
             keep(iteration, shards, games)
             if iteration == 2 and folder.replay.count(2):
                 in_progress.extend(
@@ -283,7 +283,7 @@ def test_an_interrupted_iteration_goes_on_with_its_games(
         flip(path)
     again: list[Block] = []
     with TrainingSession(tmp_path / "halting", tiny_run(**settings)) as session:
-        watch(session, lambda block, _actor: again.append(block))
+        watch(session, again.append)
         session.train()
         session.play_closing_matches()
         whole = session.folder.replay.count(2)
@@ -388,13 +388,13 @@ def test_a_run_begins_with_a_given_network_lets_it_grow_and_reports_its_costs(ru
 def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
     stop = threading.Event()
     with TrainingSession(tmp_path, tiny_run(iterations=1, samples=100), stop) as session:
-        watch(session, lambda _block, _actor: stop.set())
+        watch(session, lambda _block: stop.set())
         with pytest.raises(RunStopped):
             session.train()
         kept = session.folder.replay.count(1)
     again: list[Block] = []
     with TrainingSession(tmp_path, tiny_run(iterations=1, samples=100)) as session:
-        watch(session, lambda block, _actor: again.append(block))
+        watch(session, again.append)
         assert len(session.train()) == 1
         assert sum(len(block.samples) for block in again) == session.folder.replay.count(1) - kept
     assert kept > 0
@@ -410,7 +410,7 @@ def test_games_of_another_first_network_are_not_taken_up(tmp_path: Path) -> None
         stop = threading.Event()
         with TrainingSession(run, config, stop) as session:
             assert (session.folder.kept is not None) == kept
-            watch(session, lambda _block, _actor, stop=stop: stop.set())
+            watch(session, lambda _block, stop=stop: stop.set())
             with pytest.raises(RunStopped):
                 session.train()
 
@@ -477,7 +477,7 @@ def test_other_numbers_of_cores_go_on_with_the_games_in_progress(
     save_state(tmp_path / STATE_FILE, state)  # as a cluster with more slots leaves it
     blocks: list[Block] = []
     with TrainingSession(tmp_path, tiny_run(iterations=2, samples=50)) as session:
-        watch(session, lambda block, _actor: blocks.append(block))
+        watch(session, blocks.append)
         session.train()
     ended = [moves[:plies].tobytes() for b in blocks for moves, plies in zip(b.games.moves, b.games.plies, strict=True)]
     in_progress = begun(session)

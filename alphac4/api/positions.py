@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from alphac4.selfplay.statistics import GameRecord
+    from alphac4.training.reports import GameRecord
 
 Given = str | Position
 """A move string such as "4455", or a position."""

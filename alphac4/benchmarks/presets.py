@@ -15,7 +15,7 @@ from alphac4.machine import cores
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block
 from alphac4.training.config import TrainConfig
-from alphac4.training.learner import PART, Learner, LearningPlan, make_learner
+from alphac4.training.learner import PART, Learner, make_learner
 from alphac4.training.optimizer import Schedule
 
 OTHER_WORK = 0.25  # of a run's time: the gate, matches and reports; 0.26 in the recorded quick run
@@ -108,7 +108,7 @@ def _measure_self_play(actors: Actors, replay: Replay, seconds: float) -> float:
     def on_block(actor: int, block: Block) -> None:
         nonlocal blocks
         blocks += 1
-        replay.add(block.samples, 1, actor, blocks)
+        replay.add(block.samples, 1, blocks)
         evaluations[actor] += block.work.evaluations
         now = time.perf_counter()
         last[actor] = now, evaluations[actor]
@@ -129,8 +129,7 @@ def _measure_learning(learner: Learner, replay: Replay, config: TrainConfig, sec
     schedule, rng = Schedule.of_run(config.learning, ENDLESS), np.random.default_rng(0)
 
     def learn(steps: int) -> float:
-        plan = LearningPlan(steps=steps, schedule=schedule, window=replay.total, rng=rng)
-        return learner.learn(replay, plan).seconds
+        return learner.learn(replay.window(replay.total), steps=steps, schedule=schedule, rng=rng).seconds
 
     learn(WARM_UP_STEPS)
     steps = MIN_STEPS

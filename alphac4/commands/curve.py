@@ -8,7 +8,7 @@ from alphac4.commands.evaluate import parse_budgets
 from alphac4.commands.options.judge import CurveOptions
 from alphac4.compute import choose
 from alphac4.evaluation.curves import CurvePoint, check_comparable, find_runs, open_figures
-from alphac4.evaluation.pictures import check_picture, draw_run, draw_runs
+from alphac4.evaluation.pictures import check_picture, draw_curves
 from alphac4.evaluation.positions import choose_sets
 from alphac4.game.rules import STANDARD
 from alphac4.storage.checkpoints import checkpoint_geometry, load_checkpoint
@@ -42,9 +42,7 @@ def run(options: CurveOptions) -> int:
                     journal.add(asdict(point))
                 points += judged
                 bar.update()
-    alone = len({point.folder for point in points}) == 1
-    content = draw_run(points, options.picture) if alone else draw_runs(points, options.picture)
-    write_atomically(options.picture, content)
+    write_atomically(options.picture, draw_curves(points, options.picture))
     return 0
 
 

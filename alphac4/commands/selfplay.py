@@ -1,10 +1,11 @@
 """`alphac4 selfplay`: games of a checkpoint against itself, recorded as training samples."""
 
 import contextlib
+import itertools
 import threading
-from collections import defaultdict
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -63,8 +64,8 @@ def run(options: SelfPlayOptions) -> int:
 
 def _play(options: SelfPlayOptions) -> int:
     from alphac4.compute import Backends, choose_for_run
+    from alphac4.selfplay.games import move_string
     from alphac4.selfplay.replay import Replay, parse_shard_name
-    from alphac4.selfplay.statistics import SelfPlayStatistics, move_string
     from alphac4.training.reports import selfplay_report
 
     network, geometry = _network(options)
@@ -75,17 +76,16 @@ def _play(options: SelfPlayOptions) -> int:
     actors = compute.actors(
         network, geometry, options.config, lambda index: np.random.default_rng([options.seed, first, index])
     )
-    statistics = SelfPlayStatistics(geometry)
-    numbers = defaultdict[int, int](lambda: first)
+    started, blocks = time.perf_counter(), list["Block"]()
+    numbers = itertools.count(first)
     with (
         contextlib.closing(actors),
         tqdm(total=options.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
     ):
 
-        def on_block(index: int, block: "Block") -> None:
-            replay.add(block.samples, 0, index, numbers[index])
-            numbers[index] += 1
-            statistics.add(block)
+        def on_block(_index: int, block: "Block") -> None:
+            replay.add(block.samples, 0, next(numbers))
+            blocks.append(replace(block, in_progress={}))
             append_line(
                 options.output / "games.txt",
                 "\n".join(move_string(block.games, row) for row in range(len(block.games.plies))),
@@ -93,7 +93,7 @@ def _play(options: SelfPlayOptions) -> int:
             bar.update(len(block.samples))
 
         actors.play(options.samples, threading.Event(), on_block, last=True)
-        report = selfplay_report(statistics, len(actors), actors.backend, actors.cluster_report)
+        report = selfplay_report(geometry, blocks, started, actors)
     print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
     print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,6 @@ from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
-from alphac4.nn.network import PolicyValueNetwork
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
 MIN_BATCH = 16  # the same where there are many players for few positions
@@ -36,53 +34,28 @@ class Answers:
     values: list[npt.NDArray[np.float64]] | None = None  # in [-1, 1], for the side to move; None if it tells none
 
 
-def _unwatched(_count: int) -> None:
-    """Ignore how far the work is."""
-
-
-class Ask(Protocol):
-    """The answers of one network on sets of positions, as `make_asker` makes it."""
-
-    def __call__(
-        self, sets: Sequence[PositionSet], simulations: int, *, on_batch: Callable[[int], object] = _unwatched
-    ) -> Answers:
-        """The moves and values by so many ``simulations`` in each position, or raw if that is 0.
-
-        ``on_batch`` gets how many positions have just been answered.
-        """
-
-
-def make_asker(
+def network_players(
     compute: Compute,
-    network: PolicyValueNetwork | Evaluator,
+    evaluator: Evaluator,
+    simulations: int,
     geometry: Geometry,
     puct: PuctConfig | None = None,
-) -> Ask:
-    """What asks a network, or the evaluator that holds it, with as many searches at a time as pay."""
-    if isinstance(network, PolicyValueNetwork):
-        network = compute.evaluator(network, streams=compute.streams)
-    evaluator = network
+) -> list[NetworkPlayer]:
+    """A network as one player for each caller that pays, by so many simulations in each position, or raw if 0."""
     searches = [NetworkSearch(evaluator, puct, geometry=geometry) for _ in range(compute.streams)]
-
-    def ask(
-        sets: Sequence[PositionSet], simulations: int, *, on_batch: Callable[[int], object] = _unwatched
-    ) -> Answers:
-        budget = Budget(simulations=simulations)
-        players = [NetworkPlayer("network", evaluator, budget, search=search) for search in searches]
-        return ask_players(players, sets, BATCH, on_batch)
-
-    return ask
+    return [NetworkPlayer("network", evaluator, Budget(simulations=simulations), search=search) for search in searches]
 
 
 def ask_players(
     players: Sequence[Player],
     sets: Sequence[PositionSet],
     size: int | None = None,
-    on_batch: Callable[[int], object] = _unwatched,
+    on_batch: Callable[[int], object] = lambda _count: None,
 ) -> Answers:
     """The answers of several players that are one and the same, for as many batches at a time.
 
-    ``size`` is how many positions each gets at once, by default `BATCH`, or fewer if some would have none.
+    ``size`` is how many positions each gets at once, by default `BATCH`, or fewer if some would have none; ``on_batch``
+    gets how many have just been answered.
     """
     positions = [position for part in sets for position in part.positions]
     size = size or min(BATCH, max(MIN_BATCH, -(-len(positions) // len(players))))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from alphac4.compute import Compute
-from alphac4.evaluation.answers import errors_by_set, judge_moves, make_asker
+from alphac4.evaluation.answers import ask_players, errors_by_set, judge_moves, network_players
 from alphac4.evaluation.positions import PositionSet
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.journal import Journal, read_entries, read_entry
@@ -63,12 +63,12 @@ class FoundRun:
         self, checkpoint: Checkpoint, sets: Sequence[PositionSet], budgets: Sequence[int], compute: Compute
     ) -> list[CurvePoint]:
         """One network's errors with each budget."""
-        ask = make_asker(compute, checkpoint.network, checkpoint.geometry)
+        evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
         iteration = int(dict(checkpoint.provenance).get("iteration", 0))
         spent = self.spent.get(iteration, Spent())
         points = []
         for budget in budgets:
-            answers = ask(sets, budget)
+            answers = ask_players(network_players(compute, evaluator, budget, checkpoint.geometry), sets)
             points.append(
                 CurvePoint(
                     iteration=iteration,

@@ -22,10 +22,11 @@ from alphac4.arena.specifications import (
     pool_players,
 )
 from alphac4.compute import Compute, Pool, choose
-from alphac4.evaluation.answers import BATCH, Answers, Ask, ask_players, make_asker
+from alphac4.evaluation.answers import BATCH, ask_players, network_players
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import (
     UNTRAINED,
+    BudgetReport,
     StrengthReport,
     SubjectReport,
     budget_report,
@@ -128,16 +129,16 @@ def _measure_network(
 ) -> SubjectReport:
     compute = measurement.compute
     evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
-    ask: Ask
-    if measurement.pool is None:
-        ask = make_asker(compute, evaluator, measurement.geometry, puct)
-    else:
-        ask = partial(_ask_network_in_pool, measurement.pool, checkpoint, evaluator, puct)
-    reports = []
+    reports: list[BudgetReport] = []
+    players: Sequence[Player]
     for simulations in measurement.budgets:
         started = time.perf_counter()
         with _bar(f"{name}, {simulations or 'no'} simulations", measurement) as bar:
-            answers = ask(measurement.sets, simulations, on_batch=bar.update)
+            if measurement.pool is None:
+                players = network_players(compute, evaluator, simulations, measurement.geometry, puct)
+            else:
+                players = _in_pool(measurement.pool, checkpoint, evaluator, simulations, puct)
+            answers = ask_players(players, measurement.sets, on_batch=bar.update)
         reports.append(budget_report(measurement.sets, answers, simulations, time.perf_counter() - started))
     config = checkpoint.network.config
     return SubjectReport(
@@ -148,29 +149,19 @@ def _measure_network(
     )
 
 
-def _ask_network_in_pool(
-    pool: Pool,
-    checkpoint: Checkpoint,
-    evaluator: Evaluator,
-    puct: PuctConfig,
-    sets: Sequence[PositionSet],
-    simulations: int,
-    *,
-    on_batch: Callable[[int], object],
-) -> Answers:
-    """See `Ask`; the answers come from the processes of a pool."""
-    geometry = sets[0].geometry
-    search = NetworkSearch(evaluator, puct, geometry=geometry)
+def _in_pool(
+    pool: Pool, checkpoint: Checkpoint, evaluator: Evaluator, simulations: int, puct: PuctConfig
+) -> list[Player]:
+    """See `network_players`; they think in the processes of a pool."""
+    search = NetworkSearch(evaluator, puct, geometry=checkpoint.geometry)
     model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), search=search)
-    options = describe_options(NetworkOptions(**vars(puct)))
     player = SpecifiedPlayer(
-        specification=f"network.safetensors@{simulations}{options}",
-        geometry=geometry,
+        specification=f"network.safetensors@{simulations}{describe_options(NetworkOptions(**vars(puct)))}",
+        geometry=checkpoint.geometry,
         backend=evaluator.backend,
         reuse="nothing",
     )
-    players = pool_players(pool, player, model, network=pack_checkpoint(checkpoint))
-    return ask_players(players, sets, on_batch=on_batch)
+    return pool_players(pool, player, model, network=pack_checkpoint(checkpoint))
 
 
 def _bar(label: str, measurement: Measurement) -> Any:

@@ -2,10 +2,9 @@
 
 import io
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -39,9 +38,7 @@ def check_picture(path: Path) -> None:
 
 def save_picture(report: StrengthReport, path: Path) -> None:
     """Draw the report to a file whose suffix gives the format."""
-    content = io.BytesIO()
-    draw(report).savefig(content, dpi=130, format=path.suffix[1:])
-    write_atomically(path, content.getvalue())
+    write_atomically(path, _rendered(draw(report), path, 130))
 
 
 def draw(report: StrengthReport) -> Figure:
@@ -150,50 +147,43 @@ class Band:
     high: list[float]
 
 
-def band(points: Sequence[CurvePoint], across: Callable[[CurvePoint], float]) -> Band:
-    """Runs as one, by iteration; an iteration counts where every run has its network."""
+def band(points: Sequence[CurvePoint], against: str, part: str | None = None) -> Band:
+    """Runs as one, by iteration, of all positions or one set; an iteration counts where every run has its network.
+
+    ``against`` is "minutes" or "evaluations".
+    """
     folders = {point.folder for point in points}
     by_iteration: dict[int, list[CurvePoint]] = defaultdict(list)
     for point in points:
         by_iteration[point.iteration].append(point)
     rows = [row for _, row in sorted(by_iteration.items()) if {point.folder for point in row} == folders]
-    errors = [[100 * point.error for point in row] for row in rows]
+    errors = [[100 * (point.error if part is None else point.errors[part]) for point in row] for row in rows]
+    scale = 1 if against == "minutes" else 1e-6
     return Band(
-        across=[float(np.mean([across(point) for point in row])) for row in rows],
+        across=[float(np.mean([scale * getattr(point, against) for point in row])) for row in rows],
         middle=[float(np.mean(row)) for row in errors],
         low=[min(row) for row in errors],
         high=[max(row) for row in errors],
     )
 
 
-def draw_run(points: Sequence[CurvePoint], path: Path) -> bytes:
-    """One run, a line for each set: a panel for each budget against minutes, and the last one against evaluations."""
-    budgets = sorted({point.simulations for point in points})
-    panels = [(budget, "minutes") for budget in budgets] + [(budgets[-1], "evaluations")]
-    figure, axes = _panels(1, len(panels))
-    for place, (budget, against) in zip(axes[0], panels, strict=True):
-        rows = sorted((p for p in points if p.simulations == budget), key=lambda p: p.iteration)
-        for name in rows[0].errors:
-            errors = [100 * row.errors[name] for row in rows]
-            place.plot([_across(row, against) for row in rows], errors, marker=".", ms=4, lw=1.3, label=_literal(name))
-        _finish(place, budget, against)
-    axes[0][0].legend(fontsize="small")
-    return _rendered(figure, path)
+def draw_curves(points: Sequence[CurvePoint], path: Path) -> bytes:
+    """A column for each budget, above by minutes and below by evaluations.
 
-
-def draw_runs(points: Sequence[CurvePoint], path: Path) -> bytes:
-    """Several runs, a line for each name: a column for each budget, above by minutes and below by evaluations."""
+    There is a line for each name of several runs, over all positions, or for each set of positions if there is one run.
+    """
     budgets = sorted({point.simulations for point in points})
-    names = list(dict.fromkeys(point.run for point in points))
-    figure, axes = _panels(2, len(budgets))
-    for row, against in zip(axes, ("minutes", "evaluations"), strict=True):
-        for place, budget in zip(row, budgets, strict=True):
-            for index, name in enumerate(names):
-                own = [point for point in points if (point.run, point.simulations) == (name, budget)]
+    alone = len({point.folder for point in points}) == 1
+    figure = Figure(figsize=(5 * len(budgets), 8.8), layout="constrained")
+    panels = figure.subplots(2, len(budgets), squeeze=False)
+    for row, against in zip(panels, ("minutes", "evaluations"), strict=True):
+        for axes, budget in zip(row, budgets, strict=True):
+            for index, name in enumerate(points[0].errors if alone else dict.fromkeys(point.run for point in points)):
+                own = [point for point in points if point.simulations == budget and (alone or point.run == name)]
+                found = band(own, against, name if alone else None)
                 seeds = len({point.folder for point in own})
-                found = band(own, lambda point, against=against: _across(point, against))  # type: ignore[misc]
                 colour = COLOURS[index % len(COLOURS)]
-                place.plot(
+                axes.plot(
                     found.across,
                     found.middle,
                     color=colour,
@@ -204,35 +194,22 @@ def draw_runs(points: Sequence[CurvePoint], path: Path) -> bytes:
                     label=_literal(name) + (f" ({seeds} runs)" if seeds > 1 else ""),
                 )
                 if seeds > 1:
-                    place.fill_between(found.across, found.low, found.high, color=colour, alpha=0.2, linewidth=0)
-            _finish(place, budget, against)
-    axes[0][0].legend(fontsize="small")
-    return _rendered(figure, path)
+                    axes.fill_between(found.across, found.low, found.high, color=colour, alpha=0.2, linewidth=0)
+            axes.set_yscale("symlog", linthresh=0.5, linscale=0.5)  # logarithmic, with room for 0
+            axes.set_yticks([0, 0.5, 1, 2, 5, 10, 20, 50])
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
+            axes.yaxis.set_minor_locator(NullLocator())
+            axes.set_ylim(bottom=-0.1)
+            axes.grid(alpha=0.3)
+            axes.set_title("raw network" if budget == 0 else f"{budget} simulations")
+            axes.set_xlabel("minutes of training" if against == "minutes" else "million evaluations in self-play")
+            axes.set_ylabel("mistakes, %")
+    panels[0][0].legend(fontsize="small")
+    return _rendered(figure, path, 110)
 
 
-def _across(point: CurvePoint, against: str) -> float:
-    return point.minutes if against == "minutes" else point.evaluations / 1e6
-
-
-def _panels(rows: int, columns: int) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(5 * columns, 4.4 * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
-def _finish(place: Any, budget: int, against: str) -> None:
-    """Scale and label a panel."""
-    place.set_yscale("symlog", linthresh=0.5, linscale=0.5)  # logarithmic, with room for 0
-    place.set_yticks([0, 0.5, 1, 2, 5, 10, 20, 50])
-    place.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
-    place.yaxis.set_minor_locator(NullLocator())
-    place.set_ylim(bottom=-0.1)
-    place.grid(alpha=0.3)
-    place.set_title("raw network" if budget == 0 else f"{budget} simulations")
-    place.set_xlabel("minutes of training" if against == "minutes" else "million evaluations in self-play")
-    place.set_ylabel("mistakes, %")
-
-
-def _rendered(figure: Figure, path: Path) -> bytes:
+def _rendered(figure: Figure, path: Path, dpi: int) -> bytes:
+    """The figure as a file whose suffix gives the format."""
     content = io.BytesIO()
-    figure.savefig(content, dpi=110, format=path.suffix[1:])
+    figure.savefig(content, dpi=dpi, format=path.suffix[1:])
     return content.getvalue()

@@ -226,10 +226,7 @@ def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position
     Raises:
         PositionSetError: if the file cannot be read or holds an impossible move.
     """
-    try:
-        moves = [line.split()[0] for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise PositionSetError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    moves = [line.split()[0] for line in read_text(path).splitlines() if line.strip()]
     for index in rng.permutation(len(moves)):
         try:
             position = Position.from_moves(moves[index])

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from alphac4.arena.specifications import describe
 from alphac4.compute import choose
-from alphac4.evaluation.answers import Answers, Estimate, judge_moves, make_asker
+from alphac4.evaluation.answers import Answers, Estimate, ask_players, judge_moves, network_players
 from alphac4.evaluation.positions import ALL, PositionSet, packaged_positions
 from alphac4.evaluation.report import FORMAT
 from alphac4.export.onnx import INPUT, OUTPUT, export_onnx
@@ -62,14 +62,15 @@ def measure_figures(checkpoint: Checkpoint) -> CardFigures:
     if checkpoint.geometry != STANDARD:
         return CardFigures()
     sets, compute = packaged_positions(), choose()
-    ask = make_asker(compute, checkpoint.network, STANDARD)
+    evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
     rates: dict[tuple[str, int], Estimate] = {}
     errors: list[Row] = []
     asked = sum(map(len, sets))
     for simulations in BUDGETS:
         label = f"{simulations or 'no'} simulations"
         with tqdm(total=asked, desc=label, unit="pos", disable=None, leave=False) as bar:
-            answers = ask(sets, simulations, on_batch=bar.update)
+            players = network_players(compute, evaluator, simulations, STANDARD)
+            answers = ask_players(players, sets, on_batch=bar.update)
         for name, part in [(p.name, slice(i, i + 1)) for i, p in enumerate(sets)] + [(ALL, slice(None))]:
             rates[name, simulations] = judge_moves(sets[part], answers.columns[part]).error
         errors = _known_errors(sets, answers)

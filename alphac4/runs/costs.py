@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.runs.state import RunState
+from alphac4.runs.state import Costs, RunState
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import write_atomically
 from alphac4.storage.journal import read_entry, sign_line
@@ -22,22 +22,6 @@ logger = logging.getLogger(__name__)
 SECONDS_BETWEEN_ENTRIES = 2.0  # what a kill can make the journal forget
 
 _OF_START = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Costs:
-    """Totals since a run began."""
-
-    seconds: float = 0.0
-    games: int = 0  # of self-play
-    evaluations: int = 0  # positions given to the network in self-play
-
-    def __add__(self, other: "Costs") -> "Costs":
-        return Costs(
-            seconds=self.seconds + other.seconds,
-            games=self.games + other.games,
-            evaluations=self.evaluations + other.evaluations,
-        )
 
 
 class CostJournal:

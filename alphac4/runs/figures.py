@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.runs.reports import IterationReport
-from alphac4.selfplay.statistics import GameRecord
+from alphac4.training.reports import GameRecord
 
 BOARD_BLUE, EMPTY, FIRST, SECOND, INK = "#1f4e9c", "#e9eef7", "#d7263d", "#f4c20d", "#222222"
 SET_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # Okabe and Ito 2008

@@ -5,12 +5,12 @@
     config.json                      the configuration
     lock                             which process the run belongs to
     costs.json                       what the run has cost so far
-    replay/000012-001-00003.safetensors     samples of iteration 12, actor 1, as its games finish
+    replay/000012-00003.safetensors  samples of iteration 12, as its games finish
     checkpoints/000012.safetensors   a network for each of the latest iterations, and the best
     checkpoints/best.safetensors     a copy of the best
     state.safetensors                the commit point: optimiser, counters, random states, games in progress
     state.previous.safetensors       the one before, in case the latest is damaged
-    games.safetensors                games in progress of the iteration after that, and which of its shards they follow
+    games.safetensors                games in progress after that, and how many shards of their iteration they follow
     reports.jsonl                    one line an iteration
     closing.json                     the matches that close the run, once they have been played
     tensorboard/                     curves and pictures
@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.runs.costs import CostJournal, Costs
+from alphac4.runs.costs import CostJournal
 from alphac4.runs.reports import CLOSING_FILE, REPORTS_FILE, ClosingReport, IterationReport, read_reports
 from alphac4.runs.state import (
     PREVIOUS_STATE_FILE,
@@ -69,7 +69,7 @@ class KeptGames:
     """An interrupted iteration's self-play, as far as it is on disk."""
 
     iteration: int
-    shards: list[tuple[int, int]]  # actors, and how many each has written
+    shards: int  # how many there are
     samples: int  # in them
     start: str  # digest of the first network, which may be changed until the first iteration is whole
 
@@ -138,9 +138,7 @@ class RunFolder:
             self._repair_best(state)
         if self._state_is_good:
             self._drop_old_files(state)
-        self.costs = CostJournal(
-            self.path / "costs.json", Costs(seconds=state.seconds, games=state.games, evaluations=state.evaluations)
-        )
+        self.costs = CostJournal(self.path / "costs.json", state.costs)
         self.replay.total = state.samples
         self.kept = self._take_up_games(state)
         return state
@@ -155,7 +153,7 @@ class RunFolder:
             except (KeyError, ValueError) as error:
                 logger.warning("%s: %s; the interrupted iteration is played again", self.path / GAMES_FILE, error)
         if kept and kept.iteration == state.iteration + 1 and (state.iteration or kept.start == self._start):
-            self.replay.load(state.iteration, dict(kept.shards))
+            self.replay.load(state.iteration, kept.shards)
             if self.replay.count(kept.iteration) == kept.samples:
                 state.actors = games
                 self.replay.total += kept.samples
@@ -164,16 +162,10 @@ class RunFolder:
         self.replay.load(state.iteration)
         return None
 
-    def keep_games(
-        self, iteration: int, shards: Mapping[int, int], games: Mapping[str, npt.NDArray[np.generic]]
-    ) -> None:
+    def keep_games(self, iteration: int, shards: int, games: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Keep the games in progress, which follow what has been recorded of the iteration."""
-        kept = KeptGames(
-            iteration=iteration,
-            shards=sorted(shards.items()),
-            samples=self.replay.count(iteration),
-            start=self._start,
-        )
+        samples = self.replay.count(iteration)
+        kept = KeptGames(iteration=iteration, shards=shards, samples=samples, start=self._start)
         save_arrays(self.path / GAMES_FILE, games, {"format": GAMES_FORMAT, "kept": dataclasses.asdict(kept)})
 
     def _read_state(self) -> RunState:
@@ -209,10 +201,10 @@ class RunFolder:
         self.publish_best(state)
         self._drop_old_files(state)
 
-    def record(self, block: Block, iteration: int, actor: int, number: int) -> None:
-        """Record an actor's finished games."""
+    def record(self, block: Block, iteration: int, number: int) -> None:
+        """Record finished games, as an iteration's ``number``-th shard."""
         self.costs.add(len(block.games.plies), block.work.evaluations)
-        self.replay.add(block.samples, iteration, actor, number)
+        self.replay.add(block.samples, iteration, number)
 
     def load_best(self, state: RunState) -> PolicyValueNetwork:
         """The best network so far.

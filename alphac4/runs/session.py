@@ -5,7 +5,6 @@ import errno
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +14,12 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from alphac4.compute import Actors, Backends, choose_for_run
+from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.runs.costs import Costs, describe_network, load_start
+from alphac4.runs.costs import describe_network, load_start
 from alphac4.runs.folder import RunFolder
-from alphac4.runs.judge import Judge
+from alphac4.runs.judge import judge
 from alphac4.runs.reports import (
     HEADINGS,
     ClosingReport,
@@ -29,7 +29,7 @@ from alphac4.runs.reports import (
     read_closing,
     time_shares,
 )
-from alphac4.runs.state import RunState, has_state, stored_settings
+from alphac4.runs.state import Costs, RunState, has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.samples import Block, PolicyTarget
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
@@ -37,7 +37,7 @@ from alphac4.storage.records import similar
 from alphac4.training.config import PRESETS, RunRandom, TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.learner import make_learner
 from alphac4.training.loop import Iteration, TrainingLoop
-from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender, LocalSide, Matches
+from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender, Matches, make_sides
 from alphac4.training.optimizer import Schedule
 from alphac4.training.reports import MatchReport
 
@@ -59,15 +59,11 @@ class TrainedRun:
     config: TrainConfig
     history: Sequence[IterationReport]  # a report for each iteration
     closing: Sequence[MatchReport]  # the best network against classic MCTS
-    iterations: int
-    seconds: float
-    games: int
-    samples: int
-    evaluations: int
 
     def __str__(self) -> str:
-        spent = f"{self.games:,} games, {self.samples:,} positions, {self.evaluations:,} evaluations"
-        lines = [f"Trained {self.iterations} iterations in {self.seconds / 60:.1f} minutes: {spent}."]
+        last = self.history[-1]
+        spent = f"{last.games_total:,} games, {last.samples_total:,} positions, {last.evaluations_total:,} evaluations"
+        lines = [f"Trained {last.iteration} iterations in {last.seconds_total / 60:.1f} minutes: {spent}."]
         judged = next((report.evaluation for report in reversed(self.history) if report.evaluation), None)
         if judged is not None:
             lines.append(
@@ -78,13 +74,10 @@ class TrainedRun:
             f"At {CLASSIC_SIMULATIONS} simulations a move against {match.opponent}: {match.in_words}."
             for match in self.closing
         ]
-        if self.history:
-            promoted, last = sum(bool(report.gate.accepted) for report in self.history), self.history[-1]
-            start = "first" if self.config.start_from else "untrained"
-            lines.append(
-                f"{promoted} of {len(self.history)} candidates were promoted; "
-                f"Elo {last.elo:+.0f} ± {last.elo_error:.0f} over the {start} network."
-            )
+        promoted = sum(bool(report.gate.accepted) for report in self.history)
+        start = "first" if self.config.start_from else "untrained"
+        elo = f"Elo {last.elo:+.0f} ± {last.elo_error:.0f} over the {start} network"
+        lines.append(f"{promoted} of {len(self.history)} candidates were promoted; {elo}.")
         return "\n".join([*lines, f"The best network: {self.best}"])
 
     def __repr__(self) -> str:
@@ -163,11 +156,6 @@ def _describe(folder: RunFolder, state: RunState, closing: Sequence[MatchReport]
         config=folder.config,
         history=folder.reports(state),
         closing=closing,
-        iterations=state.iteration,
-        seconds=state.seconds,
-        games=state.games,
-        samples=state.samples,
-        evaluations=state.evaluations,
     )
 
 
@@ -214,11 +202,10 @@ class TrainingSession:
             if state.actors:
                 _continue_games(actors, state, random)
             self.folder.costs.ahead = lambda: Costs(**actors.spent_ahead())
-            sides = [LocalSide(compute, best, geometry, config.selfplay.search.puct()) for _ in range(2)]
             pool = compute.pool()
             if pool is not None:
                 opened.callback(pool.close)
-            self.judge = Judge(compute, sides[1], geometry, config.evaluation, pool)
+            self.sides = make_sides(compute, best, geometry, config.selfplay.search.puct(), pool)
             state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
             backends = (state.backend, state.evaluating_backend, learner.precision)
             places = "1 core" if cores() == 1 else f"{cores()} cores"
@@ -234,7 +221,7 @@ class TrainingSession:
                 replay=self.folder.replay,
                 learner=learner,
                 schedule=state.schedule,
-                matches=Matches(sides, config.gate, geometry, random, self.check, pool),
+                matches=Matches(self.sides, config.gate, geometry, random, self.check, pool),
                 best=Contender(network=best, iteration=state.best_iteration),
                 recorder=self,
                 policy_target=policy_target,
@@ -291,19 +278,17 @@ class TrainingSession:
         """See `Recorder`."""
         self._started, self._iteration, self._evaluations = time.perf_counter(), iteration, 0
         kept = self.folder.kept  # from where an interrupted iteration goes on
-        self._numbers: Counter[int] = Counter()  # of each actor's next shard
-        if kept is not None and kept.iteration == iteration:
-            self._numbers.update(dict(kept.shards))
+        self._shards = kept.shards if kept is not None and kept.iteration == iteration else 0
         self._saved = time.monotonic()
         with self._bar("self-play", self.config.samples, "pos", unit_scale=True) as self._played:
             yield
-        self.folder.keep_games(iteration, self._numbers, self.loop.actors.state())
+        self.folder.keep_games(iteration, self._shards, self.loop.actors.state())
         self.check()
 
-    def record(self, actor: int, block: Block) -> None:
+    def record(self, block: Block) -> None:
         """See `Recorder`."""
-        self.folder.record(block, self._iteration, actor, self._numbers[actor])
-        self._numbers[actor] += 1
+        self.folder.record(block, self._iteration, self._shards)
+        self._shards += 1
         self._evaluations += block.work.evaluations
         self._played.update(len(block.samples))
         rate = self._evaluations / (time.perf_counter() - self._started)
@@ -312,7 +297,7 @@ class TrainingSession:
     def keep_games(self) -> None:
         """See `Recorder`; once in `SECONDS_BETWEEN_SAVES`, and after self-play."""
         if time.monotonic() - self._saved >= SECONDS_BETWEEN_SAVES:
-            self.folder.keep_games(self._iteration, self._numbers, self.loop.actors.state())
+            self.folder.keep_games(self._iteration, self._shards, self.loop.actors.state())
             self._saved = time.monotonic()
 
     @contextlib.contextmanager
@@ -340,19 +325,18 @@ class TrainingSession:
         before = time.perf_counter()
         matches = self.loop.matches.regular(best, number)
         between = time.perf_counter()
-        verdict = self.judge.judge(best.network, number)
+        every, judged = self.config.evaluation.every, self.config.board.geometry() == STANDARD
+        verdict = judge(best.network, self.sides[1]) if judged and every and number % every == 0 else None
         after = time.perf_counter()
-        costs = self.folder.costs.now()
-        state.iteration, state.samples = number, self.folder.replay.total
-        state.seconds, state.games, state.evaluations = costs.seconds, costs.games, costs.evaluations
+        state.iteration, state.samples, state.costs = number, self.folder.replay.total, self.folder.costs.now()
         rating = elo_over_run([*(past.gate for past in self.history), iteration.gate], best.iteration, self.history)
         measuring = {"matches": between - before, "evaluation": after - between}
         report = IterationReport(
             iteration=number,
-            seconds_total=state.seconds,
-            games_total=state.games,
+            seconds_total=state.costs.seconds,
+            games_total=state.costs.games,
             samples_total=state.samples,
-            evaluations_total=state.evaluations,
+            evaluations_total=state.costs.evaluations,
             selfplay=iteration.selfplay,
             learning=iteration.learning,
             gate=iteration.gate,

@@ -34,6 +34,22 @@ class RunError(ValueError):
     """A run's folder that cannot be used, and why, in one line."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Totals since a run began."""
+
+    seconds: float = 0.0
+    games: int = 0  # of self-play
+    evaluations: int = 0  # positions given to the network in self-play
+
+    def __add__(self, other: "Costs") -> "Costs":
+        return Costs(
+            seconds=self.seconds + other.seconds,
+            games=self.games + other.games,
+            evaluations=self.evaluations + other.evaluations,
+        )
+
+
 @dataclass(kw_only=True)
 class RunState:
     """State of a run after its last whole iteration."""
@@ -41,10 +57,8 @@ class RunState:
     iteration: int = 0
     best_iteration: int = 0
     earlier_best_iteration: int = 0  # the best one in the state before, whose network must stay as long as that state
-    seconds: float = 0.0
-    games: int = 0
     samples: int = 0
-    evaluations: int = 0
+    costs: Costs = field(default_factory=Costs)
     backend: str = ""  # of self-play
     evaluating_backend: str = ""  # of everything that measures strength
     last_report: str = ""  # in case its line was not written
@@ -69,7 +83,7 @@ def save_state(path: Path, state: RunState) -> None:
     """Write a state atomically."""
     arrays = {f"learner.{name}": value.detach().cpu().numpy() for name, value in state.learner.items()}
     arrays |= {f"actors.{name}": array for name, array in state.actors.items()}
-    counters = {name: getattr(state, name) for name in _COUNTERS}
+    counters = {name: getattr(state, name) for name in _COUNTERS} | {"costs": dataclasses.asdict(state.costs)}
     counters["schedule"] = dataclasses.asdict(state.schedule) if state.schedule else None
     save_arrays(path, arrays, {"format": STATE_FORMAT, "counters": counters})
 
@@ -93,7 +107,11 @@ def load_state(path: Path) -> RunState:
         from_dict(state.config)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise FileError(f"{path}: no state of a run: {first_line(error)}") from error
-    if not 0 <= state.best_iteration <= state.iteration or state.iteration < 1 or not math.isfinite(state.seconds):
+    if (
+        not 0 <= state.best_iteration <= state.iteration
+        or state.iteration < 1
+        or not math.isfinite(state.costs.seconds)
+    ):
         raise FileError(f"{path}: no state of a run: impossible counters")
     if not all(torch.isfinite(tensor).all() for tensor in state.learner.values() if tensor.is_floating_point()):
         raise FileError(f"{path}: the weights are not finite numbers")

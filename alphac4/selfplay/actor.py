@@ -28,10 +28,9 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import (
     GAME_OVER,
     NEW_GAME,
-    Finished,
     Games,
     advance,
-    make_finished,
+    join_finished,
     make_games,
     make_parameters,
     restart_searches,
@@ -94,12 +93,12 @@ class Actor:
         nodes = max(config.full_simulations, config.fast_simulations) + 2
         self._trees = make_trees(slots, nodes, geometry, rng)
         self._games = make_games(slots, geometry)
-        self._finished = make_finished(4 * slots, geometry)
+        self.work = Work()  # since the last block
         self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED, geometry)
 
     def play(self, moves: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         """See `SelfPlayer`."""
-        geometry, trees, games, finished = self.geometry, self._trees, self._games, self._finished
+        geometry, trees, games = self.geometry, self._trees, self._games
         parameters, puct = make_parameters(self.config), self.config.search.selfplay_puct().parameters()
         slots = len(trees.size)
         planes = np.zeros((slots, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
@@ -110,47 +109,45 @@ class Actor:
         if self._cache.version[0] != version:
             clear_cache(self._cache)
             self._cache.version[0] = version
-        work = Work()
+        finished = list[Games]()
         now = last_block = time.perf_counter()
         while not stopped():
             waiting = np.flatnonzero(trees.leaf != NO_NODE)
             if len(waiting) > slots // 2:
                 logits[:], wdl[:] = self.evaluator.evaluate(planes)
-                work.evaluations += slots
+                self.work.evaluations += slots
             elif len(waiting):  # the others have made their moves
                 logits[waiting], wdl[waiting] = self.evaluator.evaluate(planes[waiting])
-                work.evaluations += len(waiting)
+                self.work.evaluations += len(waiting)
             elif not games.left.any() and not (games.stage == GAME_OVER).any():
                 break
             evaluated = time.perf_counter()
-            advance(trees, games, finished, parameters, puct, logits, wdl, planes, self._cache)
-            work.network_seconds += evaluated - now
+            over = np.flatnonzero(games.stage == GAME_OVER)
+            if len(over):
+                finished.append(Games._make(array[over] for array in games))
+                games.stage[over] = NEW_GAME
+            advance(trees, games, parameters, puct, logits, wdl, planes, self._cache)
+            self.work.network_seconds += evaluated - now
             now = time.perf_counter()
-            work.tree_seconds += now - evaluated
-            count = int(finished.rows[0])
+            self.work.tree_seconds += now - evaluated
+            count = sum(len(part.plies) for part in finished)
             if count >= 2 * slots or (count and now - last_block > SECONDS_BETWEEN_BLOCKS):
                 last_block = now
-                yield self._take_block(work)
-                work = Work()
+                yield self._make_block(finished)
+                finished = []
         # The searches in progress have been for nothing: the next call begins them anew.
-        if finished.rows[0]:
-            yield self._take_block(work)
+        if finished:
+            yield self._make_block(finished)
 
-    def _take_block(self, work: Work) -> Block:
-        count = int(self._finished.rows[0])
-        games = self._copy(count)
-        self._finished.rows[0] = 0
+    def _make_block(self, finished: Sequence[Games]) -> Block:
+        """The games that have ended, and copies of those in progress, which go on while the block is dealt with."""
+        work, self.work = self.work, Work()
         work.simulations = int(self._games.simulations.sum())
         self._games.simulations[:] = 0
         work.cached = int(self._cache.hits[0])
         self._cache.hits[0] = 0
-        # Copies: the games go on while the block is dealt with.
         in_progress = {name: array.copy() for name, array in self.state().items()}
-        return make_block(self.geometry, self.config, games, work, in_progress)
-
-    def _copy(self, count: int) -> Finished:
-        rows = {name: getattr(self._finished, name)[:count].copy() for name in Finished._fields if name != "rows"}
-        return Finished(rows=np.array([count]), **rows)
+        return make_block(self.geometry, self.config, join_finished(finished), work, in_progress)
 
     def reset(self, rng: np.random.Generator) -> None:
         """See `SelfPlayer`."""

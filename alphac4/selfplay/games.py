@@ -1,15 +1,17 @@
 """Games of self-play as arrays: every slot walks from leaf to leaf, move to move and game to game.
 
-Slots never wait for one another: a slot whose search is done plays its move, and a slot whose game is over
-starts the next one, within the same step. So nearly every row of a network call is a leaf.
+Slots never wait for one another: a slot whose search is done plays its move within the same step. So nearly every row
+of a network call is a leaf.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
+from alphac4.game.position import column_name
 from alphac4.game.rules import U64_0, Geometry, has_run, landing_cell, play
 from alphac4.mcts import random_state
 from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
@@ -38,11 +40,11 @@ NEW_GAME = 0
 NEW_MOVE = 1  # decide how deep to search
 NEW_SEARCH = 2  # the root is evaluated: add noise
 SEARCHING = 3
-GAME_OVER = 4  # waits to be handed over
+GAME_OVER = 4  # wait until somebody has copied the game, and sets NEW_GAME
 
 
 class Games(NamedTuple):
-    """T games in progress with what they have recorded so far; C cells bound the plies of a game."""
+    """T games with what they have recorded so far; C cells bound the plies of a game."""
 
     stage: npt.NDArray[np.int8]  # [T]
     left: npt.NDArray[np.int64]  # [T] moves that may be made before the slot waits for the others to have made theirs
@@ -63,24 +65,6 @@ class Games(NamedTuple):
     draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
     regret: npt.NDArray[np.float32]  # [T, C] how much better than the move played the best one looked
     full_searches: npt.NDArray[np.bool_]  # [T, C] whether the policy is that of a full search
-
-
-class Finished(NamedTuple):
-    """Finished games, row after row, until the host takes them. G games."""
-
-    rows: npt.NDArray[np.int64]  # [1] rows in use
-    moves: npt.NDArray[np.int8]  # [G, C]
-    plies: npt.NDArray[np.int32]  # [G]
-    opening: npt.NDArray[np.int32]  # [G]
-    outcome: npt.NDArray[np.int8]  # [G] +1 the first player won, 0 draw, -1 lost
-    own: npt.NDArray[np.uint64]  # [G, C]
-    occupied: npt.NDArray[np.uint64]  # [G, C]
-    policy: npt.NDArray[np.float32]  # [G, C, A]
-    surprise: npt.NDArray[np.float32]  # [G, C]
-    value: npt.NDArray[np.float32]  # [G, C]
-    draw: npt.NDArray[np.float32]  # [G, C]
-    regret: npt.NDArray[np.float32]  # [G, C]
-    full_searches: npt.NDArray[np.bool_]  # [G, C]
 
 
 class SelfPlayParameters(NamedTuple):
@@ -107,45 +91,40 @@ def make_parameters(config: SelfPlayConfig) -> SelfPlayParameters:
     return SelfPlayParameters(completed_q=config.policy_target == "completed_q", **numbers)
 
 
-def _rows(count: int, geometry: Geometry) -> dict[str, npt.NDArray[np.generic]]:
-    """The arrays that describe ``count`` games move by move."""
-    cells, actions = geometry.cells, geometry.columns
-    return {
-        "plies": np.zeros(count, np.int32),
-        "opening": np.zeros(count, np.int32),
-        "outcome": np.zeros(count, np.int8),
-        "moves": np.zeros((count, cells), np.int8),
-        "own": np.zeros((count, cells), np.uint64),
-        "occupied": np.zeros((count, cells), np.uint64),
-        "policy": np.zeros((count, cells, actions), np.float32),
-        "surprise": np.zeros((count, cells), np.float32),
-        "value": np.zeros((count, cells), np.float32),
-        "draw": np.zeros((count, cells), np.float32),
-        "regret": np.zeros((count, cells), np.float32),
-        "full_searches": np.zeros((count, cells), np.bool_),
-    }
-
-
 def make_games(count: int, geometry: Geometry) -> Games:
     """``count`` slots, each about to start a game."""
+    cells, actions = geometry.cells, geometry.columns
     return Games(
         stage=np.full(count, NEW_GAME, np.int8),
         left=np.zeros(count, np.int64),
         full=np.zeros(count, np.bool_),
         target=np.zeros(count, np.int32),
-        prior=np.zeros((count, geometry.columns), np.float32),
-        gumbels=np.zeros((count, geometry.columns), np.float32),
+        plies=np.zeros(count, np.int32),
+        opening=np.zeros(count, np.int32),
+        outcome=np.zeros(count, np.int8),
         simulations=np.zeros(count, np.int64),
-        **_rows(count, geometry),  # type: ignore[arg-type]
+        prior=np.zeros((count, actions), np.float32),
+        gumbels=np.zeros((count, actions), np.float32),
+        moves=np.zeros((count, cells), np.int8),
+        own=np.zeros((count, cells), np.uint64),
+        occupied=np.zeros((count, cells), np.uint64),
+        policy=np.zeros((count, cells, actions), np.float32),
+        surprise=np.zeros((count, cells), np.float32),
+        value=np.zeros((count, cells), np.float32),
+        draw=np.zeros((count, cells), np.float32),
+        regret=np.zeros((count, cells), np.float32),
+        full_searches=np.zeros((count, cells), np.bool_),
     )
 
 
-def make_finished(count: int, geometry: Geometry) -> Finished:
-    """Room for ``count`` finished games."""
-    return Finished(
-        rows=np.zeros(1, np.int64),
-        **_rows(count, geometry),  # type: ignore[arg-type]
-    )
+def join_finished(parts: Sequence[Games]) -> Games:
+    """The games of all parts."""
+    return Games._make(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
+
+def move_string(games: Games, row: int) -> str:
+    """The moves of one game, its random opening included."""
+    return "".join(column_name(int(column)) for column in games.moves[row, : games.plies[row]])
 
 
 @compiled
@@ -299,26 +278,6 @@ def play_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters
         games.stage[t] = NEW_MOVE
 
 
-@compiled
-def hand_over(games: Games, finished: Finished, t: int, row: int) -> None:
-    """Copy a game that is over into a row of ``finished``; its slot starts another."""
-    finished.outcome[row] = games.outcome[t]
-    finished.plies[row] = games.plies[t]
-    finished.opening[row] = games.opening[t]
-    for ply in range(games.plies[t]):
-        finished.moves[row, ply] = games.moves[t, ply]
-        finished.own[row, ply] = games.own[t, ply]
-        finished.occupied[row, ply] = games.occupied[t, ply]
-        for a in range(games.policy.shape[2]):
-            finished.policy[row, ply, a] = games.policy[t, ply, a]
-        finished.surprise[row, ply] = games.surprise[t, ply]
-        finished.value[row, ply] = games.value[t, ply]
-        finished.draw[row, ply] = games.draw[t, ply]
-        finished.regret[row, ply] = games.regret[t, ply]
-        finished.full_searches[row, ply] = games.full_searches[t, ply]
-    games.stage[t] = NEW_GAME
-
-
 @inlined
 def walk(
     trees: Trees,
@@ -357,7 +316,6 @@ def walk(
 def advance(
     trees: Trees,
     games: Games,
-    finished: Finished,
     parameters: SelfPlayParameters,
     puct: PuctParameters,
     logits: npt.NDArray[np.float32],
@@ -377,13 +335,8 @@ def advance(
         left = SIMULATIONS_A_STEP
         while True:
             left = walk(trees, games, t, parameters, puct, left)
-            if games.stage[t] == GAME_OVER:
-                if finished.rows[0] >= finished.outcome.shape[0]:
-                    break  # the slot waits for the host to take the finished games
-                finished.rows[0] += 1
-                hand_over(games, finished, t, finished.rows[0] - 1)
-            elif not expand_from_cache(trees, t, cache, temperature):
-                break  # for the network, or no evaluation was needed for so long that the other slots come first
+            if not expand_from_cache(trees, t, cache, temperature):
+                break  # the game is over, or no evaluation was needed for so long that the other slots come first
         if trees.leaf[t] != NO_NODE:
             write_leaf(trees, t, planes[t], np.float32(1))
 

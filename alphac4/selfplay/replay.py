@@ -1,14 +1,14 @@
 """Replay: the recorded positions of a run as shards on disk, the window that is learned from, and batches.
 
-A shard is a file of samples with a digest. Its name says whose it is, so that what belongs to an interrupted iteration
-is known.
+A shard is a file of samples with a digest. Its name says of which iteration it is, so that what belongs to an
+interrupted one is known.
 """
 
 import bisect
 import itertools
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -26,19 +26,18 @@ logger = logging.getLogger(__name__)
 
 FORMAT = "alphac4-replay-5"
 WINDOW_EXPONENT, WINDOW_SLOPE = 0.75, 0.4  # KataGo's: how the window grows, and how fast at first
-_NAME = re.compile(r"(?P<iteration>\d{6,})-(?P<actor>\d{3,})-(?P<number>\d{5,})\.safetensors")
+_NAME = re.compile(r"(?P<iteration>\d{6,})-(?P<number>\d{5,})\.safetensors")
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class ShardName:
-    """Whose shard a file is: sorted by name, each actor's samples stay together whenever its shards were cut."""
+    """Which shard a file is."""
 
     iteration: int
-    actor: int
-    number: int  # from 0, of this actor in this iteration
+    number: int  # from 0, in the order in which an iteration's were recorded
 
     def __str__(self) -> str:
-        return f"{self.iteration:06d}-{self.actor:03d}-{self.number:05d}.safetensors"
+        return f"{self.iteration:06d}-{self.number:05d}.safetensors"
 
 
 def parse_shard_name(path: Path) -> ShardName | None:
@@ -86,41 +85,30 @@ class Replay:
         self._shards: list[tuple[ShardName, Samples]] = []
         self.total = 0  # samples ever recorded, dropped shards included
 
-    def shard_path(self, iteration: int, actor: int, number: int) -> Path:
-        """Where an actor's ``number``-th shard of an iteration lies."""
-        return self.folder / str(ShardName(iteration=iteration, actor=actor, number=number))
-
-    def add(self, samples: Samples, iteration: int, actor: int, number: int) -> None:
-        """Record samples on disk, then in the window."""
-        save_shard(self.shard_path(iteration, actor, number), samples, iteration)
-        self._insert(ShardName(iteration=iteration, actor=actor, number=number), samples)
+    def add(self, samples: Samples, iteration: int, number: int) -> None:
+        """Record samples on disk, as an iteration's ``number``-th shard, then in the window."""
+        name = ShardName(iteration=iteration, number=number)
+        save_shard(self.folder / str(name), samples, iteration)
+        self._insert(name, samples)
         self.total += len(samples)
 
     def count(self, iteration: int) -> int:
         """How many of the samples at hand are an iteration's."""
         return sum(len(samples) for name, samples in self._shards if name.iteration == iteration)
 
-    def load(self, iteration: int, kept: Mapping[int, int] | None = None) -> None:
-        """Read the shards of the folder up to an ``iteration``, and of the next one those that are ``kept``.
+    def load(self, iteration: int, kept: int = 0) -> None:
+        """Read the shards of the folder up to the last whole ``iteration``, and the first ``kept`` of the next one.
 
         Others do not count, and are removed. A damaged one, and a file that is no shard, are reported in one line and
         left out.
-
-        Args:
-            iteration: the last whole one.
-            kept: how many shards of the one after it count, by actor.
         """
-
-        def is_kept(name: ShardName) -> bool:
-            return name.number < (kept or {}).get(name.actor, 0)
-
         self._shards = []
         for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
             name = parse_shard_name(path)
             if name is None:
                 if path.suffix == ".safetensors":
                     logger.warning("%s: no shard of this run by its name; left out", path)
-            elif name.iteration > iteration + 1 or (name.iteration > iteration and not is_kept(name)):
+            elif name >= ShardName(iteration=iteration + 1, number=kept):
                 path.unlink(missing_ok=True)
             else:
                 try:

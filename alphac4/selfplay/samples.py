@@ -11,7 +11,7 @@ import numpy.typing as npt
 from alphac4.game.rules import Geometry, play
 from alphac4.mcts.results import root_wdl
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import Finished
+from alphac4.selfplay.games import Games
 
 # A move that looked worse than the best by more than this value was made to explore. Searches of a few dozen
 # simulations often disagree by less about moves that are as good. (AlphaZero: everything counts, 2.)
@@ -73,11 +73,8 @@ class Work:
 
     def add(self, other: "Work") -> None:
         """Add another's figures."""
-        self.simulations += other.simulations
-        self.evaluations += other.evaluations
-        self.cached += other.cached
-        self.network_seconds += other.network_seconds
-        self.tree_seconds += other.tree_seconds
+        for name, number in vars(other).items():
+            setattr(self, name, getattr(self, name) + number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,26 +82,26 @@ class Block:
     """G games finished by one actor, move by move, and the samples they left."""
 
     samples: Samples
-    games: Finished  # [G] rows
+    games: Games  # [G] rows
     work: Work = field(default_factory=Work)
     in_progress: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)  # the actor's other games then
 
 
-def recorded_plies(geometry: Geometry, games: Finished, count: int) -> npt.NDArray[np.bool_]:
-    """[G, C] which plies of the first ``count`` games are samples: all but those of the random opening."""
+def recorded_plies(geometry: Geometry, games: Games) -> npt.NDArray[np.bool_]:
+    """[G, C] which plies of the games are samples: all but those of the random opening."""
     ply = np.arange(geometry.cells)
-    return (ply >= games.opening[:count, None]) & (ply < games.plies[:count, None])
+    return (ply >= games.opening[:, None]) & (ply < games.plies[:, None])
 
 
 def make_block(
     geometry: Geometry,
     config: SelfPlayConfig,
-    games: Finished,
+    games: Games,
     work: Work,
     in_progress: Mapping[str, npt.NDArray[np.generic]],
 ) -> Block:
     """The samples of finished games, with targets that know how each game went on."""
-    mask = recorded_plies(geometry, games, len(games.plies))
+    mask = recorded_plies(geometry, games)
     ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)
     to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
     final_own, final_occupied = final_stones(geometry, games)
@@ -124,7 +121,7 @@ def make_block(
     return Block(samples=samples, games=games, work=work, in_progress=in_progress)
 
 
-def lambda_returns(games: Finished, td_lambda: float, tolerance: float = TRACE_TOLERANCE) -> npt.NDArray[np.float64]:
+def lambda_returns(games: Games, td_lambda: float, tolerance: float = TRACE_TOLERANCE) -> npt.NDArray[np.float64]:
     """Win/draw/loss [G, C, 3] for the side to move at each ply of G finished games; undefined beyond their ends.
 
     TD(lambda) backwards from the result (Sutton 1988): the return of a position is its search's value, moved by
@@ -147,7 +144,7 @@ def lambda_returns(games: Finished, td_lambda: float, tolerance: float = TRACE_T
     return returns
 
 
-def final_stones(geometry: Geometry, games: Finished) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+def final_stones(geometry: Geometry, games: Games) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """``(own, occupied)`` uint64 [G, C] at the end of each of G games, own being those of the side to move at a ply."""
     row, last = np.arange(len(games.plies)), games.plies - 1
     before = zip(games.own[row, last], games.occupied[row, last], games.moves[row, last].tolist(), strict=True)

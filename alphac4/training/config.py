@@ -1,8 +1,6 @@
 """Everything that defines a run: presets, files, overrides."""
 
 import dataclasses
-import difflib
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +17,7 @@ from alphac4.storage.records import (
     check_finite,
     check_ranges,
     parse_json,
-    read_value,
+    read_record,
 )
 
 
@@ -247,7 +245,7 @@ def from_dict(data: Mapping[str, Any], base: TrainConfig | None = None) -> Train
     Raises:
         ValueError: naming an unknown key, or a value of the wrong type or out of range.
     """
-    return typing.cast(TrainConfig, _merge(base or TrainConfig(), data, ""))
+    return read_record(TrainConfig, _over(to_dict(base or TrainConfig()), data))
 
 
 def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
@@ -264,20 +262,8 @@ def load_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _merge(base: Any, data: Any, path: str) -> Any:
-    if not isinstance(data, Mapping):
-        raise ValueError(f"{path or 'the configuration'} must be a group of settings, not {data!r}")
-    known = {item.name: item for item in dataclasses.fields(base)}
-    hints = typing.get_type_hints(type(base))
-    changes: dict[str, Any] = {}
-    for key, value in data.items():
-        name = f"{path}{key}"
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=3) or sorted(known)[:8] + ["..."] * (len(known) > 8)
-            raise ValueError(f"unknown setting {name!r:.80}; known here: {', '.join(near)}")
-        current = getattr(base, key)
-        if dataclasses.is_dataclass(current):
-            changes[key] = _merge(current, value, f"{name}.")
-        else:
-            changes[key] = read_value(hints[key], value, name)
-    return dataclasses.replace(base, **changes)
+def _over(base: Any, changes: Any) -> Any:
+    """Nested dictionaries with some entries of ``base`` replaced."""
+    if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
+        return changes
+    return {**base, **{key: _over(base.get(key), value) for key, value in changes.items()}}

@@ -33,7 +33,8 @@ from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork, Tower
-from alphac4.selfplay.replay import Batch, Replay, batches
+from alphac4.selfplay.replay import Batch, batches
+from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig, TrainConfig
 from alphac4.training.optimizer import Muon, Schedule
 from alphac4.training.reports import LearningReport
@@ -108,17 +109,6 @@ class Totals:
             policy_weight=max(1.0, float(batch.policy_weight.sum())),
             empty_cells=max(1.0, float(empty_cells(batch.planes).sum())),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearningPlan:
-    """What a learner does in one iteration."""
-
-    steps: int  # gradient steps
-    schedule: Schedule  # of the learning rate
-    window: int  # the latest samples, from which it learns
-    rng: np.random.Generator  # of the order of samples
-    on_step: Callable[[], object] = lambda: None  # called before each step; may raise to end learning
 
 
 class Learner:
@@ -197,30 +187,38 @@ class Learner:
         self.network.take_over(network)
         self.average.load_state_dict(self.network.state_dict())
 
-    def learn(self, replay: Replay, plan: LearningPlan) -> LearningReport:
-        """Learn from the latest samples of ``replay``, one gradient step a batch."""
-        window = replay.window(plan.window)
+    def learn(
+        self,
+        samples: Samples,
+        *,
+        steps: int,
+        schedule: Schedule,
+        rng: np.random.Generator,
+        on_step: Callable[[], object] = lambda: None,
+    ) -> LearningReport:
+        """Learn from batches of these samples, in an order that ``rng`` draws; see `learn_from`."""
         stream = batches(
-            window,
+            samples,
             self._geometry,
             self.config.batch_size,
-            plan.steps,
-            plan.rng,
+            steps,
+            rng,
             fast_weight=self.config.fast_weight,
             planes=self.network.config.input_planes,
         )
-        return self.learn_from(stream, plan.schedule, len(window), plan.on_step)
+        return self.learn_from(stream, schedule, len(samples), on_step)
 
     def learn_from(
         self, stream: Iterable[Batch], schedule: Schedule, window: int, on_step: Callable[[], object] = lambda: None
     ) -> LearningReport:
-        """One gradient step a batch; ``on_step`` is called before each.
+        """One gradient step a batch; ``on_step`` is called before each, and may raise to end learning.
 
         A step whose loss or gradient is not finite is skipped: it leaves everything as it was.
         """
         started = time.perf_counter()
         sums, count, skipped, rate = np.zeros(5), 0, 0, 0.0
-        self._begin()
+        self._use_one_thread()
+        self._share_statistics()
         with ThreadPoolExecutor(self._workers) as pool:
             for batch in stream:
                 on_step()
@@ -245,11 +243,6 @@ class Learner:
             window=window,
             seconds=time.perf_counter() - started,
         )
-
-    def _begin(self) -> None:
-        """Bring the replicas to the network's statistics, and this thread to one core."""
-        self._use_one_thread()
-        self._share_statistics()
 
     def _use_one_thread(self) -> None:
         """Let the calling thread compute alone, where it computes on the cores.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,9 +12,8 @@ from alphac4.compute import Actors
 from alphac4.game.rules import Geometry
 from alphac4.selfplay.replay import Replay, window_size
 from alphac4.selfplay.samples import Block, PolicyTarget, retarget
-from alphac4.selfplay.statistics import SelfPlayStatistics
 from alphac4.training.config import RunRandom, TrainConfig
-from alphac4.training.learner import Learner, LearningPlan
+from alphac4.training.learner import Learner
 from alphac4.training.matches import Contender, Matches
 from alphac4.training.optimizer import Schedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
@@ -39,8 +39,8 @@ class Recorder(Protocol):
     def selfplay(self, iteration: int) -> AbstractContextManager[None]:
         """Begin an iteration."""
 
-    def record(self, actor: int, block: Block) -> None:
-        """Keep an actor's finished games, whose samples are to be learned from."""
+    def record(self, block: Block) -> None:
+        """Keep finished games, whose samples are to be learned from."""
 
     def keep_games(self) -> None:
         """Keep the games in progress, from which an interrupted iteration goes on."""
@@ -93,18 +93,18 @@ class TrainingLoop:
         wanted = number * self.config.samples - self.replay.total
         if not self.replay.count(number):
             wanted = max(1, wanted)
-        statistics = SelfPlayStatistics(self.geometry)
+        started, blocks = time.perf_counter(), list[Block]()
 
-        def on_block(actor: int, block: Block) -> None:
+        def on_block(_actor: int, block: Block) -> None:
             block = dataclasses.replace(block, samples=retarget(block.samples, self.policy_target))
-            self.recorder.record(actor, block)
-            statistics.add(block)
+            self.recorder.record(block)
+            blocks.append(dataclasses.replace(block, in_progress={}))  # what the report is of, and not more
 
         actors, last = self.actors, number == self.config.iterations
         with self.recorder.selfplay(number):
             if wanted > 0:
                 actors.play(wanted, self.recorder.stop, on_block, self.recorder.keep_games, last=last)
-        return selfplay_report(statistics, len(actors), actors.backend, actors.cluster_report)
+        return selfplay_report(self.geometry, blocks, started, actors)
 
     def _learn(self, number: int) -> LearningReport:
         """Learn from the latest samples, and let go of what the window has left behind for good.
@@ -116,8 +116,9 @@ class TrainingLoop:
         window = window_size(self.replay.total, self.config.learning.min_window)
         rng = self.random.generator(number, "learning")
         with self.recorder.learning(steps) as on_step:
-            plan = LearningPlan(steps=steps, schedule=self.schedule, window=window, rng=rng, on_step=on_step)
-            report = learner.learn(self.replay, plan)
+            report = learner.learn(
+                self.replay.window(window), steps=steps, schedule=self.schedule, rng=rng, on_step=on_step
+            )
         self.replay.drop_old(2 * window)
         if not learner.is_finite():
             learner.restore(before)

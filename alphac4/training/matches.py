@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.training.config import GateConfig, RunRandom
-from alphac4.training.reports import MatchReport, match_report
+from alphac4.training.reports import MatchReport
 
 CACHE = 2**16  # evaluations that each search keeps
 REUSE: Reuse = "proofs"  # from one search of a game to the next
@@ -44,23 +45,19 @@ class Matches:
         geometry: the board.
         random: the run's numbers.
         check: called at every ply; may raise to end a match.
-        pool: processes to play in, classic MCTS as well, in place of this one.
+        pool: where classic MCTS plays, in place of this process.
     """
 
     def __init__(
         self,
-        sides: "Sequence[LocalSide]",
+        sides: "Sequence[Side]",
         config: GateConfig,
         geometry: Geometry,
         random: RunRandom,
         check: Callable[[], None],
         pool: Pool | None = None,
     ) -> None:
-        self._sides: Sequence[LocalSide | PoolSide] = sides
-        if pool is not None:
-            self._sides = [
-                PoolSide(pool, number, side.backend, geometry, side.puct) for number, side in enumerate(sides)
-            ]
+        self._sides = sides
         self._config = config
         self._geometry = geometry
         self._random = random
@@ -69,16 +66,12 @@ class Matches:
 
     def gate(self, candidate: Contender, best: Contender) -> MatchReport:
         """Let the candidate play the best network; the report says whether it is promoted, which the score decides."""
-        config, started = self._config, time.perf_counter()
-        openings = balanced_openings(
-            config.pairs, self._random.generator(candidate.iteration, "openings"), self._geometry
-        )
+        config = self._config
         theirs = self._players(0, candidate, config.simulations)
         ours = self._players(1, best, config.simulations)
-        result = play_shared(theirs, ours, openings, check=self._check)
-        names = theirs[0].name, ours[0].name
-        accepted = result.score >= config.threshold
-        return match_report(*names, result, started, accepted=accepted, evaluator=self._sides[0].backend)
+        rng = self._random.generator(candidate.iteration, "openings")
+        report = self._play(theirs, ours, config.pairs, rng)
+        return replace(report, accepted=report.score >= config.threshold)
 
     def regular(self, best: Contender, iteration: int) -> list[MatchReport]:
         """The matches against classic MCTS that are due after an iteration."""
@@ -97,16 +90,30 @@ class Matches:
         """The best network against every budget of classic MCTS, a measure that does not move with the run."""
         reports = []
         for rollouts in self._config.classic_rollouts:
-            started = time.perf_counter()
-            openings = balanced_openings(
-                pairs, self._random.generator(iteration, "classic openings", rollouts), self._geometry
-            )
             ours = self._players(1, best, CLASSIC_SIMULATIONS)
             classic = self._classic_players(rollouts, len(ours), self._random.generator(iteration, "classic", rollouts))
-            result = play_shared(ours, classic, openings, check=self._check)
-            names = ours[0].name, classic[0].name
-            reports.append(match_report(*names, result, started, evaluator=self._sides[1].backend))
+            rng = self._random.generator(iteration, "classic openings", rollouts)
+            reports.append(self._play(ours, classic, pairs, rng))
         return reports
+
+    def _play(
+        self, players: Sequence[Player], opponents: Sequence[Player], pairs: int, rng: np.random.Generator
+    ) -> MatchReport:
+        """A match from openings that ``rng`` draws."""
+        started = time.perf_counter()
+        result = play_shared(players, opponents, balanced_openings(pairs, rng, self._geometry), check=self._check)
+        return MatchReport(
+            player=players[0].name,
+            opponent=opponents[0].name,
+            wins=result.wins,
+            draws=result.draws,
+            losses=result.losses,
+            seconds=time.perf_counter() - started,
+            games=list(result.games),
+            low=result.interval.low,
+            high=result.interval.high,
+            evaluator=self._sides[0].backend,
+        )
 
     def _players(self, side: int, contender: Contender, simulations: int) -> Sequence[Player]:
         return self._sides[side].players(contender.network, f"iteration {contender.iteration}", simulations)
@@ -122,6 +129,15 @@ class Matches:
         return like_in_each_process(self._pool, recipes, UctPlayer(budget, rng, geometry))
 
 
+class Side(Protocol):
+    """Plays for one network after another."""
+
+    backend: str  # how they run
+
+    def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> Sequence[Player]:
+        """The network as one player for each core; they are valid until the next call."""
+
+
 class LocalSide:
     """Plays for one network after another, with one evaluator and one search a core for the whole run.
 
@@ -129,22 +145,21 @@ class LocalSide:
     """
 
     def __init__(self, compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig) -> None:
-        self.evaluator = compute.evaluator(network, streams=compute.streams)
-        self.backend = self.evaluator.backend
-        self.puct = puct
+        self._evaluator = compute.evaluator(network, streams=compute.streams)
+        self.backend = self._evaluator.backend
         self._searches = [
-            NetworkSearch(self.evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
+            NetworkSearch(self._evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
             for _ in range(compute.streams)
         ]
 
     def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[NetworkPlayer]:
-        """The network as one player for each core; they are valid until the next call."""
-        self.evaluator.update(network)
+        """See `Side`."""
+        self._evaluator.update(network)
         players = []
         for search in self._searches:
             search.forget()
             budget = Budget(simulations=simulations)
-            players.append(NetworkPlayer(name, self.evaluator, budget, search=search))
+            players.append(NetworkPlayer(name, self._evaluator, budget, search=search))
         return players
 
 
@@ -158,7 +173,7 @@ class PoolSide:
         self._version = 0
 
     def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[SearchingPoolPlayer]:
-        """See `LocalSide`."""
+        """See `Side`."""
         self._version += 1
         turn = Turn(
             side=self._number,
@@ -171,6 +186,16 @@ class PoolSide:
         )
         budget = Budget(simulations=simulations)
         return [SearchingPoolPlayer(self._pool, index, turn, name, budget, REUSE) for index in range(self._pool.cores)]
+
+
+def make_sides(
+    compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig, pool: Pool | None
+) -> "Sequence[Side]":
+    """The two sides of a run's matches, here or in the processes of a pool; the ``network`` settles how they run."""
+    sides = [LocalSide(compute, network, geometry, puct) for _ in range(2)]
+    if pool is None:
+        return sides
+    return [PoolSide(pool, number, side.backend, geometry, puct) for number, side in enumerate(sides)]
 
 
 _sides: dict[int, LocalSide] = {}  # of this process of a pool, by number

@@ -1,11 +1,31 @@
 """What self-play, learning and matches have done, as records."""
 
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from alphac4.arena.match import MatchResult
-from alphac4.compute import ClusterReport
-from alphac4.selfplay.statistics import GameRecord, SelfPlayStatistics
+import numpy as np
+
+from alphac4.compute import Actors, ClusterReport
+from alphac4.game import Geometry
+from alphac4.selfplay.games import Games, move_string
+from alphac4.selfplay.samples import Block, Samples, Work, recorded_plies
+
+OPENING_LENGTH = 4  # plies that tell openings apart
+CALIBRATION_BINS = 10
+EXAMPLES = 3  # games of an iteration that are shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class GameRecord:
+    """A game of self-play with the search's opinion at every move."""
+
+    moves: str  # from the empty board, openings included
+    opening: int  # how many of them were random opening moves
+    values: list[float]  # the root value to the side to move, for each move after the opening
+    policies: list[list[float]]  # the policy target at each of those moves, [A]
+    outcome: int  # +1 the first player won, 0 draw, -1 lost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,56 +124,61 @@ class MatchReport:
         )
 
 
-def selfplay_report(
-    statistics: SelfPlayStatistics, actors: int, evaluator: str, cluster: ClusterReport | None = None
-) -> SelfPlayReport:
-    """The figures of self-play that has just ended."""
-    seconds = time.perf_counter() - statistics.started if cluster is None else cluster.seconds
-    games, samples = max(statistics.games, 1), max(statistics.samples, 1)
+def selfplay_report(geometry: Geometry, blocks: Sequence[Block], started: float, actors: Actors) -> SelfPlayReport:
+    """The figures of self-play that began when `time.perf_counter` was at ``started``, and has just ended."""
+    cluster = actors.cluster_report
+    seconds = time.perf_counter() - started if cluster is None else cluster.seconds
+    work = Work()
+    for block in blocks:
+        work.add(block.work)
+    games = [(block.games, row) for block in blocks for row in range(len(block.games.plies))]
+    moves = [move_string(*game) for game in games]
+    outcomes = [int(part.outcome[row]) for part, row in games]
+    firsts = [int(part.moves[row, 0]) for part, row in games if part.opening[row] == 0]
+    openings = Counter(text[:OPENING_LENGTH] for text in moves)
+    policies = [block.samples.policy.astype(np.float64) for block in blocks]
+    surprises = [float(part.surprise[recorded_plies(geometry, part)].sum()) for part in (b.games for b in blocks)]
+    count, samples = max(len(games), 1), max(sum(map(len, policies)), 1)
     return SelfPlayReport(
-        games=statistics.games,
-        samples=statistics.samples,
-        simulations=statistics.work.simulations,
-        evaluations=statistics.work.evaluations,
-        cached_evaluations=statistics.work.cached,
+        games=len(games),
+        samples=sum(map(len, policies)),
+        simulations=work.simulations,
+        evaluations=work.evaluations,
+        cached_evaluations=work.cached,
         seconds=seconds,
-        network_share=statistics.work.network_seconds / actors / seconds,
-        tree_share=statistics.work.tree_seconds / actors / seconds,
-        mean_plies=statistics.plies / games,
-        first_player_wins=statistics.first_wins / games,
-        draws=statistics.draws / games,
-        first_moves=[int(count) for count in statistics.first_moves],
-        openings=dict(statistics.openings.most_common(200)),
-        distinct_openings=len(statistics.openings),
-        policy_entropy=statistics.entropy / samples,
-        root_surprise=statistics.surprise / max(statistics.surprise_count, 1),
-        value_calibration=statistics.calibration(),
-        evaluator=evaluator,
-        sample_games=statistics.examples,
+        network_share=work.network_seconds / len(actors) / seconds,
+        tree_share=work.tree_seconds / len(actors) / seconds,
+        mean_plies=sum(map(len, moves)) / count,
+        first_player_wins=outcomes.count(1) / count,
+        draws=outcomes.count(0) / count,
+        first_moves=[firsts.count(column) for column in range(geometry.columns)],
+        openings=dict(openings.most_common(200)),
+        distinct_openings=len(openings),
+        policy_entropy=-sum(float((p * np.log(np.maximum(p, 1e-12))).sum()) for p in policies) / samples,
+        root_surprise=sum(surprises) / samples,
+        value_calibration=_calibration([block.samples for block in blocks]),
+        evaluator=actors.backend,
+        sample_games=[_record(*game) for game in games if game[0].opening[game[1]] <= 2][:EXAMPLES],
         cluster=cluster,
     )
 
 
-def match_report(
-    player: str,
-    opponent: str,
-    result: MatchResult,
-    started: float,
-    *,
-    accepted: bool | None = None,
-    evaluator: str = "",
-) -> MatchReport:
-    """The report of a match that ``started`` at that reading of `time.perf_counter`."""
-    return MatchReport(
-        player=player,
-        opponent=opponent,
-        wins=result.wins,
-        draws=result.draws,
-        losses=result.losses,
-        seconds=time.perf_counter() - started,
-        accepted=accepted,
-        games=list(result.games),
-        low=result.interval.low,
-        high=result.interval.high,
-        evaluator=evaluator,
+def _calibration(parts: Sequence[Samples]) -> list[tuple[float, float, int]]:
+    """See `SelfPlayReport.value_calibration`; bins without samples are left out."""
+    if not parts:
+        return []
+    values, outcomes = (np.concatenate([getattr(part, name) for part in parts]) for name in ("value", "outcome"))
+    bins = np.clip(((values + 1) / 2 * CALIBRATION_BINS).astype(int), 0, CALIBRATION_BINS - 1)
+    chosen = [bins == index for index in np.unique(bins)]
+    return [(float(values[rows].mean()), float(outcomes[rows].mean()), int(rows.sum())) for rows in chosen]
+
+
+def _record(games: Games, row: int) -> GameRecord:
+    first, last = int(games.opening[row]), int(games.plies[row])
+    return GameRecord(
+        moves=move_string(games, row),
+        opening=first,
+        values=[round(float(value), 4) for value in games.value[row, first:last]],
+        policies=[[round(float(p), 4) for p in policy] for policy in games.policy[row, first:last]],
+        outcome=int(games.outcome[row]),
     )

@@ -227,10 +227,10 @@ class Attack:
 def check_folder(run: Path, iterations: int = ITERATIONS) -> Counter[str]:
     """The shards and positions of a finished run, or an AssertionError: each must be there once, and be counted."""
     shards = {parse_shard_name(path): load_shard(path) for path in (run / "replay").iterdir()}  # refuses damaged ones
-    names = sorted((name.iteration, name.actor, name.number) for name in shards if name is not None)
-    for seat, group in itertools.groupby(names, key=lambda name: name[:2]):
-        numbers = [number for *_, number in group]
-        assert numbers == list(range(len(numbers))), f"iteration and seat {seat}: shards {numbers}"
+    names = sorted((name.iteration, name.number) for name in shards if name is not None)
+    for iteration, group in itertools.groupby(names, key=lambda name: name[0]):
+        numbers = [number for _, number in group]
+        assert numbers == list(range(len(numbers))), f"iteration {iteration}: shards {numbers}"
     games = Counter(game for samples in shards.values() for game in _games(samples))
     doubled = sum(count > 1 for count in games.values())
     assert not doubled, f"{doubled} of {len(games)} games are there twice"

@@ -24,7 +24,7 @@ from alphac4.storage.records import first_line
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])  # Trees, Games or Finished
+_Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])  # Trees or Games
 
 _one_at_a_time = threading.Lock()  # the simulator runs a single kernel
 
@@ -187,10 +187,10 @@ class DeviceArrays(Generic[_Arrays]):
         rest: Any = like  # what is no array is the same on the device
         self.arrays: _Arrays = rest._replace(**views)
 
-    def read(self, name: str, rows: int | None = None) -> npt.NDArray[Any]:
-        """A copy on the host of an array, or of its first ``rows``; waits for the device."""
+    def read(self, name: str, rows: Tensor | slice = slice(None)) -> npt.NDArray[Any]:
+        """A copy on the host of an array, or of some of its rows; waits for the device."""
         dtype = self._dtypes[name]
-        array = self.tensors[name][:rows].cpu().numpy()
+        array = self.tensors[name][rows].cpu().numpy()
         return array.view(dtype).copy() if dtype == np.uint64 else array.astype(dtype)
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:

@@ -36,11 +36,9 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import (
     GAME_OVER,
     NEW_GAME,
-    Finished,
     Games,
     SelfPlayParameters,
-    hand_over,
-    make_finished,
+    join_finished,
     make_games,
     make_parameters,
     restart_search,
@@ -61,28 +59,16 @@ MIN_GAMES = 64  # where memory is short; below, the cores are faster
 def advance(
     trees: Trees,
     games: Games,
-    finished: Finished,
     parameters: SelfPlayParameters,
     puct: PuctParameters,
     exchange: Exchange,
 ) -> None:
-    """`alphac4.selfplay.games.advance`; threads take rows of ``finished`` in no particular order.
-
-    The count in ``finished.rows`` runs past the rows there are while slots wait for the host to take them.
-    """
+    """See `alphac4.selfplay.games.advance`."""
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
     expand(trees, t, exchange.logits[t], exchange.wdl[t], puct.prior_temperature)
-    left = SIMULATIONS_A_STEP
-    while True:
-        left = walk(trees, games, t, parameters, puct, left)
-        if games.stage[t] != GAME_OVER:
-            break
-        row = cuda.atomic.add(finished.rows, 0, 1)
-        if row >= finished.outcome.shape[0]:
-            break
-        hand_over(games, finished, t, row)
+    walk(trees, games, t, parameters, puct, SIMULATIONS_A_STEP)
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, exchange.planes[t], exchange.one)
 
@@ -130,7 +116,6 @@ class DeviceActor:
         empty = make_trees(slots, 1, geometry, rng)
         self._trees = share_trees(empty, nodes, device)
         self._games = share(make_games(slots, geometry), device)
-        self._finished = share(make_finished(4 * slots, geometry), device)
         self._parameters, self._puct = make_parameters(config), config.search.selfplay_puct().parameters()
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -142,7 +127,6 @@ class DeviceActor:
             self._trees.write(name, getattr(empty, name))
         for name, array in make_games(slots, geometry)._asdict().items():
             self._games.write(name, array)
-        self._finished.tensors["rows"].zero_()
         synchronise()
 
     def update(self, network: PolicyValueNetwork) -> None:
@@ -166,24 +150,30 @@ class DeviceActor:
         trees, games = self._trees.arrays, self._games.arrays
         launch(restart, self.slots, trees, games)
         launch(write_leaves, self.slots, trees, self._network.exchange)
-        recorded, work = 0, Work()
+        recorded, work, finished = 0, Work(), list[Games]()
         now = last_block = time.perf_counter()
         self._launch_steps(work)
         enough = False
         while not enough:
-            held = self._held()  # waits for the steps launched
+            over = self._over()  # waits for the steps launched
             work.network_seconds += time.perf_counter() - now
             now = time.perf_counter()
+            held = sum(int((part.plies - part.opening).sum()) for part in finished)
             enough = recorded + held >= samples or stopped()
-            count = self._finished_games()
-            due = enough or count >= 2 * self.slots or now - last_block > SECONDS_BETWEEN_BLOCKS
-            taken = self._take(count, work) if count and due else None
-            in_progress = self.state() if taken is not None else {}
-            done, work = work, work if taken is None else Work()
+            many = sum(len(part.plies) for part in finished) >= 2 * self.slots
+            due = finished if enough or many or now - last_block > SECONDS_BETWEEN_BLOCKS else []
+            in_progress = self.state() if due else {}
+            done = work
+            if due:
+                work, finished = Work(), []
+                done.simulations = self._take_simulations()
             if not enough:
+                if len(over):
+                    finished.append(Games._make(self._games.read(name, over) for name in Games._fields))
+                    self._games.tensors["stage"][over] = NEW_GAME
                 self._launch_steps(work)  # the device goes on while the host deals with what has finished
-            if taken is not None:
-                block = make_block(self.geometry, self.config, taken, done, in_progress)
+            if due:
+                block = make_block(self.geometry, self.config, join_finished(due), done, in_progress)
                 recorded, last_block = recorded + len(block.samples), now
                 yield block
 
@@ -195,7 +185,6 @@ class DeviceActor:
             self.slots,
             self._trees.arrays,
             self._games.arrays,
-            self._finished.arrays,
             self._parameters,
             self._puct,
             self._network.exchange,
@@ -206,27 +195,16 @@ class DeviceActor:
             self.step()
         work.evaluations += STEPS * self.slots
 
-    def _finished_games(self) -> int:
-        rows = self._finished.tensors
-        return min(int(rows["rows"][0]), len(rows["outcome"]))
+    def _over(self) -> torch.Tensor:
+        """The slots whose games have ended."""
+        return torch.nonzero(self._games.tensors["stage"] == GAME_OVER)[:, 0]
 
-    def _held(self) -> int:
-        """Samples in the games that have finished."""
-        tensors, count = self._finished.tensors, self._finished_games()
-        return int((tensors["plies"][:count] - tensors["opening"][:count]).sum())
-
-    def _read_finished(self, count: int) -> Finished:
-        rows = {name: self._finished.read(name, count) for name in Finished._fields if name != "rows"}
-        return Finished(rows=np.array([count]), **rows)
-
-    def _take(self, count: int, work: Work) -> Finished:
-        """The finished games, and what they took; their rows are free again."""
-        games = self._read_finished(count)
-        self._finished.tensors["rows"].zero_()
+    def _take_simulations(self) -> int:
+        """How many there were since this was called last."""
         simulations = self._games.tensors["simulations"]
-        work.simulations = int(simulations.sum())
+        total = int(simulations.sum())
         simulations.zero_()
-        return games
+        return total
 
     def reset(self, rng: np.random.Generator) -> None:
         """See `SelfPlayer`."""
