@@ -112,7 +112,7 @@ def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
     done, most = 0, 0
     for _ in range(2000):
         logits, wdl = Sure(1).evaluate(planes)
-        advance(trees, games, actor._finished, parameters, puct, logits, wdl, planes, actor._cache)
+        advance(trees, games, parameters, puct, logits, wdl, planes, actor._cache)
         most = max(most, int(games.simulations[0]) - done)
         done = int(games.simulations[0])
         if games.plies[0] > DRAWN.plies:

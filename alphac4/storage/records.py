@@ -131,7 +131,7 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
     hints = typing.get_type_hints(record)
     fields = {item.name: item for item in dataclasses.fields(record)}
     if unknown := [key for key in value if key not in fields]:
-        raise ValueError(f"unknown entry {prefix + unknown[0]!r}{similar(unknown[0], fields)}")
+        raise ValueError(f"unknown entry {prefix + unknown[0]!r:.80}{similar(unknown[0], fields)}")
     for item in fields.values():
         optional = item.default is not dataclasses.MISSING or item.default_factory is not dataclasses.MISSING
         if item.name not in value and not optional:

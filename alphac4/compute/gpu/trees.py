@@ -161,7 +161,7 @@ class DeviceActor:
             held = sum(int((part.plies - part.opening).sum()) for part in finished)
             enough = recorded + held >= samples or stopped()
             many = sum(len(part.plies) for part in finished) >= 2 * self.slots
-            due = finished if enough or many or now - last_block > SECONDS_BETWEEN_BLOCKS else []
+            due = list(finished) if enough or many or now - last_block > SECONDS_BETWEEN_BLOCKS else []
             in_progress = self.state() if due else {}
             done = work
             if due:
