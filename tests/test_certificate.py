@@ -52,7 +52,10 @@ from alphac4.storage.files import FileError
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 CLAIM = Claim(geometry=SMALL)
-CLAIMS = {"best.certificate": (Claim(), 8_295_279, 40)}
+CLAIMS = {
+    "best.certificate": (Claim(), 8_295_279, 40),
+    "after-1.certificate": (Claim(side="second", after="1"), 7_490_724, 41),
+}
 """What is shipped: its claim, in how many positions its player is to move, and the stones in the last of them.
 
 The figures are those of `scripts/verify_certificate.py`.
