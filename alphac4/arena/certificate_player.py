@@ -47,7 +47,7 @@ class CheckedCertificate:
         if self.claim.geometry != geometry:
             raise CertificateError(f"{path}: belongs to another board")
         self._on_pause = on_pause
-        self._starts = [_stones_of_sides(start) for start in (self.claim.start, self.claim.start.mirror())]
+        self._starts = [start.sides for start in (self.claim.start, self.claim.start.mirror())]
 
     def find(self, position: Position, key: np.uint64, mirrored: np.bool_) -> CertifiedMove | None:
         """The move in a position of this key, or of this mirror image's; None where the player does not come.
@@ -73,7 +73,7 @@ class CheckedCertificate:
         """Whether the claim's player is to move, and the claim's first moves are on the board, in whatever order."""
         if position.first_to_move != (self.claim.side == "first"):
             return False
-        first, second = _stones_of_sides(position)
+        first, second = position.sides
         return any(not (start[0] & ~first or start[1] & ~second) for start in self._starts)
 
     @functools.cached_property
@@ -202,12 +202,6 @@ class CertificatePlayer:
                         found[row] = move
                         break
         return found
-
-
-def _stones_of_sides(position: Position) -> tuple[int, int]:
-    """The stones of the player who began, and those of the other."""
-    own, opponent = int(position.own), int(position.opponent)
-    return (own, opponent) if position.first_to_move else (opponent, own)
 
 
 @contextlib.contextmanager

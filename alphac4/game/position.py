@@ -144,6 +144,12 @@ class Position:
         """Whether the player who began the game is to move."""
         return self.plies % 2 == 0
 
+    @property
+    def sides(self) -> tuple[int, int]:
+        """The stones of the player who began the game, and those of the other."""
+        own, opponent = int(self.own), int(self.opponent)
+        return (own, opponent) if self.first_to_move else (opponent, own)
+
     def is_legal(self, column: int) -> bool:
         """Whether a stone can be dropped into this 0-based column (the game may still be over)."""
         geometry = self.geometry
@@ -193,14 +199,13 @@ class Position:
 
     def grid(self) -> np.ndarray:
         """int8 [rows, columns], bottom row first: 0 empty, 1 the player who began, 2 the other."""
-        geometry = self.geometry
-        first = self.own if self.first_to_move else self.opponent
+        geometry, (first, _) = self.geometry, self.sides
         cells = np.zeros((geometry.rows, geometry.columns), dtype=np.int8)
         for column in range(geometry.columns):
             for row in range(geometry.rows):
                 bit = 1 << (column * (geometry.rows + 1) + row)
                 if int(self.occupied) & bit:
-                    cells[row, column] = 1 if int(first) & bit else 2
+                    cells[row, column] = 1 if first & bit else 2
         return cells
 
     def __str__(self) -> str:
