@@ -15,12 +15,11 @@ from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys
 from alphac4.mcts import PuctConfig
 from alphac4.mcts.classic.uct import ucb1_score
-from alphac4.mcts.improvement import considered_visits, gumbel_action, improved_policy, mixed_value, visit_policy
+from alphac4.mcts.improvement import improved_policy, mixed_value, visit_policy
 from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, exploration_weight, puct_score
 from alphac4.mcts.simulation import action_scores, backup, select_action, select_leaf
 from alphac4.mcts.tree import (
     ILLEGAL,
-    NO_ACTION,
     NO_NODE,
     PROVEN_DRAW,
     PROVEN_WIN,
@@ -158,42 +157,6 @@ def test_a_proven_root_has_the_policy_of_its_fastest_wins() -> None:
     assert policies.tolist() == [[0.5, 0, 0.5, 0]] * 2
 
 
-@pytest.mark.parametrize(
-    ("actions", "schedule"),
-    [
-        # Two phases of eight: four moves twice each, then two moves four times each.
-        (4, [0] * 4 + [1] * 4 + [2, 2, 3, 3, 4, 4, 5, 5]),
-        # Three phases of 16 / 3: seven moves once (16 / 21 is less than one), three once, then two as long as it goes.
-        (7, [0] * 7 + [1] * 3 + [2, 2, 3, 3, 4, 4]),
-        (2, [visits for visits in range(8) for _ in range(2)]),
-        (1, list(range(16))),
-    ],
-)
-def test_sequential_halving_considers_half_as_many_after_each_phase(actions: int, schedule: list[int]) -> None:
-    assert [considered_visits(actions, 16, simulation) for simulation in range(16)] == schedule
-
-
-def test_the_gumbel_action_is_the_best_of_those_whose_turn_it_is() -> None:
-    def action(trees: Trees, gumbels: list[float], simulation: int, c_scale: float = 0.1, actions: int = 4) -> int:
-        noise = np.array(gumbels, np.float32)
-        return gumbel_action(trees, 0, PRIOR, noise, actions, 8, simulation, c_scale)
-
-    # Eight simulations: four moves once, then two moves twice. log prior = -0.92, -1.20, -1.61, -2.30
-    unvisited = root([0] * 4, [0] * 4)
-    assert action(unvisited, [0, 0, 0, 0], 0) == 0
-    assert action(unvisited, [0, 0, 0, 2], 0) == 3  # -0.30 is the highest
-    assert action(root([1, 1, 0, 0], [0.9, 0.9, 0, 0]), [0, 0, -1, 0], 2) == 3  # -2.61 and -2.30
-    once = root([1] * 4, [0.1, 0.5, -0.2, 0.0])
-    # sigma(q) is 2.55 (q + 1): -0.92 + 0.5 + 0.26 = -0.16, -1.20 - 1 + 1.28 = -0.93, -2.12, -2.30 + 1 = -1.30
-    assert action(once, [0.5, -1, 0, 1], 4) == 0
-    assert action(once, [0.5, -1, 0, 1], 4, c_scale=1.0) == 1  # 25.5 q: 2.13, 10.55, -6.71, -1.30
-    # At the end the best of the most visited ones is played, however the others would score.
-    assert action(root([3, 3, 1, 1], [0.1, 0.4, 0.9, 0.9]), [0, 0, 50, 50], 8) == 1  # -0.92 + 0.27 < -1.20 + 1.06
-    # Of two moves that are considered one is proven lost: that with the visits next to the schedule's is tried.
-    assert action(root([2, 2, 1, 0], [0.9, 0, 0, 0], proofs=[LOSS, LOSS, UNPROVEN, UNPROVEN]), [0, 0, 0, 9], 6) == 2
-    assert action(root([1, 1, 0, 0], [0] * 4), [0, 0, 9, 0], 2, actions=2) == 0  # the third is not considered
-
-
 def test_moves_are_drawn_by_visits_to_the_power_of_the_inverse_temperature() -> None:
     config = SelfPlayConfig(temperature=2.0, temperature_end=0.0, temperature_halflife=4.0)
     parameters, games = make_parameters(config), make_games(1, NARROW)
@@ -207,16 +170,10 @@ def test_moves_are_drawn_by_visits_to_the_power_of_the_inverse_temperature() -> 
     assert {choose_move(trees, games, 0, parameters) for _ in range(100)} == {0}
 
 
-def test_the_move_is_the_proven_one_or_the_one_that_halving_has_left() -> None:
-    games = make_games(1, NARROW)
-    games.prior[0], games.gumbels[0], games.full[0] = PRIOR, [0, 0, 0, 50], True
-    halving = make_parameters(SelfPlayConfig(gumbel_actions=4, full_simulations=8))
-    trees = root([3, 3, 1, 1], [0.1, 0.9, 0, 0])
-    assert {choose_move(trees, games, 0, halving) for _ in range(100)} == {1}
-    games.full[0] = False  # a fast search, after which the move is drawn
-    assert {choose_move(trees, games, 0, halving) for _ in range(100)} == {0, 1, 2, 3}
+def test_the_move_of_a_proven_position_is_the_fastest_win() -> None:
     won = root([9, 9, 0, 0], [0] * 4, proofs=[UNPROVEN, PROVEN_WIN - 7, PROVEN_WIN - 5, UNPROVEN])
-    assert {choose_move(won, games, 0, halving) for _ in range(100)} == {2}
+    parameters, games = make_parameters(SelfPlayConfig()), make_games(1, NARROW)
+    assert {choose_move(won, games, 0, parameters) for _ in range(100)} == {2}
 
 
 def test_the_regret_of_a_move_is_what_the_best_one_looks_better_by() -> None:
@@ -247,7 +204,7 @@ def test_returns_are_td_lambda_cut_at_moves_made_to_explore() -> None:
     np.testing.assert_allclose(lambda_returns(games, 0.0, 2.0)[:, 0], [searched[0]] * 3)
 
 
-SIMULATIONS, CONSIDERED, C_SCALE = 32, 4, 0.1
+SIMULATIONS, C_SCALE = 32, 0.1
 POLICY_WEIGHTS, VALUE_WEIGHTS = (  # so short that every order of adding them up gives the same float32
     (np.round(np.random.default_rng(6).normal(size=(84, n), scale=scale) * 2**18) / 2**18).astype(np.float32)
     for n, scale in ((7, 0.2), (1, 0.06))
@@ -260,8 +217,8 @@ def opinion(planes: Any) -> tuple[Any, Any]:
     return flat @ POLICY_WEIGHTS, (flat @ VALUE_WEIGHTS)[:, 0]
 
 
-def search_by_hand(positions: list[Position], parameters: PuctParameters, gumbels: Floats | None) -> Trees:
-    """Trees after `SIMULATIONS` of the package's own, without proofs; ``gumbels`` [B, A] choose the root's moves."""
+def search_by_hand(positions: list[Position], parameters: PuctParameters) -> Trees:
+    """Trees after `SIMULATIONS` of the package's own, without proofs."""
     rng = np.random.default_rng(0)
     trees = make_trees(len(positions), SIMULATIONS + 1, STANDARD, rng, proofs=False, look_ahead=False)
     own, occupied = stones(positions)
@@ -275,36 +232,25 @@ def search_by_hand(positions: list[Position], parameters: PuctParameters, gumbel
         wdl = np.stack([(1 + values) / 2, 0 * values, (1 - values) / 2], axis=1)
         for t in range(len(positions)):
             expand(trees, t, logits[t], wdl[t], 1.0)
-            if (simulation := root_visits(trees, t)) < SIMULATIONS:
-                action = NO_ACTION if gumbels is None else next_gumbel_action(trees, t, gumbels[t], simulation)
-                select_leaf(trees, t, parameters, action)
+            if root_visits(trees, t) < SIMULATIONS:
+                select_leaf(trees, t, parameters)
     return trees
 
 
-def next_gumbel_action(trees: Trees, t: int, gumbels: Floats, simulation: int) -> int:
-    """`gumbel_action` with the numbers above."""
-    prior = trees.priors[t, ROOT]
-    return gumbel_action(trees, t, prior, gumbels, CONSIDERED, SIMULATIONS, simulation, C_SCALE)
-
-
 @pytest.mark.slow
-def test_visits_moves_and_policies_are_those_of_mctx(rng: np.random.Generator) -> None:
-    """PUCT as `mctx.muzero_policy` has it, and sequential halving at the root, from the same priors and values.
+def test_visits_and_policies_are_those_of_mctx(rng: np.random.Generator) -> None:
+    """PUCT as `mctx.muzero_policy` has it, and the policy that `mctx.gumbel_muzero_policy` would learn from its tree.
 
     What has to agree: no noise; no proofs; first-play urgency without a reduction, which is a transform of Q-values for
     mctx; values in [-1, 1], where mctx would rescale them by the least and the greatest of a node, so that our
     ``c_scale`` is twice its ``value_scale``. mctx counts a node's own evaluation as a visit under the logarithm of
     PUCT's weight, as ours does not: ``log((n + 2 + c) / c) = log((n + 1 + d) / d) + log(d / c)`` with ``d = c + 1``.
-
-    By design ours searches by PUCT below a root with halving, where `mctx.gumbel_muzero_policy` follows the improved
-    policy; so mctx's own parts are put together that way.
     """
     jax = pytest.importorskip("jax", reason="needs pip install 'alphac4[peers]'")
     mctx = pytest.importorskip("mctx", reason="needs pip install 'alphac4[peers]'")
     jnp = jax.numpy
     candidates = random_positions(60, rng)
     positions = [p for p in candidates if all(p.play(column).outcome() is None for column in p.legal_columns())]
-    gumbels = rng.gumbel(size=(len(positions), 7)).astype(np.float32)
     lines = np.array([[row * 7 + column for row, column in line] for line in naive_lines(STANDARD)])
 
     def unvisited_at_the_mean(tree: Any, node: Any) -> Any:
@@ -342,41 +288,21 @@ def test_visits_moves_and_policies_are_those_of_mctx(rng: np.random.Generator) -
         puct = mctx.muzero_policy(
             None, key, root, play, SIMULATIONS, full, qtransform=unvisited_at_the_mean, dirichlet_fraction=0.0
         )
-        tree = mctx.search(
-            None,
-            key,
-            root=root,
-            recurrent_fn=play,
-            root_action_selection_fn=partial(
-                mctx.gumbel_muzero_root_action_selection,
-                num_simulations=SIMULATIONS,
-                max_num_considered_actions=CONSIDERED,
-                qtransform=completed,
-            ),
-            interior_action_selection_fn=partial(mctx.muzero_action_selection, qtransform=unvisited_at_the_mean),
-            num_simulations=SIMULATIONS,
-            invalid_actions=full,
-            extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=gumbels),
-        )
+        tree = puct.search_tree
         improved = logits + jax.vmap(completed, in_axes=(0, None))(tree, tree.ROOT_INDEX)
-        most = tree.summary().visit_counts == tree.summary().visit_counts.max(axis=1, keepdims=True)
-        moves = jnp.where(most, gumbels + improved, -jnp.inf).argmax(axis=1)
-        return puct.search_tree.summary(), tree.summary(), jax.nn.softmax(improved), moves
+        return tree.summary(), jax.nn.softmax(improved)
 
     planes = make_planes(STANDARD, *stones(positions))
     with jax.default_matmul_precision("highest"):
-        puct, halving, policies, moves = search((planes[:, 0] - planes[:, 1]).astype(np.int8))
+        puct, policies = search((planes[:, 0] - planes[:, 1]).astype(np.int8))
 
     parameters = PuctConfig(
         c_init=1.25 + math.log(19653 / 19652), c_base=19653, fpu_reduction=0.0, prior_temperature=1.0
     ).parameters()
-    trees = search_by_hand(positions, parameters, None)
+    trees = search_by_hand(positions, parameters)
     assert trees.visits[:, ROOT].tolist() == puct.visit_counts.tolist()
     assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # simulations that end with the game are among them
-    trees = search_by_hand(positions, parameters, gumbels)
-    assert trees.visits[:, ROOT].tolist() == halving.visit_counts.tolist()
-    for t, (policy, move) in enumerate(zip(policies, moves, strict=True)):
-        assert next_gumbel_action(trees, t, gumbels[t], SIMULATIONS) == move
+    for t, policy in enumerate(policies):
         ours = np.empty(7, np.float32)
         improved_policy(trees, t, trees.priors[t, ROOT], C_SCALE, ours)
         np.testing.assert_allclose(ours, policy, atol=1e-5)

@@ -13,7 +13,7 @@ from alphac4.game.rules import canonical_keys
 from alphac4.mcts import PuctConfig
 from alphac4.mcts.puct import expand
 from alphac4.mcts.simulation import select_leaf
-from alphac4.mcts.tree import NO_ACTION, NO_NODE, ROOT, Trees, make_trees, reset_tree
+from alphac4.mcts.tree import NO_NODE, ROOT, Trees, make_trees, reset_tree
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "alphazero.py"
 SIMULATIONS = 120
@@ -51,7 +51,7 @@ def compiled_search(geometry: Geometry, position: Position, opinion: Opinion) ->
             wdl = np.array([(1 + values[0]) / 2, 0, (1 - values[0]) / 2], np.float32)
             expand(trees, 0, np.ascontiguousarray(logits[0, :: -1 if mirrored[0] else 1]), wdl, 1.0)
         if simulation < SIMULATIONS:
-            select_leaf(trees, 0, parameters, NO_ACTION)
+            select_leaf(trees, 0, parameters)
     return trees
 
 

@@ -243,7 +243,7 @@ def test_interrupted_attempts_count_in_the_costs_that_each_network_carries(tmp_p
 def test_an_interrupted_run_comes_to_the_same_end(
     settings: dict[str, object], straight: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Bit for bit, also with Gumbel's root, shares of visits as targets, and Muon."""
+    """Bit for bit, also with shares of visits as targets, and Muon."""
     for blocks in (1, 2, 3, 1):  # in the middle of iterations, or at their first block
         interrupt(TrainingSession(tmp_path / "halting", tiny_run(iterations=3, **settings)), blocks)
     train(tmp_path / "halting", iterations=3, **settings)

@@ -36,7 +36,7 @@ def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actor
 
 CONFIGS = {
     "both searches": SMALL,
-    "Gumbel": SelfPlayConfig(games=8, full_simulations=16, full_search_prob=1.0, gumbel_actions=7),
+    "full searches": SelfPlayConfig(games=8, full_simulations=16, full_search_prob=1.0),
     "visits": replace(SMALL, policy_target="visits"),
 }
 

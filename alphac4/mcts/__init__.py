@@ -2,7 +2,7 @@
 
 In the order in which it is read: `tree` (the arrays and what is proven), `simulation` (select a leaf, back its value
 up), `puct` (the rule, and what an evaluation makes of a leaf), `network_search` (an iteration over a batch),
-`improvement` (what a finished search teaches, and Gumbel's root), `search` (budgets, kept trees), `results`.
+`improvement` (what a finished search teaches), `search` (budgets, kept trees), `results`.
 """
 
 from alphac4.mcts.classic.search import UctSearch

@@ -1,6 +1,6 @@
-"""Policy improvement from few simulations: completed Q-values and Gumbel root selection.
+"""What a finished search teaches the policy: the shares of its visits, or the prior improved by its values.
 
-Danihelka et al. 2022, "Policy improvement by planning with Gumbel".
+The latter is of Danihelka et al. 2022, "Policy improvement by planning with Gumbel".
 """
 
 import math
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
-from alphac4.mcts.tree import NO_ACTION, PROVEN_DRAW, ROOT, UNPROVEN, Trees, node_proof, proof_value
+from alphac4.mcts.tree import PROVEN_DRAW, ROOT, UNPROVEN, Trees, node_proof, proof_value
 
 Row = npt.NDArray[np.float32]
 
@@ -108,76 +108,3 @@ def proven_policy(trees: Trees, t: int, proof: int, policy: Row) -> None:
         best += trees.proof[t, ROOT, a] == proof
     for a in range(len(policy)):
         policy[a] = 1.0 / best if trees.proof[t, ROOT, a] == proof else 0.0
-
-
-@compiled
-def considered_visits(actions: int, simulations: int, simulation: int) -> int:
-    """How often sequential halving has visited the actions it still considers, before the given simulation.
-
-    Halving splits the simulations evenly over ``log2(actions)`` phases; in each, the best half remains.
-    """
-    if actions <= 1:
-        return simulation
-    phases = math.ceil(math.log2(actions))
-    remaining = actions
-    done = 0
-    depth = 0
-    while True:
-        extra = max(1, int(simulations / (phases * remaining)))
-        for _ in range(extra):
-            if simulation < done + remaining:
-                return depth
-            done += remaining
-            depth += 1
-        remaining = max(2, remaining // 2)
-
-
-@compiled
-def gumbel_action(
-    trees: Trees,
-    t: int,
-    prior: Row,
-    gumbels: Row,
-    actions: int,
-    simulations: int,
-    simulation: int,
-    c_scale: float,
-) -> int:
-    """The root action of the next simulation (algorithm 2), or with ``simulation == simulations`` the move to play.
-
-    Among the actions visited as often as halving prescribes (at the end: most), the one with the highest
-    ``g + log prior + sigma(Q)``. The search must have begun with a fresh tree.
-
-    Args:
-        trees: those of the batch.
-        t: which of them.
-        prior: [A] the network's, without noise.
-        gumbels: [A] one draw for each action, the same for the whole search.
-        actions: how many of them halving considers at first.
-        simulations: of the whole search.
-        simulation: counts those from 0.
-        c_scale: see `value_bonus`.
-    """
-    legal = 0
-    most = 0
-    for a in range(len(prior)):
-        if trees.proof[t, ROOT, a] >= PROVEN_DRAW:
-            legal += 1
-            most = max(most, trees.visits[t, ROOT, a])
-    wanted = most
-    if simulation < simulations:
-        wanted = considered_visits(min(actions, legal), simulations, simulation)
-    unvisited = mixed_value(trees, t, prior)
-    best = NO_ACTION
-    best_gap = 2**30
-    best_score = -math.inf
-    for a in range(len(prior)):
-        if trees.proof[t, ROOT, a] < PROVEN_DRAW:
-            continue
-        # A proof may have closed the prescribed action: then the one nearest to the schedule is next.
-        gap = abs(trees.visits[t, ROOT, a] - wanted)
-        value = completed_value(trees, t, a, unvisited)
-        score = gumbels[a] + math.log(prior[a] + 1e-12) + value_bonus(value, most, c_scale)
-        if gap < best_gap or (gap == best_gap and score > best_score):
-            best, best_gap, best_score = a, gap, score
-    return best

@@ -19,7 +19,7 @@ from alphac4.mcts import simulation
 from alphac4.mcts.puct import PuctConfig, expand, leaf_key, write_leaf
 from alphac4.mcts.search import Reuse, TreeSearch, compiled_for
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
-from alphac4.mcts.tree import NO_ACTION, NO_NODE, Trees, is_searched
+from alphac4.mcts.tree import NO_NODE, Trees, is_searched
 
 Planes = npt.NDArray[np.float32]
 
@@ -182,7 +182,7 @@ def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations
     """
     while simulations > 0 and trees.leaf[t] == NO_NODE and not is_searched(trees, t, target):
         simulations -= 1
-        select_leaf(trees, t, parameters, NO_ACTION)
+        select_leaf(trees, t, parameters)
     return simulations
 
 

@@ -61,9 +61,3 @@ def gamma(states: States, t: int, shape: float) -> float:
         v = (1.0 + c * x) ** 3
         if v > 0.0 and math.log(1.0 - uniform(states, t)) < 0.5 * x * x + d - d * v + d * math.log(v):
             return boost * d * v
-
-
-@compiled
-def gumbel(states: States, t: int) -> float:
-    """A standard Gumbel variate."""
-    return -math.log(-math.log(1.0 - uniform(states, t) * (1.0 - 1e-12) - 1e-13))

@@ -38,18 +38,16 @@ Score = TypeVar("Score", bound=Callable[..., float])
 
 
 @inlined
-def select_leaf(trees: Trees, t: int, parameters: Any, root_action: int) -> bool:
+def select_leaf(trees: Trees, t: int, parameters: Any) -> bool:
     """Walk down to a new node or a proven edge; True if `trees.leaf` now waits for an evaluation.
 
-    Otherwise the simulation ended in a proven outcome, which has been backed up. ``root_action`` forces the first
-    action; NO_ACTION leaves it to the rule. The root must be evaluated and unproven.
+    Otherwise the simulation ended in a proven outcome, which has been backed up. The root must be evaluated and
+    unproven.
     """
     node = ROOT
     own, occupied = trees.own[t], trees.occupied[t]
-    action = root_action
     while True:
-        if action == NO_ACTION:
-            action = select_action(trees, t, node, parameters)
+        action = select_action(trees, t, node, parameters)
         proof = trees.proof[t, node, action]
         if proof != UNPROVEN:
             value = proof_value(proof)
@@ -77,7 +75,6 @@ def select_leaf(trees: Trees, t: int, parameters: Any, root_action: int) -> bool
             propagate_proof(trees, t, leaf)
             return False
         node = child
-        action = NO_ACTION
 
 
 @inlined

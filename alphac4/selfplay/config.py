@@ -56,9 +56,6 @@ class SelfPlayConfig:
     (Gumbel AlphaZero, Danihelka et al. 2022, equation 11), which says more when visits are few."""
     c_scale: float = 0.1
     """Weight of the values in an improved policy (Gumbel AlphaZero: 1.0 for board games, 0.1 elsewhere)."""
-    gumbel_actions: int = 0
-    """Moves that sequential halving considers at the root in a full search; 0 searches the root by PUCT with
-    Dirichlet noise instead (Gumbel AlphaZero: 16)."""
     dirichlet_alpha: float = 10.0
     """Total concentration of the root's Dirichlet noise, shared by the legal moves (AlphaZero: 10 / legal moves)."""
     dirichlet_fraction: float = 0.25
@@ -86,7 +83,6 @@ class SelfPlayConfig:
             games=(1, 1 << 20),
             full_simulations=(1, 1_000_000),
             fast_simulations=(1, 1_000_000),
-            gumbel_actions=(0, 64),
             opening_plies=(0, 64),
             dirichlet_fraction=(0, 1),
             opening_prob=(0, 1),

@@ -14,12 +14,11 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game.position import column_name
 from alphac4.game.rules import U64_0, Geometry, has_run, landing_cell, play
 from alphac4.mcts import random_state
-from alphac4.mcts.improvement import completed_value, gumbel_action, improved_policy, visit_policy
+from alphac4.mcts.improvement import completed_value, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, remember
 from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, leaf_key, write_leaf
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
 from alphac4.mcts.tree import (
-    NO_ACTION,
     NO_NODE,
     PROVEN_DRAW,
     ROOT,
@@ -31,7 +30,6 @@ from alphac4.mcts.tree import (
     node_proof,
     reset_tree,
     root_value,
-    root_visits,
 )
 from alphac4.selfplay.config import SelfPlayConfig
 
@@ -55,7 +53,6 @@ class Games(NamedTuple):
     outcome: npt.NDArray[np.int8]  # [T] once it is over: +1 the first player won, 0 draw, -1 lost
     simulations: npt.NDArray[np.int64]  # [T] run in this slot since the host asked last
     prior: npt.NDArray[np.float32]  # [T, A] the network's policy at the root, without noise
-    gumbels: npt.NDArray[np.float32]  # [T, A]
     moves: npt.NDArray[np.int8]  # [T, C] columns played
     own: npt.NDArray[np.uint64]  # [T, C] the position before each move
     occupied: npt.NDArray[np.uint64]  # [T, C]
@@ -75,7 +72,6 @@ class SelfPlayParameters(NamedTuple):
     full_search_prob: float
     completed_q: bool
     c_scale: float
-    gumbel_actions: int
     dirichlet_alpha: float
     dirichlet_fraction: float
     opening_plies: int
@@ -104,7 +100,6 @@ def make_games(count: int, geometry: Geometry) -> Games:
         outcome=np.zeros(count, np.int8),
         simulations=np.zeros(count, np.int64),
         prior=np.zeros((count, actions), np.float32),
-        gumbels=np.zeros((count, actions), np.float32),
         moves=np.zeros((count, cells), np.int8),
         own=np.zeros((count, cells), np.uint64),
         occupied=np.zeros((count, cells), np.uint64),
@@ -159,8 +154,6 @@ def begin_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameter
     full = random_state.uniform(trees.rng, t) < parameters.full_search_prob
     games.full[t] = full
     games.target[t] = parameters.full_simulations if full else parameters.fast_simulations
-    if full and parameters.gumbel_actions > 0 and root_visits(trees, t) > 0:
-        reset_tree(trees, t, trees.own[t], trees.occupied[t])  # halving counts from a fresh root
     games.stage[t] = NEW_SEARCH
 
 
@@ -169,27 +162,9 @@ def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
     """Keep the root's own policy for the targets, then add what makes this search explore."""
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.priors[t, ROOT, a]
-        games.gumbels[t, a] = random_state.gumbel(trees.rng, t) if parameters.gumbel_actions > 0 else 0.0
-    if games.full[t] and parameters.gumbel_actions == 0:
+    if games.full[t]:
         add_root_noise(trees, t, parameters.dirichlet_alpha, parameters.dirichlet_fraction)
     games.stage[t] = SEARCHING
-
-
-@compiled
-def forced_root_action(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> int:
-    """The root action that sequential halving prescribes; NO_ACTION leaves it to the score."""
-    if parameters.gumbel_actions == 0 or not games.full[t]:
-        return NO_ACTION
-    return gumbel_action(
-        trees,
-        t,
-        games.prior[t],
-        games.gumbels[t],
-        parameters.gumbel_actions,
-        parameters.full_simulations,
-        root_visits(trees, t),
-        parameters.c_scale,
-    )
 
 
 @compiled
@@ -197,9 +172,6 @@ def choose_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParamete
     """The move of the game: by visits to the power of 1/temperature, which falls with the plies."""
     if node_proof(trees, t, ROOT) != UNPROVEN:
         return best_action(trees, t)
-    if games.full[t] and parameters.gumbel_actions > 0:
-        forced = forced_root_action(trees, games, t, parameters)
-        return forced if forced != NO_ACTION else best_action(trees, t)
     decay = 0.5 ** (games.plies[t] / parameters.temperature_halflife)
     temperature = parameters.temperature_end + (parameters.temperature - parameters.temperature_end) * decay
     if temperature < 0.05:
@@ -308,7 +280,7 @@ def walk(
         else:
             most -= 1
             games.simulations[t] += 1
-            select_leaf(trees, t, puct, forced_root_action(trees, games, t, parameters))
+            select_leaf(trees, t, puct)
     return most
 
 

@@ -43,7 +43,7 @@ SETTINGS: dict[str, Any] = {
 }
 # Other ways to search and to learn, which a resumed run must go on with as well.
 EXPLORING: dict[str, Any] = {
-    "selfplay": SETTINGS["selfplay"] | {"gumbel_actions": 3, "policy_target": "visits"},
+    "selfplay": SETTINGS["selfplay"] | {"policy_target": "visits"},
     "learning": SETTINGS["learning"] | {"fast_weight": 0.5, "optimizer": "muon"},
 }
 

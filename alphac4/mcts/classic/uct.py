@@ -220,7 +220,7 @@ def run_uct(trees: Trees, t: int, target: int, parameters: UctParameters) -> Non
         if trees.proofs and node_proof(trees, t, ROOT) != UNPROVEN:
             break
         tried = 1
-        if select_leaf(trees, t, parameters, NO_ACTION):
+        if select_leaf(trees, t, parameters):
             leaf = trees.leaf[t]
             trees.leaf[t] = NO_NODE
             own, occupied = trees.leaf_own[t], trees.leaf_occupied[t]
