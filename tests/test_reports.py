@@ -78,8 +78,8 @@ def test_a_run_reports_what_it_did(folder: Path) -> None:
     events.Reload()
     for tag, value in scalars([first, report]).items():
         assert events.Scalars(tag)[-1].value == pytest.approx(value, rel=1e-5, abs=1e-6), tag
-    assert {"games/openings", "strength/elo by iteration"} < set(events.Tags()["images"])
-    (point,) = events.Scalars("strength/closing match against uct:20")
+    assert {"games/openings", "Strength/elo by iteration"} < set(events.Tags()["images"])
+    (point,) = events.Scalars("Strength/closing match against uct:20")
     assert (point.step, point.value) == (2, pytest.approx(best.strength["uct:20"]["score"]))
 
 

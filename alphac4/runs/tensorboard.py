@@ -21,18 +21,19 @@ logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
 
+# Groups stand in the order of their names, capital letters first: Strength is what one wants to see at once.
 LAYOUT = {
     "Is it getting stronger?": {
-        # TensorBoard gives all curves of a run one colour: those of the sets are in the picture "strength/move errors".
-        "mistakes by the exact solver, raw network": ["Multiline", ["strength/move error raw all"]],
-        "mistakes by the exact solver, with search": ["Multiline", ["strength/move error search all"]],
-        "the same on begin-hard, the hardest set": ["Multiline", ["strength/move error .* begin-hard"]],
-        "score against classic MCTS": ["Multiline", ["strength/against .*"]],
-        "score against classic MCTS at the end": ["Multiline", ["strength/closing match against .*"]],
-        "error of the value against exact play": ["Multiline", ["strength/value error .*"]],
+        # TensorBoard gives all curves of a run one colour: those of the sets are in the picture "Strength/mistakes".
+        "mistakes by the exact solver, raw network": ["Multiline", ["Strength/mistakes raw all"]],
+        "mistakes by the exact solver, with search": ["Multiline", ["Strength/mistakes search all"]],
+        "the same on begin-hard, the hardest set": ["Multiline", ["Strength/mistakes .* begin-hard"]],
+        "score against classic MCTS": ["Multiline", ["Strength/against .*"]],
+        "score against classic MCTS at the end": ["Multiline", ["Strength/closing match against .*"]],
+        "error of the value against exact play": ["Multiline", ["Strength/value error .*"]],
         "score of each candidate against the best": ["Multiline", ["gate/score"]],
         "candidates promoted so far": ["Multiline", ["gate/promotions"]],
-        "Elo of the best network": ["Margin", ["strength/elo", "strength/elo_low", "strength/elo_high"]],
+        "Elo of the best network": ["Margin", ["Strength/elo", "Strength/elo_low", "Strength/elo_high"]],
     },
     "Is it learning?": {
         "losses": ["Multiline", ["loss/.*"]],
@@ -122,7 +123,7 @@ class Monitor:
             return
         try:
             for match in matches:
-                tag = f"strength/closing match against {match.opponent}"
+                tag = f"Strength/closing match against {match.opponent}"
                 self._writer.add_scalar(tag, match.score, iteration)
                 self._writer.add_text("closing matches", f"against {match.opponent}: {match.in_words}", iteration)
             self._writer.flush()
@@ -140,14 +141,14 @@ class Monitor:
                 openings, f"the most frequent of {selfplay.distinct_openings} openings", "first four moves"
             ),
             "value/calibration": figures.calibration_figure(selfplay.value_calibration),
-            "strength/elo by iteration": figures.elo_figure(
+            "Strength/elo by iteration": figures.elo_figure(
                 iterations, [past.elo for past in self._history], [past.elo_error for past in self._history]
             ),
             "time/shares by iteration": figures.time_figure(iterations, [past.time_shares for past in self._history]),
         }
         judged = [past for past in self._history if past.evaluation is not None]
         if judged:
-            shown["strength/move errors"] = figures.errors_figure(judged)
+            shown["Strength/mistakes"] = figures.errors_figure(judged)
         for index, game in enumerate(selfplay.sample_games):
             shown[f"sample games/{index + 1}"] = figures.game_figure(
                 game, self._geometry, moments=6, columns=2, width=3.5
@@ -181,10 +182,10 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         "gate/score": report.gate.score,
         # A curve of 0 and 1, which TensorBoard smooths, would say nothing.
         "gate/promotions": sum(bool(past.gate.accepted) for past in history),
-        "strength/elo": report.elo,
-        "strength/elo_low": report.elo - report.elo_error,
-        "strength/elo_high": report.elo + report.elo_error,
-        "strength/best iteration": report.best_iteration,
+        "Strength/elo": report.elo,
+        "Strength/elo_low": report.elo - report.elo_error,
+        "Strength/elo_high": report.elo + report.elo_error,
+        "gate/best iteration": report.best_iteration,
         "total/games": report.games_total,
         "total/samples": report.samples_total,
         "total/evaluations": report.evaluations_total,
@@ -196,10 +197,10 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         values |= {f"cluster/{name}": getattr(selfplay.cluster, name) for name in names}
     if report.evaluation is not None:
         for name, figures in (("raw", report.evaluation.raw), ("search", report.evaluation.search)):
-            values |= {f"strength/move error {name} {part}": error for part, error in figures.errors.items()}
-            values[f"strength/move error {name} all"] = figures.error
-            values[f"strength/value error {name}"] = figures.value_error
-    values |= {f"strength/against {match.opponent}": match.score for match in report.matches}
+            values |= {f"Strength/mistakes {name} {part}": error for part, error in figures.errors.items()}
+            values[f"Strength/mistakes {name} all"] = figures.error
+            values[f"Strength/value error {name}"] = figures.value_error
+    values |= {f"Strength/against {match.opponent}": match.score for match in report.matches}
     return values
 
 
