@@ -28,7 +28,7 @@ PLAYED = "43373322244754565"  # Red's second move gives the win away, and Yellow
 WAIT = 120_000  # milliseconds
 MOVE, END = 1100, 4000  # milliseconds that the moving picture shows a move and the end
 SEARCHED = 4000  # milliseconds, in which an analysis ends even on a busy machine
-COLOURS = 64
+COLOURS = 128
 
 
 def main() -> None:
