@@ -16,8 +16,8 @@ from alphac4.runs.reports import (
     EvaluationReport,
     ExactPlayFigures,
     IterationReport,
-    elo_over_run,
     find_warnings,
+    rating_after,
     read_closing,
     read_reports,
 )
@@ -78,7 +78,7 @@ def test_a_run_reports_what_it_did(folder: Path) -> None:
     events.Reload()
     for tag, value in scalars([first, report]).items():
         assert events.Scalars(tag)[-1].value == pytest.approx(value, rel=1e-5, abs=1e-6), tag
-    assert {"games/openings", "Strength/elo by iteration"} < set(events.Tags()["images"])
+    assert {"games/openings", "value/calibration"} < set(events.Tags()["images"])
     (point,) = events.Scalars("Strength/closing match against uct:20")
     assert (point.step, point.value) == (2, pytest.approx(best.strength["uct:20"]["score"]))
 
@@ -248,27 +248,12 @@ def test_the_rating_over_a_run_is_that_of_all_networks_together(accept: float, r
     gates, best = some_gates(40, accept, rng)
     gates[3] = dataclasses.replace(gates[3], wins=40, draws=0, losses=0)
     gates[5] = dataclasses.replace(gates[5], wins=0, draws=0, losses=40)
-    results = {(gate.player, gate.opponent): (gate.wins + gate.draws / 2, 40) for gate in gates}
-    expected = fit_ratings(results, "iteration 0")[f"iteration {best}"]
-    found = elo_over_run(gates, best)
+    # The drawn half game of each gate is among the results here, in place of the prior that every player has a half of.
+    results = {(gate.player, gate.opponent): (gate.wins + gate.draws / 2 + 0.25, 40.5) for gate in gates}
+    expected = fit_ratings(results, "iteration 0", prior_games=0.0)[f"iteration {best}"]
+    found = untrained = Rating(elo=0.0, error=0.0)
+    for gate in gates:
+        found = rating_after(gate, found)
     assert found.elo == pytest.approx(expected.elo, rel=1e-6)
     assert found.error == pytest.approx(expected.error, rel=1e-4)
-    assert elo_over_run(gates, 0) == elo_over_run([], 0) == Rating(elo=0.0, error=0.0)
-
-
-def test_a_gate_whose_line_is_damaged_does_not_change_the_rating(folder: Path, rng: np.random.Generator) -> None:
-    """A later report tells how strong the same network was; less exactly, as more networks share the prior then."""
-    gates, _ = some_gates(12, 0.5, rng)
-    history, best = [], 0
-    for number, gate in enumerate(gates, start=1):
-        best = number if gate.accepted else best
-        rating = elo_over_run(gates[:number], best)
-        facts = {"gate": gate, "best_iteration": best, "elo": rating.elo, "elo_error": rating.error}
-        history.append(dataclasses.replace(reports(folder)[-1], **facts))
-    expected = elo_over_run(gates, best)
-    told_twice = {one.best_iteration for one, gate in zip(history, gates, strict=True) if not gate.accepted} - {0, best}
-    assert told_twice
-    for lost in told_twice:
-        found = elo_over_run(gates[: lost - 1] + gates[lost:], best, history[: lost - 1] + history[lost:])
-        assert found.elo == pytest.approx(expected.elo, abs=2)
-        assert found.error == pytest.approx(expected.error, rel=0.05)
+    assert rating_after(dataclasses.replace(gates[0], accepted=False), untrained) == untrained

@@ -128,12 +128,7 @@ def describe_network(run: str, iteration: int, costs: Costs, state: RunState, co
 def total_costs(provenance: Mapping[str, Any]) -> Costs:
     """Costs of a network, with those of the network that its run began with; without a record they are 0."""
     recorded = provenance.get("with_start", provenance)
-    if not isinstance(recorded, Mapping):
-        return Costs()
-    try:
-        return read_record(Costs, {key: recorded[key] for key in asdict(Costs()) if key in recorded})
-    except ValueError:
-        return Costs()
+    return Costs(**{key: recorded[key] for key in asdict(Costs()) if key in recorded})
 
 
 def _rounded(costs: Costs) -> dict[str, int]:

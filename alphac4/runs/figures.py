@@ -1,4 +1,4 @@
-"""Pictures of training: boards with the search's opinion, calibration, distributions, Elo, time."""
+"""Pictures of training: boards with the search's opinion, calibration, distributions, errors."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
-from matplotlib.ticker import MaxNLocator
 
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
@@ -122,19 +121,6 @@ def bars_figure(counts: Mapping[str, int], title: str, across: str) -> Figure:
     return figure
 
 
-def elo_figure(iterations: Sequence[int], elos: Sequence[float], errors: Sequence[float]) -> Figure:
-    """The best network's Elo with its 95 % interval."""
-    figure = new_figure()
-    axes = figure.subplots()
-    low, high = np.array(elos) - np.array(errors), np.array(elos) + np.array(errors)
-    axes.fill_between(iterations, low, high, color=BOARD_BLUE, alpha=0.2, linewidth=0)
-    axes.plot(iterations, elos, color=BOARD_BLUE, marker="o", markersize=3)
-    label(axes, title="best network, from gate matches (95 %)", across="iteration", up="Elo, untrained network = 0")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(alpha=0.3)
-    return figure
-
-
 def errors_figure(reports: Sequence[IterationReport]) -> Figure:
     """The share of moves that err by set, raw and with search, in the iterations that were judged."""
     figure = new_figure(2.8)
@@ -153,21 +139,4 @@ def errors_figure(reports: Sequence[IterationReport]) -> Figure:
         label(axes, title=title, across="iteration", up="mistakes, %" if which == "raw" else "")
         axes.grid(alpha=0.3)
     figure.legend(*panels[0].get_legend_handles_labels(), fontsize=6, loc="outside lower center", ncols=4)
-    return figure
-
-
-def time_figure(iterations: Sequence[int], shares: Sequence[Mapping[str, float]]) -> Figure:
-    """Shares of the wall time, iteration by iteration."""
-    figure = new_figure()
-    axes = figure.subplots()
-    names = list(shares[-1])
-    axes.stackplot(
-        [i - 0.5 for i in iterations] + [iterations[-1] + 0.5],
-        [[100 * share.get(name, 0.0) for share in shares] + [100 * shares[-1].get(name, 0.0)] for name in names],
-        labels=names,
-        step="post",
-    )
-    axes.set_ylim(0, 100)
-    label(axes, across="iteration", up="% of wall time")
-    figure.legend(fontsize=6, loc="outside right center")
     return figure

@@ -21,6 +21,7 @@ Self-play takes long, so the games in progress are kept besides, and go on where
 an iteration's self-play.
 """
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -134,7 +135,6 @@ class RunFolder:
         state = self._read_state()
         if state.iteration:
             state.changes += changes_of(from_dict(state.config), self.config, state.iteration)
-            self._repair_reports(state)
             self._repair_best(state)
         if self._state_is_good:
             self._drop_old_files(state)
@@ -189,15 +189,14 @@ class RunFolder:
         return RunState()
 
     def commit(self, state: RunState, report: IterationReport) -> None:
-        """Make an iteration count, then bring the files that follow from it up to date."""
-        state.last_report = report.to_json()
+        """Make an iteration count, once its report is written; then bring the files that follow from it up to date."""
+        append_line(self.path / REPORTS_FILE, report.to_json())
         state.config = to_dict(self.config)
         state.earlier_best_iteration = self._committed_best
         if self._state_is_good:  # or else the one before it is the better one
             (self.path / STATE_FILE).replace(self.path / PREVIOUS_STATE_FILE)
         save_state(self.path / STATE_FILE, state)
         self._state_is_good, self._committed_best = True, state.best_iteration
-        append_line(self.path / REPORTS_FILE, state.last_report)
         self.publish_best(state)
         self._drop_old_files(state)
 
@@ -242,44 +241,21 @@ class RunFolder:
             raise RunError(str(error)) from error
 
     def _repair_best(self, state: RunState) -> None:
-        """Bring ``best.safetensors`` up to date, or fall back to a network that is whole if the best one is not."""
-        wanted = self.checkpoint_path(state.best_iteration)
+        """Bring ``best.safetensors`` up to date; where the network that it is a copy of is damaged, mend that."""
+        path = self.checkpoint_path(state.best_iteration)
         try:
             self._load_best(state)
         except RunError as error:
-            others = sorted((path for path in self._checkpoints() if path != wanted), reverse=True)
-            for path in (self.best_path, *others):
-                checkpoint = self._fitting(path, state)
-                if checkpoint is not None:
-                    state.best_iteration = int(checkpoint.provenance["iteration"])
-                    logger.warning("%s; %s takes its place", error, path)
-                    if path == self.best_path:
-                        write_atomically(self.checkpoint_path(state.best_iteration), path.read_bytes())
-                    break
-            else:
-                raise RunError(f"{error}; no other network of the run is whole") from error
+            with contextlib.suppress(FileError):
+                if load_checkpoint(self.best_path).provenance.get("iteration") == state.best_iteration:
+                    logger.warning("%s; %s takes its place", error, self.best_path)
+                    write_atomically(path, self.best_path.read_bytes())
         self.publish_best(state)
-
-    def _fitting(self, path: Path, state: RunState) -> Checkpoint | None:
-        """A network of this run that is no newer than its state; None if there is none that is whole in ``path``."""
-        try:
-            checkpoint = load_checkpoint(path)
-        except FileError:
-            return None
-        iteration = checkpoint.provenance.get("iteration")
-        fits = checkpoint.network.config == self.config.network_config()
-        return checkpoint if fits and isinstance(iteration, int) and 0 <= iteration <= state.iteration else None
 
     def reports(self, state: RunState) -> list[IterationReport]:
         """The reports of all committed iterations; a damaged line is left out with a warning."""
         reports = read_reports(self.path / REPORTS_FILE)
-        found = {report.iteration: report for report in reports if report.iteration <= state.iteration}
-        return [found[iteration] for iteration in sorted(found)]
-
-    def _repair_reports(self, state: RunState) -> None:
-        """Write the last report's line if a kill came between the commit and the line."""
-        if all(report.iteration != state.iteration for report in self.reports(state)):
-            append_line(self.path / REPORTS_FILE, state.last_report)
+        return [report for report in reports if report.iteration <= state.iteration]
 
     def _checkpoints(self) -> list[Path]:
         """The networks with a number for a name; a stray copy is none of them."""

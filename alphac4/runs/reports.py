@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,37 +127,27 @@ def read_closing(folder: Path) -> ClosingReport | None:
 
 
 def read_reports(path: Path) -> list[IterationReport]:
-    """The reports in a file, in the order of their lines; a damaged one is left out with a warning."""
-    return list(read_entries(path, IterationReport.from_json))
+    """The reports in a file, by iteration; a damaged line is left out with a warning.
 
-
-def elo_over_run(gates: Sequence[MatchReport], best_iteration: int, history: Sequence[IterationReport] = ()) -> Rating:
-    """The best network's rating by maximum likelihood from all gates so far; the untrained network is 0.
-
-    In its gate every network meets one earlier network, so who has met whom is a tree. In a tree the most likely
-    difference between two players who met depends on their games alone: along the path from the untrained network to
-    the best one differences add up, and so do the squares of their errors. This is what `fit_ratings` finds for all
-    networks together, but that takes the cube of the number of iterations, in every iteration anew.
-
-    Where a gate on the path is not known, because its line among the reports was damaged, the path goes on from what
-    the latest report of ``history`` says of the network there.
+    An iteration that was interrupted once its report was written has another one later, which counts.
     """
-    gate_of = {gate.player: gate for gate in gates}
-    rated = {f"iteration {report.best_iteration}": report for report in history}
-    met = Counter(name for gate in gate_of.values() for name in (gate.player, gate.opponent))
-    elo, variance = 0.0, 0.0
-    name = f"iteration {best_iteration}"
-    while (gate := gate_of.pop(name, None)) is not None:
-        prior = 0.5 / met[gate.player] + 0.5 / met[gate.opponent]  # drawn games, as in `fit_ratings`
-        played = gate.wins + gate.draws + gate.losses + prior
-        score = (gate.wins + 0.5 * gate.draws + 0.5 * prior) / played
-        elo += elo_of_score(score)
-        variance += 1.0 / (played * score * (1.0 - score))  # in nats
-        name = gate.opponent
-    if name in rated:
-        elo += rated[name].elo
-        variance += (rated[name].elo_error * NATS_PER_ELO / Z95) ** 2
-    return Rating(elo=elo, error=Z95 * math.sqrt(variance) / NATS_PER_ELO)
+    found = {report.iteration: report for report in read_entries(path, IterationReport.from_json)}
+    return [found[iteration] for iteration in sorted(found)]
+
+
+def rating_after(gate: MatchReport, before: Rating) -> Rating:
+    """The best network's rating after a gate, in which a candidate met the one that was rated ``before``.
+
+    Every network meets one earlier network in its gate, so that who has met whom is a tree. In a tree the most likely
+    difference between two players who met depends on their games alone, and along the path to the best network
+    differences add up, and so do the squares of their errors. Half a drawn game more keeps them finite.
+    """
+    if not gate.accepted:
+        return before
+    played = gate.wins + gate.draws + gate.losses + 0.5
+    score = (gate.wins + 0.5 * gate.draws + 0.25) / played
+    error = Z95 / math.sqrt(played * score * (1.0 - score)) / NATS_PER_ELO
+    return Rating(elo=before.elo + elo_of_score(score), error=math.hypot(before.error, error))
 
 
 def time_shares(iteration: Iteration, measuring: Mapping[str, float], seconds: float) -> dict[str, float]:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
+from alphac4.arena.ratings import Rating
 from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb
@@ -24,8 +25,8 @@ from alphac4.runs.reports import (
     HEADINGS,
     ClosingReport,
     IterationReport,
-    elo_over_run,
     find_warnings,
+    rating_after,
     read_closing,
     time_shares,
 )
@@ -329,7 +330,9 @@ class TrainingSession:
         verdict = judge(best.network, self.sides[1]) if judged and every and number % every == 0 else None
         after = time.perf_counter()
         state.iteration, state.samples, state.costs = number, self.folder.replay.total, self.folder.costs.now()
-        rating = elo_over_run([*(past.gate for past in self.history), iteration.gate], best.iteration, self.history)
+        last = self.history[-1] if self.history else None
+        before_gate = Rating(elo=last.elo, error=last.elo_error) if last else Rating(elo=0.0, error=0.0)
+        rating = rating_after(iteration.gate, before_gate)
         measuring = {"matches": between - before, "evaluation": after - between}
         report = IterationReport(
             iteration=number,

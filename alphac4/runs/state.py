@@ -61,7 +61,6 @@ class RunState:
     costs: Costs = field(default_factory=Costs)
     backend: str = ""  # of self-play
     evaluating_backend: str = ""  # of everything that measures strength
-    last_report: str = ""  # in case its line was not written
     schedule: Schedule | None = None  # of the learning rate; None before the first iteration
     started_from: dict[str, Any] = field(default_factory=dict)  # facts about the network that the run began with
     changes: list[dict[str, Any]] = field(default_factory=list)  # of settings, while it went on
@@ -119,31 +118,18 @@ def load_state(path: Path) -> RunState:
 
 
 def stored_settings(path: Path) -> TrainConfig | None:
-    """The settings of the run in a folder, None if there is no run; those in its state if ``config.json`` is damaged.
+    """The settings of the run in a folder, None if there is no run.
 
     Raises:
-        RunError: if they can be read nowhere.
+        RunError: if they cannot be read.
     """
     config_path = path / "config.json"
+    if not config_path.exists() and not has_state(path):
+        return None
     try:
         return from_dict(read_value(dict[str, Any], parse_json(config_path.read_bytes()), "the configuration"))
-    except FileNotFoundError:
-        reason = "there is no such file"
-        if not has_state(path):
-            return None
     except (OSError, ValueError) as error:
-        reason = str(error)
-    for name in (STATE_FILE, PREVIOUS_STATE_FILE):
-        try:
-            settings = from_dict(load_state(path / name).config)
-        except ValueError:
-            continue
-        logger.warning("%s: %s; the settings are taken from %s", config_path, reason, name)
-        return settings
-    if not has_state(path):
-        logger.warning("%s: %s; no iteration is whole, so it is written anew", config_path, reason)
-        return None
-    raise RunError(f"{config_path}: cannot be read: {reason}")
+        raise RunError(f"{config_path}: cannot be read: {error}") from error
 
 
 def check_changes(path: Path, before: TrainConfig, now: TrainConfig) -> None:

@@ -1,7 +1,6 @@
 """Shows reports in TensorBoard."""
 
 import json
-import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -16,8 +15,6 @@ from alphac4.game import Geometry, column_name
 from alphac4.runs import figures
 from alphac4.runs.reports import IterationReport
 from alphac4.training.reports import MatchReport
-
-logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
 
@@ -57,19 +54,11 @@ class Monitor:
     ) -> None:
         self._geometry = geometry
         self._history = list(history)
-        self._broken = False
         self._next_pictures = 0.0
         self._hook_before = threading.excepthook
         threading.excepthook = self._on_thread_error
-        self._writer: Any = None
-        try:
-            self._open(folder, settings)
-        except OSError as error:
-            self._tell(error)
-
-    def _open(self, folder: Path, settings: Mapping[str, Any]) -> None:
         next_step = self._history[-1].iteration + 1 if self._history else 0
-        self._writer = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
+        self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
         if not self._history:
             self._writer.add_custom_scalars(LAYOUT)
             rows = [f"| {name} | {value} |" for name, value in flatten(settings).items()]
@@ -82,69 +71,46 @@ class Monitor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if self._writer is not None:
-                self._writer.close()
-        except OSError as full:
-            self._tell(full)
-        threading.excepthook = self._hook_before
+            self._writer.close()
+        finally:
+            threading.excepthook = self._hook_before
 
     def _on_thread_error(self, arguments: threading.ExceptHookArgs) -> None:
-        """TensorBoard's own thread would print a traceback of a full disk, which `record` hears of as well."""
+        """TensorBoard's own thread would print a traceback of a full disk, of which `record` hears as well."""
         if not (arguments.thread is not None and "tensorboard" in type(arguments.thread).__module__):
             self._hook_before(arguments)
 
-    def _tell(self, error: OSError) -> None:
-        """Say once that there will be no more curves."""
-        if not self._broken:
-            logger.warning("TensorBoard files cannot be written (%s): the run goes on without them", error)
-        self._broken = True
-
     def record(self, report: IterationReport) -> None:
-        """Show one iteration. A full disk is reported once; training goes on without curves."""
+        """Show one iteration."""
         self._history.append(report)
-        if self._broken:
-            return
-        try:
-            for tag, value in scalars(self._history).items():
-                self._writer.add_scalar(tag, value, report.iteration)
-            if time.monotonic() >= self._next_pictures:
-                for tag, figure in self._figures(report).items():
-                    self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
-                self._next_pictures = time.monotonic() + SECONDS_BETWEEN_PICTURES
-            for warning in report.warnings:
-                self._writer.add_text("warnings", warning, report.iteration)
-            self._writer.flush()
-        except OSError as error:
-            self._tell(error)
+        for tag, value in scalars(self._history).items():
+            self._writer.add_scalar(tag, value, report.iteration)
+        if time.monotonic() >= self._next_pictures:
+            for tag, figure in self._figures(report).items():
+                self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
+            self._next_pictures = time.monotonic() + SECONDS_BETWEEN_PICTURES
+        for warning in report.warnings:
+            self._writer.add_text("warnings", warning, report.iteration)
+        self._writer.flush()
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
         """Show the matches that close a run, at the run's last ``iteration``: as points, and in words."""
-        if self._broken:
-            return
-        try:
-            for match in matches:
-                tag = f"Strength/closing match against {match.opponent}"
-                self._writer.add_scalar(tag, match.score, iteration)
-                self._writer.add_text("closing matches", f"against {match.opponent}: {match.in_words}", iteration)
-            self._writer.flush()
-        except OSError as error:
-            self._tell(error)
+        for match in matches:
+            tag = f"Strength/closing match against {match.opponent}"
+            self._writer.add_scalar(tag, match.score, iteration)
+            self._writer.add_text("closing matches", f"against {match.opponent}: {match.in_words}", iteration)
+        self._writer.flush()
 
     def _figures(self, report: IterationReport) -> dict[str, Figure]:
         selfplay = report.selfplay
         first_moves = {column_name(column): count for column, count in enumerate(selfplay.first_moves)}
         openings = dict(sorted(selfplay.openings.items(), key=lambda item: -item[1])[:24])
-        iterations = [past.iteration for past in self._history]
         shown = {
             "games/first moves": figures.bars_figure(first_moves, "first move from the empty board", "column"),
             "games/openings": figures.bars_figure(
                 openings, f"the most frequent of {selfplay.distinct_openings} openings", "first four moves"
             ),
             "value/calibration": figures.calibration_figure(selfplay.value_calibration),
-            "Strength/elo by iteration": figures.elo_figure(
-                iterations, [past.elo for past in self._history], [past.elo_error for past in self._history]
-            ),
-            "time/shares by iteration": figures.time_figure(iterations, [past.time_shares for past in self._history]),
         }
         judged = [past for past in self._history if past.evaluation is not None]
         if judged:
