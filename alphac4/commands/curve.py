@@ -1,13 +1,20 @@
 """`alphac4 curve`: how the networks of runs improved, measured against exact play."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from tqdm import tqdm
 
 from alphac4.commands.evaluate import parse_budgets
 from alphac4.commands.options.judge import CurveOptions
 from alphac4.compute import choose
-from alphac4.evaluation.curves import CurvePoint, check_comparable, find_runs, open_figures
+from alphac4.evaluation.curves import (
+    CurvePoint,
+    check_comparable,
+    find_checkpoints,
+    find_runs,
+    judge_network,
+    open_figures,
+)
 from alphac4.evaluation.pictures import check_picture, draw_curves
 from alphac4.evaluation.positions import choose_sets
 from alphac4.game.rules import STANDARD
@@ -21,32 +28,37 @@ def run(options: CurveOptions) -> int:
     check_picture(options.picture)
     check_output(options.picture)
     budgets = parse_budgets(options.simulations)
-    found = find_runs(options.runs, options.every)
-    networks = [path for run in found for path in run.networks]
+    runs, points = find_runs(options.runs)
+    found = [
+        (name, folder, path)
+        for name, folders in runs.items()
+        for folder in folders
+        for path in find_checkpoints(folder, options.every)
+    ]
+    networks = [path for _, _, path in found]
     geometries = {checkpoint_geometry(path) for path in networks} or {STANDARD}
     if len(geometries) > 1:
         raise ValueError("networks of different boards cannot be drawn beside each other")
     sets = choose_sets(geometries.pop(), options.positions, options.count)
-    points = [point for run in found for point in run.figures]
     compute = choose(backend=options.backend)
     with own_file(options.output), tqdm(total=len(networks), desc="networks", disable=None) as bar:
         journal, known = open_figures(options.output)
         check_comparable([*points, *known], sets if networks else ())
-        for run in found:
-            for path in run.networks:
-                judged = run.known(known, int(path.stem), budgets)
-                missing = [budget for budget in budgets if budget not in {point.simulations for point in judged}]
-                for point in run.judge(load_checkpoint(path), sets, missing, compute) if missing else ():
-                    judged.append(point)
-                    _tell(point, shown=str(run.folder) if len(found) > 1 else "")
-                    journal.add(asdict(point))
-                points += judged
-                bar.update()
+        for name, folder, path in found:
+            checkpoint = load_checkpoint(path)
+            judged = {point.simulations: point for point in known if point.is_of(folder, checkpoint)}
+            missing = [budget for budget in budgets if budget not in judged]
+            for point in judge_network(checkpoint, name, folder, sets, missing, compute):
+                judged[point.simulations] = point
+                _tell(point)
+                journal.add(asdict(point))
+            points += [replace(judged[budget], run=name) for budget in budgets]
+            bar.update()
     write_atomically(options.picture, draw_curves(points, options.picture))
     return 0
 
 
-def _tell(point: CurvePoint, shown: str) -> None:
+def _tell(point: CurvePoint) -> None:
     errors = "  ".join(f"{name} {share:.1%}" for name, share in point.errors.items())
     spent = f"{point.minutes:.1f} min, {point.simulations} simulations"
-    print(f"{shown + ': ' if shown else ''}iteration {point.iteration}, {spent}: {errors}")
+    print(f"{point.folder}: iteration {point.iteration}, {spent}: {errors}")

@@ -1,16 +1,15 @@
 """The errors of the networks that runs have kept, from finding them to judging each."""
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from alphac4.compute import Compute
 from alphac4.evaluation.answers import ask_players, errors_by_set, judge_moves, network_players
 from alphac4.evaluation.positions import PositionSet
 from alphac4.storage.checkpoints import Checkpoint
-from alphac4.storage.journal import Journal, read_entries, read_entry
-from alphac4.storage.records import read_record, read_value
+from alphac4.storage.journal import Journal
+from alphac4.storage.records import read_record
 
 FORMAT = "alphac4-curve"
 
@@ -29,60 +28,37 @@ class CurvePoint:
     run: str  # what it is drawn as: a run's name, or that of several seeds
     folder: str  # the run's folder
 
-
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    """Time and evaluations of a run until the end of an iteration."""
-
-    seconds: float = 0.0
-    evaluations: int = 0
+    def is_of(self, folder: Path, checkpoint: Checkpoint) -> bool:
+        """Whether it is of this network, which a run in the folder has made."""
+        spent = checkpoint.provenance.get("evaluations", 0), checkpoint.provenance.get("iteration", 0)
+        return (self.folder, self.evaluations, self.iteration) == (str(folder), *spent)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundRun:
-    """A run's networks to judge, or figures of those that were judged."""
-
-    group: str
-    folder: Path
-    networks: list[Path] = field(default_factory=list)
-    spent: dict[int, Spent] = field(default_factory=dict)  # by iteration
-    figures: list[CurvePoint] = field(default_factory=list)
-
-    @property
-    def iterations(self) -> set[int]:
-        """The iterations whose networks are there."""
-        return {int(path.stem) for path in self.networks} | {point.iteration for point in self.figures}
-
-    def known(self, figures: Sequence[CurvePoint], iteration: int, budgets: Sequence[int]) -> list[CurvePoint]:
-        """The figures of one network of this run, known by folder, iteration and evaluations until then."""
-        wanted = (str(self.folder), iteration, self.spent.get(iteration, Spent()).evaluations)
-        own = {p.simulations: p for p in figures if (p.folder, p.iteration, p.evaluations) == wanted}
-        return [replace(own[budget], run=self.group) for budget in budgets if budget in own]
-
-    def judge(
-        self, checkpoint: Checkpoint, sets: Sequence[PositionSet], budgets: Sequence[int], compute: Compute
-    ) -> list[CurvePoint]:
-        """One network's errors with each budget."""
-        evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
-        iteration = int(dict(checkpoint.provenance).get("iteration", 0))
-        spent = self.spent.get(iteration, Spent())
-        points = []
-        for budget in budgets:
-            answers = ask_players(network_players(compute, evaluator, budget, checkpoint.geometry), sets)
-            points.append(
-                CurvePoint(
-                    iteration=iteration,
-                    minutes=spent.seconds / 60,
-                    evaluations=spent.evaluations,
-                    simulations=budget,
-                    errors=errors_by_set(sets, answers),
-                    error=judge_moves(sets, answers.columns).error.value,
-                    positions=sum(len(part) for part in sets),
-                    run=self.group,
-                    folder=str(self.folder),
-                )
-            )
-        return points
+def judge_network(
+    checkpoint: Checkpoint,
+    run: str,
+    folder: Path,
+    sets: Sequence[PositionSet],
+    budgets: Sequence[int],
+    compute: Compute,
+) -> Iterator[CurvePoint]:
+    """A network's errors with each budget; when it was made stands in its file."""
+    if not budgets:
+        return
+    evaluator, made = compute.evaluator(checkpoint.network, streams=compute.streams), checkpoint.provenance
+    for budget in budgets:
+        answers = ask_players(network_players(compute, evaluator, budget, checkpoint.geometry), sets)
+        yield CurvePoint(
+            iteration=made.get("iteration", 0),
+            minutes=made.get("seconds", 0) / 60,
+            evaluations=made.get("evaluations", 0),
+            simulations=budget,
+            errors=errors_by_set(sets, answers),
+            error=judge_moves(sets, answers.columns).error.value,
+            positions=sum(len(part) for part in sets),
+            run=run,
+            folder=str(folder),
+        )
 
 
 def open_figures(path: Path | None) -> tuple[Journal, list[CurvePoint]]:
@@ -95,18 +71,6 @@ def open_figures(path: Path | None) -> tuple[Journal, list[CurvePoint]]:
     return journal, list(journal.read(lambda entry: read_record(CurvePoint, entry)))
 
 
-def read_figures(path: Path) -> list[CurvePoint]:
-    """The points in a file of figures.
-
-    Raises:
-        ValueError: naming the file, if there are none in it.
-    """
-    points = open_figures(path)[1] if path.exists() else []
-    if not points:
-        raise ValueError(f"{path}: no figures of a run here")
-    return points
-
-
 def check_comparable(points: Sequence[CurvePoint], sets: Sequence[PositionSet]) -> None:
     """Raise a ValueError unless all points are of the same positions: those of ``sets``, if there are any."""
     kinds = {(frozenset(point.errors), point.positions) for point in points}
@@ -117,45 +81,37 @@ def check_comparable(points: Sequence[CurvePoint], sets: Sequence[PositionSet]) 
         raise ValueError(f"figures of different positions cannot be drawn beside each other: {told}")
 
 
-def find_runs(texts: Sequence[str], every: int) -> list[FoundRun]:
-    """The runs that texts such as "quick=runs/q0,runs/q1" name, before the first network is judged.
+def find_runs(texts: Sequence[str]) -> tuple[dict[str, list[Path]], list[CurvePoint]]:
+    """The folders of runs by what they are drawn as, and the points of files, before any network is judged.
 
-    A text that names a folder is that folder, whatever signs it holds. Runs of one name are drawn as one.
+    A text such as "quick=runs/q0,runs/q1" names folders; one that is a folder as it stands is that folder, whatever
+    signs it holds, and one that ends in ".jsonl" is a file of points.
 
     Raises:
-        ValueError: if none or one twice is named, two groups have one name, or a group's runs no common iteration.
+        ValueError: if none or one twice is named, or two groups have one name.
     """
-    named: dict[str, list[Path]] = {}
-    found: list[FoundRun] = []
+    runs: dict[str, list[Path]] = {}
+    points: list[CurvePoint] = []
     for text in texts:
-        name, equals, listed = text.rpartition("=") if not _is_folder(text) else ("", "", text)
-        folders = [Path(folder) for folder in ([listed] if _is_folder(listed) else listed.split(",")) if folder]
+        path = Path(text)
+        if path.suffix == ".jsonl" and path.is_file():
+            points += open_figures(path)[1]
+            continue
+        name, equals, listed = ("", "", text) if path.is_dir() else text.rpartition("=")
+        folders = [path] if path.is_dir() else [Path(folder) for folder in listed.split(",") if folder]
         if not folders or (equals and not name):
             raise ValueError(f"{text!r} names no runs; write FOLDER, or NAME=FOLDER,FOLDER")
-        name = name or ("" if _is_file_of_figures(folders[0]) else folders[0].absolute().name)
-        if name in named and name:
+        name = name or folders[0].absolute().name
+        if name in runs:
             raise ValueError(f"the name {name} is given twice; runs are told apart as NAME=FOLDER")
-        named[name] = folders
-        found += [run for folder in folders for run in _find_runs(name, folder, every)]
-    if not found:
-        raise ValueError("name at least one run's folder")
-    for name in {run.group for run in found}:
-        runs = [run for run in found if run.group == name]
-        if not set.intersection(*(run.iterations for run in runs)):
-            raise ValueError(f"{name}: its runs have kept no network of the same iteration")
-    folders = [run.folder.absolute() for run in found]
+        runs[name] = folders
+    folders = [folder.absolute() for group in runs.values() for folder in group]
+    folders += {Path(point.folder).absolute() for point in points}
+    if not folders:
+        raise ValueError("name at least one run's folder, or a file of figures")
     if twice := [folder for index, folder in enumerate(folders) if folder in folders[:index]]:
         raise ValueError(f"the run {twice[0]} is given twice")
-    return found
-
-
-def _find_runs(name: str, path: Path, every: int) -> list[FoundRun]:
-    """The run of a folder, or those in a file of figures."""
-    if not _is_file_of_figures(path):
-        return [FoundRun(group=name, folder=path, spent=_read_spent(path), networks=find_checkpoints(path, every))]
-    points = [replace(point, run=name or point.run) for point in read_figures(path)]
-    folders = {folder: [p for p in points if p.folder == folder] for folder in dict.fromkeys(p.folder for p in points)}
-    return [FoundRun(group=own[0].run, folder=Path(folder), figures=own) for folder, own in folders.items()]
+    return runs, points
 
 
 def find_checkpoints(folder: Path, every: int = 1) -> list[Path]:
@@ -170,32 +126,3 @@ def find_checkpoints(folder: Path, every: int = 1) -> list[Path]:
     if not paths:
         raise ValueError(f"{folder}: no networks of a run here")
     return paths[::-1][::every][::-1]
-
-
-def _read_spent(folder: Path) -> dict[int, Spent]:
-    """Time and evaluations of a run until the end of each iteration, from its reports.
-
-    Raises:
-        ValueError: if there are none.
-    """
-
-    def parse(line: str) -> tuple[int, Spent]:
-        report = read_entry(line)
-        kinds = {"iteration": int, "seconds_total": float, "evaluations_total": int}
-        iteration, seconds, evaluations = (read_value(kind, report.get(name), name) for name, kind in kinds.items())
-        return iteration, Spent(seconds=seconds, evaluations=evaluations)
-
-    found = {0: Spent()} | dict(read_entries(folder / "reports.jsonl", parse))
-    if len(found) == 1:
-        raise ValueError(f"{folder}: no reports of a run here")
-    return found
-
-
-def _is_folder(text: str) -> bool:
-    """Whether a text as it stands names a folder, whatever signs it holds."""
-    return os.path.isdir(text)  # noqa: PTH112 - a name too long for a folder is none, not an error
-
-
-def _is_file_of_figures(path: Path) -> bool:
-    """Whether a name is that of a file which ``--output`` may have written, and not of a run's folder."""
-    return path.suffix == ".jsonl" and not _is_folder(str(path))

@@ -194,7 +194,7 @@ class CurveOptions:
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Folders of runs, or files of figures; or NAME=FOLDER, or NAME=FOLDER,FOLDER,... for several seeds."""
+    """Folders of runs, or files of figures (.jsonl); or NAME=FOLDER, or NAME=FOLDER,FOLDER,... for several seeds."""
     simulations: str = "0,600"
     """Simulations a position; each is judged. 0 is the raw network."""
     positions: tuple[Path, ...] = ()
