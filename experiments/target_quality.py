@@ -44,7 +44,7 @@ def outcomes(solver: Solver, games: Games, judged: npt.NDArray[np.bool_]) -> npt
     scores = np.empty((len(distinct), STANDARD.columns), np.int8)
     for first in range(0, len(order), 5000):
         part = order[first : first + 5000]
-        scores[part] = solver.analyze_outcome_batch(distinct[part, 0].copy(), distinct[part, 1].copy())
+        scores[part] = solver.analyze_batch(distinct[part, 0].copy(), distinct[part, 1].copy(), weak=True)
     result[judged] = scores[index.reshape(-1)]
     return result
 

@@ -217,7 +217,7 @@ def test_the_pages_solver_is_ours(run_in_node: RunInNode) -> None:
     found = run_in_node(SOLVER + SOLVE, games=columns_of(games), book=pages.book())
     for game, told in zip(games, found, strict=True):
         assert told == [
-            {"column": item.column, "score": item.score, "outcome": item.outcome, "best": item.best}
+            {"column": item.column, "score": item.score, "outcome": item.text, "best": item.best}
             for item in exact(Position.from_moves(game))
         ], game
 

@@ -16,9 +16,9 @@ from alphac4.game import Position, make_geometry
 from alphac4.play.review_text import describe_review
 from alphac4.play.screen import Screen
 from alphac4.play.web.pages import review_page
-from alphac4.review import Grade, Review, ReviewedMove, Verdict, review_game
+from alphac4.review import Grade, Review, ReviewedMove, review_game
 from alphac4.solver import Solver, best_columns, no_known_scores, solve
-from alphac4.solver.solver import TimeIsUp
+from alphac4.solver.solver import TimeIsUp, Verdict
 
 PLAIN = Screen(io.StringIO())  # without colours
 SMALL = make_geometry(5, 6, 4)  # solved from the empty board in a tenth of a second

@@ -4,6 +4,7 @@ import io
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import naive
 import numpy as np
@@ -244,7 +245,7 @@ def same(one: KnownScores, other: KnownScores) -> bool:
 def test_with_their_mirror_images_there_are_as_many_positions_as_oeis_a212693_says() -> None:
     counts = []
     for level in unfinished_positions(STANDARD, 5):
-        positions = [Position(own, occupied) for own, occupied in level.values()]
+        positions = [Position(own, occupied) for _, own, occupied in zip(*level, strict=True)]
         images = [image for position in positions for image in (position, position.mirror())]
         counts.append(len({image.own.item() + image.occupied.item() for image in images}))
     assert counts == [1, 7, 49, 238, 1120, 4263]
@@ -285,21 +286,21 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
     assert same(load_book(tmp_path / "whole.book", FOURS), whole)
     searcher = Solver(FOURS, book=no_known_scores())
     levels = list(unfinished_positions(FOURS, 4))
-    assert len(whole.keys) == sum(map(len, levels))
+    assert len(whole.keys) == sum(len(keys) for keys, _, _ in levels)
     for level in levels:
-        for key, (own, occupied) in level.items():
-            score = whole.scores[np.searchsorted(whole.keys, np.uint64(key))]
+        for key, own, occupied in zip(*level, strict=True):
+            score = whole.scores[np.searchsorted(whole.keys, key)]
             assert score == searcher.solve(Position(own, occupied, FOURS, None))
 
     searched, most = 0, 30
 
     class Interrupted(Solver):
-        def solve_batch(self, own: np.ndarray, occupied: np.ndarray) -> np.ndarray:
+        def solve_batch(self, own: np.ndarray, occupied: np.ndarray, **options: Any) -> np.ndarray:
             nonlocal searched
             if searched == most:
                 raise KeyboardInterrupt
-            searched += 1
-            return super().solve_batch(own, occupied)
+            searched += len(own) == 1  # earlier positions are looked up many at a time
+            return super().solve_batch(own, occupied, **options)
 
     monkeypatch.setattr(book_builder, "Solver", Interrupted)
     monkeypatch.setattr(book_builder, "SAVE_EVERY_SECONDS", 0.0)
@@ -308,5 +309,5 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
     monkeypatch.setattr(book_builder, "SAVE_EVERY_SECONDS", 60.0)
     searched, most = 0, 10**9
     assert same(build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14), whole)
-    assert searched == len(levels[-1]) - 30
+    assert searched == len(levels[-1][0]) - 30
     assert sorted(file.name for file in tmp_path.iterdir()) == ["parts.book", "whole.book"]

@@ -77,7 +77,7 @@ class SolvedPosition:
         lines = [f"after {self.position.moves!r}: {self.outcome.name.lower()}, score {self.score}"]
         for column, verdict in self.columns.items():
             mark = " *" if verdict.best else ""
-            lines.append(f"  column {column_name(column)}: {verdict.score:+d}, {verdict.outcome}{mark}")
+            lines.append(f"  column {column_name(column)}: {verdict.score:+d}, {verdict.text}{mark}")
         return "\n".join(lines)
 
 

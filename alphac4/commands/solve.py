@@ -6,11 +6,10 @@ from pathlib import Path
 
 from alphac4.commands.options.play import SolveOptions
 from alphac4.game import Geometry, IllegalMove, Position, column_name
-from alphac4.game.position import describe_end
 from alphac4.play.screen import SolvingProgress
 from alphac4.solver.book import book_name, no_known_scores
 from alphac4.solver.book_builder import build_book
-from alphac4.solver.solver import Solver, best_columns, moves_to_end
+from alphac4.solver.solver import Solver, Verdict, best_columns
 from alphac4.storage.locks import own_file
 
 BAD_INPUT = 2  # exit code
@@ -55,11 +54,9 @@ def report(solver: Solver, position: Position, *, weak: bool) -> str:
 
 
 def _meaning(position: Position, score: int, *, weak: bool) -> str:
-    if score == 0:
-        return "draw"
-    if weak:
+    if weak and score:
         return "wins" if score > 0 else "loses"
-    return describe_end(score, moves_to_end(position.geometry, position.plies, score))
+    return Verdict.of(position, score).text
 
 
 def _solve_lines(options: SolveOptions, solver: Solver) -> int:

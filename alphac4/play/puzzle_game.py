@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name
 from alphac4.play.screen import Screen
 from alphac4.puzzles import DIFFICULTIES, Puzzle
-from alphac4.solver.solver import best_line, exact
+from alphac4.solver.solver import best_play, exact, shared_solver
 from alphac4.storage.files import append_line, read_lines
 from alphac4.storage.folders import state_folder
 
@@ -80,7 +81,7 @@ class PuzzleGame:
                 return False
             column = COLUMN_NAMES.find(text) if len(text) == 1 else -1
             if column == puzzle.solution:
-                self._end(f"Right: {text} {verdicts[column].outcome}.", position)
+                self._end(f"Right: {text} {verdicts[column].text}.", position)
                 self.solved += 1
                 self.streak += not helped
                 if self.streak > 1:
@@ -90,7 +91,7 @@ class PuzzleGame:
             if text in ("skip", "solution"):
                 self._end_streak()
                 if text == "solution":
-                    self._end(f"{column_name(puzzle.solution)} {verdicts[puzzle.solution].outcome}.", position)
+                    self._end(f"{column_name(puzzle.solution)} {verdicts[puzzle.solution].text}.", position)
                 return True
             if text == "hint" or column in verdicts:
                 helped = True
@@ -99,7 +100,7 @@ class PuzzleGame:
                 else:
                     ruled_out.add(column)
                     draws = verdicts[column].score == 0
-                    self._screen.line(f"{text} only draws." if draws else f"No: {text} {verdicts[column].outcome}.")
+                    self._screen.line(f"{text} only draws." if draws else f"No: {text} {verdicts[column].text}.")
                 self._end_streak()
             elif text == "help":
                 self._screen.line(HELP)
@@ -115,7 +116,8 @@ class PuzzleGame:
 
     def _end(self, text: str, position: Position) -> None:
         """How the win may go on, on the board as well, so that the next puzzle's board is not taken for this one's."""
-        line = best_line(position, LINE_PLIES)
+        solve = shared_solver().solve
+        line = list(islice(best_play(position, solve(position), solve), LINE_PLIES))
         for column in line:
             position = position.play(column)
         self._screen.board(position)

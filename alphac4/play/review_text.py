@@ -5,7 +5,8 @@ import textwrap
 from alphac4.game import Position, column_name
 from alphac4.game.position import count_of, signed
 from alphac4.play.screen import Screen
-from alphac4.review import Review, ReviewedMove, Verdict
+from alphac4.review import Review, ReviewedMove
+from alphac4.solver.solver import Verdict
 
 WIDTH = 100  # of the text
 GRAPH_ROWS = 9  # an odd number, so that the middle is a draw

@@ -248,7 +248,7 @@ class TerminalGame:
         best = [item for item in known if item.best]
         if best:
             names = " or ".join(column_name(item.column) for item in best)
-            self.screen.line(f"by exact play {names}: {best[0].outcome}")
+            self.screen.line(f"by exact play {names}: {best[0].text}")
 
     def _analysis(self) -> Analysis:
         if self._analyst is None:

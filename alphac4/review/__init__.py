@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 from alphac4.arena.players import SearchingPlayer
 from alphac4.game import Geometry, Position, column_name
-from alphac4.game.position import COLUMN_NAMES, count_of, describe_end
+from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import STANDARD, board_settings
-from alphac4.solver.solver import Deadline, Solver, TimeIsUp, from_the_centre, moves_to_end, shared_solver
+from alphac4.solver.solver import Deadline, Solver, TimeIsUp, Verdict, best_moves, best_play, shared_solver
 
 DEFAULT_SECONDS = 120.0  # for the solver, a game
 LINE_PLIES = 10  # of best play that are shown
@@ -46,24 +47,6 @@ class Grade(Enum):
     def mark(self) -> str:
         """The annotators' sign for it."""
         return {Grade.THROWS_WIN: "??", Grade.SLIPS_WIN: "?", Grade.SLIPS_DRAW: "?", Grade.KEEPS: "~"}.get(self, "")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """The truth about a position, for one side."""
-
-    score: int  # the solver's exact score
-    moves: int  # how many the winner still makes, its last included; 0 for a draw
-
-    @property
-    def outcome(self) -> int:
-        """1 win, 0 draw, -1 loss."""
-        return (self.score > 0) - (self.score < 0)
-
-    @property
-    def text(self) -> str:
-        """Such as "wins in 5 moves" or "draw"."""
-        return describe_end(self.score, self.moves) if self.score else "draw"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,13 +267,13 @@ def review_game(
     reviewed: list[ReviewedMove] = []
     for index, column in reversed(list(enumerate(columns))):  # again the easy positions first
         before, after = positions[index], scores[index + 1]
-        best = _verdict(before, scores[index])
-        played = _verdict(before, None if after is None else -after)
+        best = None if (score := scores[index]) is None else Verdict.of(before, score)
+        played = None if after is None else Verdict.of(before, -after)
         better: tuple[int, ...] = ()
         line: tuple[int, ...] = ()
         if best is not None and played is not None and best.outcome != played.outcome:
-            better = judge.best_columns(before, best.score)
-            line = judge.best_line(before, best.score, better)
+            better = tuple(best_moves(before, best.score, judge.score))
+            line = tuple(islice(best_play(before, best.score, judge.score), LINE_PLIES))
         reviewed.append(
             ReviewedMove(
                 ply=index + 1,
@@ -312,13 +295,6 @@ def review_game(
     )
 
 
-def _verdict(position: Position, score: int | None) -> Verdict | None:
-    """A score for the side to move in a position, with its distance to the end."""
-    if score is None:
-        return None
-    return Verdict(score=score, moves=moves_to_end(position.geometry, position.plies, score))
-
-
 def _ask(
     player: SearchingPlayer | None, positions: list[Position], columns: list[int]
 ) -> tuple[list[Opinion | None], tuple[float, ...]]:
@@ -337,7 +313,7 @@ def _ask(
 
 
 class _Judge:
-    """The solver with a limit of time; None and empty answers say that it was over."""
+    """The solver with a limit of time; None says that it was over."""
 
     def __init__(self, solver: Solver, seconds: float, on_pause: OnPause) -> None:
         self._solver = solver
@@ -351,24 +327,3 @@ class _Judge:
             return self._solver.solve(position, self._on_pause if known else self._deadline)
         except TimeIsUp:
             return None
-
-    def best_columns(self, position: Position, score: int) -> tuple[int, ...]:
-        """The columns that reach the position's score, as far as there is time."""
-        return tuple(c for c in from_the_centre(position) if self._reaches(position, c, score))
-
-    def best_line(self, position: Position, score: int, first: tuple[int, ...]) -> tuple[int, ...]:
-        """Best play by both sides, a few moves long; of moves equally good the most central."""
-        line: list[int] = []
-        candidates = first
-        while candidates and len(line) < LINE_PLIES:
-            column = next((c for c in candidates if self._reaches(position, c, score)), None)
-            if column is None:
-                break
-            line.append(column)
-            position, score = position.play(column), -score
-            candidates = from_the_centre(position)
-        return tuple(line)
-
-    def _reaches(self, position: Position, column: int, score: int) -> bool:
-        found = self.score(position.play(column))
-        return found is not None and -found == score

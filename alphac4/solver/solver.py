@@ -1,7 +1,7 @@
 """The exact solver as an object that keeps its transposition table, and its verdict for people."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -64,7 +64,7 @@ class Solver:
 
     def solve(self, position: Position, on_pause: OnPause | None = None) -> int:
         """The exact score; ``on_pause`` as in `analyze`."""
-        return int(self._score(*self._stones(position), on_pause=on_pause)[0])
+        return int(self.solve_batch(*self._stones(position), on_pause=on_pause)[0])
 
     def solve_outcome(self, position: Position) -> Outcome:
         """Win, draw or loss with best play, which takes less search than the score."""
@@ -75,39 +75,32 @@ class Solver:
 
         ``on_pause`` is called some dozens of times a second; what it raises ends the search.
         """
-        return _by_column(self._score_columns(*self._stones(position), on_pause=on_pause)[0])
+        return _by_column(self.analyze_batch(*self._stones(position), on_pause=on_pause)[0])
 
     def analyze_outcome(self, position: Position, on_pause: OnPause | None = None) -> list[int | None]:
         """Like `analyze`, with 1, 0, -1 for win, draw and loss, which takes less search."""
-        return _by_column(self.analyze_outcome_batch(*self._stones(position), on_pause)[0])
-
-    def solve_batch(self, own: Words, occupied: Words) -> Scores:
-        """Scores, int8 [B], of positions given as bitboards, uint64 [B] each."""
-        return self._score(own, occupied)
+        return _by_column(self.analyze_batch(*self._stones(position), weak=True, on_pause=on_pause)[0])
 
     def solve_outcome_batch(self, own: Words, occupied: Words) -> Scores:
         """Outcomes, int8 [B]: 1 win, 0 draw, -1 loss for the side to move."""
-        return np.sign(self._score(own, occupied, weak=True))
+        return self.solve_batch(own, occupied, weak=True)
 
-    def analyze_batch(self, own: Words, occupied: Words) -> Scores:
-        """Scores by column, int8 [B, A], for the side to move; `FULL_COLUMN` where a move is not possible."""
-        return self._score_columns(own, occupied)
-
-    def analyze_outcome_batch(self, own: Words, occupied: Words, on_pause: OnPause | None = None) -> Scores:
-        """Outcomes by column, int8 [B, A]: 1 win, 0 draw, -1 loss for the side to move, or `FULL_COLUMN`."""
-        scores = self._score_columns(own, occupied, weak=True, on_pause=on_pause)
-        return np.where(scores == FULL_COLUMN, scores, np.sign(scores))
-
-    def _score_columns(
+    def analyze_batch(
         self, own: Words, occupied: Words, *, weak: bool = False, on_pause: OnPause | None = None
     ) -> Scores:
+        """`solve_batch` by column, int8 [B, A], for the side to move; `FULL_COLUMN` where a move is not possible."""
         playable, after_own, after_occupied = children(self.geometry, *_checked(own, occupied))
         scores = np.full(playable.shape, FULL_COLUMN, np.int8)
-        scores[playable] = -self._score(after_own, after_occupied, weak=weak, on_pause=on_pause)
+        scores[playable] = -self.solve_batch(after_own, after_occupied, weak=weak, on_pause=on_pause)
         return scores
 
-    def _score(self, own: Words, occupied: Words, *, weak: bool = False, on_pause: OnPause | None = None) -> Scores:
-        """`score_position` of all positions, with a pause after each slice, where Python sees signals."""
+    def solve_batch(
+        self, own: Words, occupied: Words, *, weak: bool = False, on_pause: OnPause | None = None
+    ) -> Scores:
+        """Scores, int8 [B], of positions given as bitboards, uint64 [B] each; with ``weak`` 1, 0, -1 in their place.
+
+        There is a pause after each slice, where Python sees signals.
+        """
         own, occupied = _checked(own, occupied)
         words, integers = make_memory(self.geometry)
         scores = np.empty(len(own), np.int8)
@@ -121,7 +114,7 @@ class Solver:
             counted = int(integers[NODES])
             if on_pause is not None:
                 on_pause()
-        return scores
+        return np.sign(scores) if weak else scores
 
     def _stones(self, position: Position) -> tuple[Words, Words]:
         if position.geometry != self.geometry:
@@ -197,20 +190,34 @@ class Deadline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactColumn:
-    """The truth about one move."""
+class Verdict:
+    """The truth about a position or a move, for the side to move."""
 
-    column: int  # 0-based
-    score: int  # the solver's exact score, for the side that makes the move
+    score: int  # the solver's exact score
     moves: int  # how many the winner still makes, its last included; 0 for a draw
-    best: bool
+
+    @classmethod
+    def of(cls, position: Position, score: int) -> "Verdict":
+        """What a score in a position means."""
+        return Verdict(score=score, moves=moves_to_end(position.geometry, position.plies, score))
 
     @property
-    def outcome(self) -> str:
+    def outcome(self) -> int:
+        """1 win, 0 draw, -1 loss."""
+        return (self.score > 0) - (self.score < 0)
+
+    @property
+    def text(self) -> str:
         """Such as "wins in 5 moves" or "draw"."""
-        if self.score == 0:
-            return "draw"
-        return describe_end(self.score, self.moves)
+        return describe_end(self.score, self.moves) if self.score else "draw"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactColumn(Verdict):
+    """The truth about a move that can be made."""
+
+    column: int  # 0-based
+    best: bool
 
 
 def exact(position: Position, on_pause: Callable[[], None] | None = None) -> list[ExactColumn]:
@@ -222,12 +229,7 @@ def exact(position: Position, on_pause: Callable[[], None] | None = None) -> lis
     scores = shared_solver(position.geometry).analyze(position, on_pause)
     best = best_columns(scores)
     return [
-        ExactColumn(
-            column=column,
-            score=score,
-            moves=moves_to_end(position.geometry, position.plies, score),
-            best=column in best,
-        )
+        ExactColumn(column=column, best=column in best, **vars(Verdict.of(position, score)))
         for column, score in enumerate(scores)
         if score is not None
     ]
@@ -241,17 +243,19 @@ def exact_within(position: Position, seconds: float) -> list[ExactColumn] | None
         return None
 
 
-def best_line(position: Position, plies: int) -> tuple[int, ...]:
-    """Best play by both sides, 0-based columns, for so many plies at most; of moves equally good the most central."""
-    line: list[int] = []
-    while len(line) < plies and position.outcome() is None:
-        best = [item.column for item in exact(position) if item.best]
-        line.append(next(column for column in from_the_centre(position) if column in best))
-        position = position.play(line[-1])
-    return tuple(line)
+def best_moves(position: Position, score: int, solve: Callable[[Position], int | None]) -> Iterator[int]:
+    """The 0-based columns that keep a position's score, the most central first.
 
-
-def from_the_centre(position: Position) -> tuple[int, ...]:
-    """The columns that can be played, the most central first."""
+    ``solve`` scores the positions after them, or says None where that would take too long.
+    """
     middle = (position.geometry.columns - 1) / 2
-    return tuple(sorted(position.legal_columns(), key=lambda column: abs(column - middle)))
+    for column in sorted(position.legal_columns(), key=lambda column: abs(column - middle)):
+        if solve(position.play(column)) == -score:
+            yield column
+
+
+def best_play(position: Position, score: int, solve: Callable[[Position], int | None]) -> Iterator[int]:
+    """Best play by both sides from a position of this score, as far as ``solve`` says; see `best_moves`."""
+    while (column := next(best_moves(position, score, solve), None)) is not None:
+        yield column
+        position, score = position.play(column), -score

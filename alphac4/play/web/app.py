@@ -97,7 +97,7 @@ class WebApplication:
         position = _unfinished_position(await read_object(request), self.service.geometry)
         stop = Stop()
         verdict = await _run(request, self.exact_searches, partial(self.service.exact, position, stop), stop)
-        columns = [{"column": v.column, "score": v.score, "outcome": v.outcome, "best": v.best} for v in verdict]
+        columns = [{"column": v.column, "score": v.score, "outcome": v.text, "best": v.best} for v in verdict]
         return JSONResponse({"columns": columns})
 
     async def _certificate(self, request: Request) -> Response:
