@@ -1,5 +1,6 @@
 """Exact scores, by `alphac4.solver` and by `alphac4 solve`, and opening books."""
 
+import importlib.util
 import io
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -15,14 +16,14 @@ from alphac4.commands.options.play import SolveOptions
 from alphac4.commands.solve import run
 from alphac4.game.position import Outcome, Position
 from alphac4.game.rules import STANDARD, make_geometry
-from alphac4.solver import FULL_COLUMN, KnownScores, Solver, analyze, book_builder, moves_to_end, no_known_scores, solve
+from alphac4.solver import FULL_COLUMN, KnownScores, Solver, analyze, moves_to_end, no_known_scores, solve
 from alphac4.solver import book as books
 from alphac4.solver import solver as solver_module
 from alphac4.solver.book import load_book, packaged_book, save_book
-from alphac4.solver.book_builder import build_book, unfinished_positions
 from alphac4.storage.files import FileError
 
-SAMPLE = Path(__file__).parent / "data" / "solver_sample.columns"
+PROJECT = Path(__file__).parents[1]
+SAMPLE = PROJECT / "tests" / "data" / "solver_sample.columns"
 SEARCHED_FAST = 16  # plies from which a position of the sample takes milliseconds
 NEARLY_FULL = "2252576253462244111563365343671351441"
 
@@ -231,6 +232,17 @@ def test_a_batch_is_answered_line_by_line_but_for_bad_lines(
 FOURS = make_geometry(4, 4, 4)
 
 
+@pytest.fixture(scope="module")
+def builder() -> Any:
+    """scripts/opening_book.py as a module."""
+    specification = importlib.util.spec_from_file_location("opening_book", PROJECT / "scripts" / "opening_book.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
 def book() -> KnownScores:
     return KnownScores(np.array([3, 5, 2**63], np.uint64), np.array([-1, 0, 7], np.int8), 2)
@@ -242,9 +254,9 @@ def same(one: KnownScores, other: KnownScores) -> bool:
     )
 
 
-def test_with_their_mirror_images_there_are_as_many_positions_as_oeis_a212693_says() -> None:
+def test_with_their_mirror_images_there_are_as_many_positions_as_oeis_a212693_says(builder: Any) -> None:
     counts = []
-    for level in unfinished_positions(STANDARD, 5):
+    for level in builder.unfinished_positions(STANDARD, 5):
         positions = [Position(own, occupied) for _, own, occupied in zip(*level, strict=True)]
         images = [image for position in positions for image in (position, position.mirror())]
         counts.append(len({image.own.item() + image.occupied.item() for image in images}))
@@ -279,13 +291,13 @@ def test_positions_of_the_book_are_not_searched() -> None:
 
 
 def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    builder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every unfinished position up to the depth; after an interruption only the rest is searched."""
-    whole = build_book(FOURS, 4, tmp_path / "whole.book", table_bits=14)
+    whole = builder.build_book(FOURS, 4, tmp_path / "whole.book", table_bits=14)
     assert same(load_book(tmp_path / "whole.book", FOURS), whole)
     searcher = Solver(FOURS, book=no_known_scores())
-    levels = list(unfinished_positions(FOURS, 4))
+    levels = list(builder.unfinished_positions(FOURS, 4))
     assert len(whole.keys) == sum(len(keys) for keys, _, _ in levels)
     for level in levels:
         for key, own, occupied in zip(*level, strict=True):
@@ -302,12 +314,12 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
             searched += len(own) == 1  # earlier positions are looked up many at a time
             return super().solve_batch(own, occupied, **options)
 
-    monkeypatch.setattr(book_builder, "Solver", Interrupted)
-    monkeypatch.setattr(book_builder, "SAVE_EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(builder, "Solver", Interrupted)
+    monkeypatch.setattr(builder, "SAVE_EVERY_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14)
-    monkeypatch.setattr(book_builder, "SAVE_EVERY_SECONDS", 60.0)
+        builder.build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14)
+    monkeypatch.setattr(builder, "SAVE_EVERY_SECONDS", 60.0)
     searched, most = 0, 10**9
-    assert same(build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14), whole)
+    assert same(builder.build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14), whole)
     assert searched == len(levels[-1][0]) - 30
     assert sorted(file.name for file in tmp_path.iterdir()) == ["parts.book", "whole.book"]

@@ -1,27 +1,19 @@
 """`alphac4 solve`: exact scores of positions."""
 
-import logging
 import sys
-from pathlib import Path
 
 from alphac4.commands.options.play import SolveOptions
-from alphac4.game import Geometry, IllegalMove, Position, column_name
+from alphac4.game import IllegalMove, Position, column_name
 from alphac4.play.screen import SolvingProgress
-from alphac4.solver.book import book_name, no_known_scores
-from alphac4.solver.book_builder import build_book
+from alphac4.solver.book import no_known_scores
 from alphac4.solver.solver import Solver, Verdict, best_columns
-from alphac4.storage.locks import own_file
 
 BAD_INPUT = 2  # exit code
 
-_log = logging.getLogger(__name__)
-
 
 def run(options: SolveOptions) -> int:
-    """Score one position, many, or build a book; 2 if a line of the input could not be read."""
+    """Score one position or many; 2 if a line of the input could not be read."""
     geometry = options.board.geometry()
-    if options.build_book:
-        return _build(options, geometry)
     book = None if options.book else no_known_scores()
     solver = Solver(geometry, table_bits=options.table_bits, book=book)
     if options.batch:
@@ -79,11 +71,3 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
             answer = str(int(solver.solve_outcome(position)) if options.weak else solver.solve(position))
         print(moves, answer, flush=True)
     return code
-
-
-def _build(options: SolveOptions, geometry: Geometry) -> int:
-    path = options.output or Path(book_name(geometry))
-    with own_file(path):
-        book = build_book(geometry, options.book_plies, path, table_bits=options.table_bits)
-    _log.info("%s: %d positions with up to %d stones", path, len(book.keys), book.plies)
-    return 0

@@ -175,12 +175,6 @@ class SolveOptions:
     """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
     weak: bool = False
     """Give only win (1), draw (0) and loss (-1), which is faster."""
-    build_book: bool = False
-    """Compute an opening book instead; if interrupted, the same command goes on."""
-    book_plies: int = 4
-    """How many stones the book's last positions have: 4 takes about an hour on the standard board, 6 several."""
-    output: Path | None = None
-    """The book's file; by default in the current folder under the name the solver looks for in its package."""
     book: bool = True
     """Whether to use the opening book of the package."""
     table_bits: int = 22
@@ -189,7 +183,7 @@ class SolveOptions:
     """The board."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, table_bits=(10, 34), book_plies=(0, 12))
+        check_ranges(self, table_bits=(10, 34))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,11 @@
-"""Computes an opening book: the last ply by search, earlier ones from it."""
+"""Compute an opening book for the exact solver: ``python scripts/opening_book.py --plies 4 --rows 6 --columns 7``.
 
+The last ply is scored by search, the earlier ones from it; if interrupted, the same command goes on. The solver finds a
+book for a board in its package (``alphac4/solver/6x7x4.book``), where this writes it. Four plies take about an hour on
+the standard board, six several.
+"""
+
+import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +13,13 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from alphac4.game.rules import Geometry, Words, canonical_keys, has_run
+from alphac4.game.rules import Geometry, Words, canonical_keys, has_run, make_geometry
+from alphac4.solver import book as books
 from alphac4.solver.book import KnownScores, load_book, no_known_scores, save_book
 from alphac4.solver.search import children
 from alphac4.solver.solver import Scores, Solver
 from alphac4.storage.files import FileError
+from alphac4.storage.locks import own_file
 
 SAVE_EVERY_SECONDS = 60.0
 
@@ -75,3 +83,25 @@ def _merged(known: KnownScores, keys: Words, scores: Scores) -> KnownScores:
     all_keys, all_scores = np.concatenate([known.keys, keys]), np.concatenate([known.scores, scores])
     order = np.argsort(all_keys)
     return KnownScores(all_keys[order], all_scores[order], known.plies)
+
+
+def main() -> None:
+    """Build the book of a board."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plies", type=int, default=4, help="stones of the last positions")
+    parser.add_argument("--rows", type=int, default=6)
+    parser.add_argument("--columns", type=int, default=7)
+    parser.add_argument("--run-length", type=int, default=4)
+    parser.add_argument("--no-diagonals", action="store_true")
+    parser.add_argument("--table-bits", type=int, default=22, help="memory: 8 bytes times 2 to this power")
+    parser.add_argument("--output", type=Path, help="another file than the one in the package")
+    options = parser.parse_args()
+    geometry = make_geometry(options.rows, options.columns, options.run_length, not options.no_diagonals)
+    path = options.output or Path(books.__file__).with_name(books.book_name(geometry))
+    with own_file(path):
+        book = build_book(geometry, options.plies, path, table_bits=options.table_bits)
+    print(f"{path}: {len(book.keys)} positions with up to {book.plies} stones")
+
+
+if __name__ == "__main__":
+    main()
