@@ -11,7 +11,6 @@ from alphac4.arena.match import MatchResult
 from alphac4.arena.tournament import (
     Part,
     Tournament,
-    TournamentRecord,
     crosstable,
     play_part,
     play_round_robin,
@@ -151,7 +150,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "notes.md"
     path.write_text(content, encoding="latin-1")
     with pytest.raises(match="is no alphac4-tournament file"):
-        TournamentRecord(path, {})
+        play_round_robin(Tournament(players=("random", "uct:1"), pairs=1), path)
     assert path.read_text(encoding="latin-1") == content
 
 

@@ -152,8 +152,8 @@ def test_options_come_back_from_their_names() -> None:
     for config in VARIANTS.values():
         options = UctOptions(**vars(config))
         assert parse_options(describe_options(options), UctOptions) == options
-    kept = parse_options(",tree=keep,c=0.5", UctOptions)
-    assert (kept.tree, kept.config.exploration) == ("keep", 0.5)
+    kept = parse_options(",tree=keep,exploration=0.5", UctOptions)
+    assert (kept.tree, kept.exploration) == ("keep", 0.5)
     player = parse_player("uct:300,final=rate,roots=2", rng=np.random.default_rng(0), threads=1)
     assert player.name == "uct:300,final=rate,roots=2"
 

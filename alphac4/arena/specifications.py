@@ -5,11 +5,10 @@ import dataclasses
 import hashlib
 import re
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -65,20 +64,12 @@ class UctOptions(UctConfig):
     tree: Literal["new", "keep"] = "new"  # a fresh tree each move, or the part that both sides' moves lead to
     roots: int = 1  # independent trees a position, which run in parallel and add up
 
-    short_names: ClassVar[Mapping[str, str]] = {"c": "exploration"}
-    example: ClassVar[str] = "final=rate"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.roots <= MAX_ROOTS:
             raise ValueError(f"roots must be at least 1 and at most {MAX_ROOTS}, not {self.roots}")
         if self.tree == "keep" and self.roots > 1:
             raise ValueError("several roots start anew each move: tree=keep needs roots=1")
-
-    @property
-    def config(self) -> UctConfig:
-        """The search's own."""
-        return UctConfig(**{item.name: getattr(self, item.name) for item in dataclasses.fields(UctConfig)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,18 +78,10 @@ class NetworkOptions(PuctConfig):
 
     temperature: float = 0.0  # of the choice among moves: 0 plays the best, above 0 others in proportion
 
-    short_names: ClassVar[Mapping[str, str]] = {}
-    example: ClassVar[str] = "c-init=2"
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.temperature < 0:
             raise ValueError(f"temperature must not be negative, not {self.temperature:g}")
-
-    @property
-    def config(self) -> PuctConfig:
-        """The search's own."""
-        return PuctConfig(**{item.name: getattr(self, item.name) for item in dataclasses.fields(PuctConfig)})
 
 
 Options = TypeVar("Options", UctOptions, NetworkOptions)
@@ -116,12 +99,12 @@ def parse_options(text: str, kind: type[Options]) -> Options:
     given: dict[str, Any] = {}
     for part in text.split(",")[1:]:
         written, equals, value = part.partition("=")
-        name = kind.short_names.get(written, written).replace("-", "_")
+        name = written.replace("-", "_")
         if not part:
             raise ValueError("an option is missing before or after a comma")
         if not equals or name not in kinds:
             known = ", ".join(name.replace("_", "-") for name in kinds)
-            raise ValueError(f"no option {part!r}; options are written {known}, as in {kind.example}")
+            raise ValueError(f"no option {part!r}; options are written NAME=VALUE, with {known}")
         if name in given:
             raise ValueError(f"{written} is given twice")
         if kinds[name] is bool and value not in ("on", "off"):
@@ -318,7 +301,7 @@ def parse_player(
             budget,
             rng,
             geometry,
-            uct_options.config,
+            uct_options,
             roots=uct_options.roots,
             threads=threads,
             reuse=reuse or ("trees" if uct_options.tree == "keep" else "nothing"),
@@ -372,7 +355,7 @@ def _network_player(
         compute = compute or choose(threads=threads)
         size = batch_size if budget.seconds is None else 1
         evaluator = compute.evaluator(network.load().network, batch_size=size)
-    search_of = partial(NetworkSearch, evaluator, puct or options.config, geometry=geometry, rng=rng, cache=CACHE)
+    search_of = partial(NetworkSearch, evaluator, puct or options, geometry=geometry, rng=rng, cache=CACHE)
     search = search_of(reuse=reuse or "proofs")
     if network.limit == AUTO:
         return AutoPlayer(name, evaluator, search, search_of(reuse="trees"), TimeManagement())

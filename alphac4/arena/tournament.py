@@ -5,11 +5,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ SPRT_PART = 10  # the same where a sequential test may end the pairing after eac
 
 Pairing = tuple[str, str]
 Results = dict[Pairing, MatchResult]
+Begin = Callable[["Part"], Future[MatchResult]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,59 +113,39 @@ class Part:
     openings: tuple[Position, ...]
 
 
-class TournamentRecord:
-    """Finished parts of pairings, in a journal from which the same tournament goes on; without a path in memory alone.
-
-    Raises:
-        FileError: if the file holds something else, or a tournament with other settings.
-    """
-
-    def __init__(self, path: Path | None, settings: Mapping[str, Any]) -> None:
-        self._journal = Journal(path, FORMAT, settings)
-        self.parts: dict[tuple[Pairing, int], MatchResult] = dict(self._journal.read(_read_part))
-
-    def add(self, pairing: Pairing, part: int, result: MatchResult) -> None:
-        """Add finished games."""
-        self.parts[pairing, part] = result
-        self._journal.add({"players": pairing, "part": part, **dataclasses.asdict(result)})
-
-
-def _read_part(entry: dict[str, Any]) -> tuple[tuple[Pairing, int], MatchResult]:
+def read_part(entry: dict[str, Any]) -> tuple[tuple[Pairing, int], MatchResult]:
+    """The pairing, number and result of a part, from its entry in the journal."""
     pairing = read_value(tuple[str, str], entry.pop("players", None), "players")
     part = read_value(int, entry.pop("part", None), "part")
     return (pairing, part), read_record(MatchResult, entry)
 
 
 def play_round_robin(
-    tournament: Tournament,
-    record: TournamentRecord | None = None,
-    *,
-    processes: int = 1,
-    pool: Pool | None = None,
+    tournament: Tournament, output: Path | None = None, *, processes: int = 1, pool: Pool | None = None
 ) -> Results:
-    """Play what ``record`` does not hold yet and add it there, part by part, in processes here or those of a pool.
+    """Play what the journal ``output`` does not hold yet and add it there, part by part.
 
     Raises:
         PlayerError: if a player cannot be made.
         RuntimeError: if one of the processes was killed, or a pool's have gone for good.
-        OSError: if the record cannot be written; what was recorded before stays.
+        FileError: if the file holds something else, or a tournament with other settings.
+        OSError: if the file cannot be written; what was recorded before stays.
     """
-    record = record or TournamentRecord(None, {})
+    journal = Journal(output, FORMAT, tournament.about)
     done: dict[Pairing, dict[int, MatchResult]] = {pairing: {} for pairing in tournament.pairings}
-    for (pairing, number), result in record.parts.items():
+    for (pairing, number), result in journal.read(read_part):
         if pairing in done:
             done[pairing][number] = result
-    waiting = _waiting(tournament, done)
-    if pool is not None:
-        playing = _played_by_pool(tournament, waiting, pool)
-    else:
-        playing = _played(tournament, waiting, min(processes, _count_waiting(tournament, done)))
+    missing = sum(tournament.parts - len(parts) for parts in done.values() if not tournament.counted(parts)[1])
     recorded = sum(part.played for parts in done.values() for part in parts.values())
     games = 2 * tournament.pairs * len(done)
-    with closing(playing), tqdm(total=games, initial=recorded, unit="game", disable=None, leave=False) as bar:
-        for part, result in playing:
+    with (
+        _places(tournament, min(processes, missing), pool) as (count, begin),
+        tqdm(total=games, initial=recorded, unit="game", disable=None, leave=False) as bar,
+    ):
+        for part, result in _as_they_finish(_waiting(tournament, done), count, begin):
             done[part.pairing][part.number] = result
-            record.add(part.pairing, part.number, result)
+            journal.add({"players": part.pairing, "part": part.number, **dataclasses.asdict(result)})
             bar.update(result.played)
     return {pairing: tournament.counted(parts)[0] for pairing, parts in done.items()}
 
@@ -180,22 +162,21 @@ def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchRe
                 yield Part(pairing=pairing, number=number, openings=part)
 
 
-def _count_waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> int:
-    """The number of parts that may still have to be played."""
-    return sum(tournament.parts - len(parts) for parts in done.values() if not tournament.counted(parts)[1])
-
-
-def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> Generator[tuple[Part, MatchResult]]:
-    """Play parts in so many processes (in this one if there is only one) as they are asked for."""
+@contextmanager
+def _places(tournament: Tournament, processes: int, pool: Pool | None) -> Iterator[tuple[int, Begin]]:
+    """How many parts are played at a time, and what begins one: in processes of a pool, own ones, or here at once."""
+    if pool is not None:
+        networks = pool.share({name: read_network(name) for name in tournament.players})
+        yield pool.cores, lambda part: pool.submit(_play_elsewhere, tournament, part, networks)
+        return
     if processes <= 1:
-        for part in waiting:
-            yield part, play_part(tournament, part, cores())
+        yield 1, partial(_play_here, tournament)
         return
     threads = max(1, cores() // processes)
     context = multiprocessing.get_context("spawn")  # forking would copy locks that PyTorch's and Numba's threads hold
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare_process)
+    executor = ProcessPoolExecutor(processes, mp_context=context, initializer=_prepare_process)
     try:
-        yield from _as_they_finish(waiting, processes, lambda part: pool.submit(play_part, tournament, part, threads))
+        yield processes, lambda part: executor.submit(play_part, tournament, part, threads)
     except BrokenProcessPool as error:
         raise RuntimeError(
             "a playing process was killed; what is recorded stays, and the same command goes on"
@@ -203,19 +184,16 @@ def _played(tournament: Tournament, waiting: Iterator[Part], processes: int) -> 
     finally:
         for process in multiprocessing.active_children():  # after an interrupt or an error some are still playing
             process.terminate()
-        pool.shutdown(cancel_futures=True)
+        executor.shutdown(cancel_futures=True)
 
 
-def _played_by_pool(tournament: Tournament, waiting: Iterator[Part], pool: Pool) -> Generator[tuple[Part, MatchResult]]:
-    networks = pool.share({name: read_network(name) for name in tournament.players})
-    yield from _as_they_finish(
-        waiting, pool.cores, lambda part: pool.submit(_play_elsewhere, tournament, part, networks)
-    )
+def _play_here(tournament: Tournament, part: Part) -> Future[MatchResult]:
+    played = Future[MatchResult]()
+    played.set_result(play_part(tournament, part, cores()))
+    return played
 
 
-def _as_they_finish(
-    waiting: Iterator[Part], count: int, begin: Callable[[Part], Future[MatchResult]]
-) -> Generator[tuple[Part, MatchResult]]:
+def _as_they_finish(waiting: Iterator[Part], count: int, begin: Begin) -> Iterator[tuple[Part, MatchResult]]:
     """The results of parts, of which ``count`` are played at a time."""
     running: dict[Future[MatchResult], Part] = {}
     while True:

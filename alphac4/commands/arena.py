@@ -18,7 +18,6 @@ from alphac4.arena.tournament import (
     PART,
     Results,
     Tournament,
-    TournamentRecord,
     crosstable,
     play_round_robin,
     rate_players,
@@ -58,9 +57,8 @@ def _play(options: ArenaOptions) -> tuple[Tournament, Results]:
     )
     for name in options.players:  # a bad specification should be reported before hours of games, not after
         parse_player(name, rng=np.random.default_rng(0), geometry=geometry, compute=compute)
-    record = TournamentRecord(options.output, tournament.about)
     with pool_or_none(options.cluster) as pool:
-        return tournament, play_round_robin(tournament, record, processes=processes, pool=pool)
+        return tournament, play_round_robin(tournament, options.output, processes=processes, pool=pool)
 
 
 def _check(options: ArenaOptions) -> None:

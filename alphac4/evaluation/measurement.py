@@ -34,7 +34,6 @@ from alphac4.evaluation.report import (
 )
 from alphac4.game import Geometry
 from alphac4.mcts.network_search import NetworkSearch
-from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
@@ -69,7 +68,7 @@ def measure_strength(
     network = _unlimited_network(player)
     if network is not None and twin:
         beginner = untrained(network.load(), measurement.seed)
-        subjects.append(partial(_measure_network, UNTRAINED, beginner, measurement, network.options.config))
+        subjects.append(partial(_measure_network, UNTRAINED, beginner, measurement, network.options))
     subjects += [prepare(name, measurement) for name in references]
     return StrengthReport(sets=summarise_sets(measurement.sets), subjects=[measure() for measure in subjects])
 
@@ -86,7 +85,7 @@ def prepare(specification: str, measurement: Measurement) -> Callable[[], Subjec
             raise PlayerError(f"{specification!r}: a temperature needs a limit, such as {network.written}@100,...")
         network.check(measurement.geometry)
         digest = network_digest(specification)
-        return partial(_measure_network, specification, network.load(), measurement, network.options.config, digest)
+        return partial(_measure_network, specification, network.load(), measurement, network.options, digest)
     player = parse_player(
         specification,
         rng=np.random.default_rng(measurement.seed),
@@ -125,7 +124,7 @@ def _measure_player(name: str, player: Player, measurement: Measurement) -> Subj
 
 
 def _measure_network(
-    name: str, checkpoint: Checkpoint, measurement: Measurement, puct: PuctConfig, digest: str | None = None
+    name: str, checkpoint: Checkpoint, measurement: Measurement, options: NetworkOptions, digest: str | None = None
 ) -> SubjectReport:
     compute = measurement.compute
     evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
@@ -135,9 +134,9 @@ def _measure_network(
         started = time.perf_counter()
         with _bar(f"{name}, {simulations or 'no'} simulations", measurement) as bar:
             if measurement.pool is None:
-                players = network_players(compute, evaluator, simulations, measurement.geometry, puct)
+                players = network_players(compute, evaluator, simulations, measurement.geometry, options)
             else:
-                players = _in_pool(measurement.pool, checkpoint, evaluator, simulations, puct)
+                players = _in_pool(measurement.pool, checkpoint, evaluator, simulations, options)
             answers = ask_players(players, measurement.sets, on_batch=bar.update)
         reports.append(budget_report(measurement.sets, answers, simulations, time.perf_counter() - started))
     config = checkpoint.network.config
@@ -150,13 +149,13 @@ def _measure_network(
 
 
 def _in_pool(
-    pool: Pool, checkpoint: Checkpoint, evaluator: Evaluator, simulations: int, puct: PuctConfig
+    pool: Pool, checkpoint: Checkpoint, evaluator: Evaluator, simulations: int, options: NetworkOptions
 ) -> list[Player]:
     """See `network_players`; they think in the processes of a pool."""
-    search = NetworkSearch(evaluator, puct, geometry=checkpoint.geometry)
+    search = NetworkSearch(evaluator, options, geometry=checkpoint.geometry)
     model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), search=search)
     player = SpecifiedPlayer(
-        specification=f"network.safetensors@{simulations}{describe_options(NetworkOptions(**vars(puct)))}",
+        specification=f"network.safetensors@{simulations}{describe_options(options)}",
         geometry=checkpoint.geometry,
         backend=evaluator.backend,
         reuse="nothing",

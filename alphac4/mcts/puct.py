@@ -44,7 +44,7 @@ class PuctConfig:
 
     def parameters(self) -> "PuctParameters":
         """The numbers as compiled code takes them."""
-        return PuctParameters(**vars(self))
+        return PuctParameters(**{name: getattr(self, name) for name in PuctParameters._fields})
 
 
 class PuctParameters(NamedTuple):

@@ -22,7 +22,8 @@ import torch
 from hypothesis import strategies as st
 
 from alphac4.arena.match import MatchResult
-from alphac4.arena.tournament import TournamentRecord
+from alphac4.arena.tournament import FORMAT as TOURNAMENT_FORMAT
+from alphac4.arena.tournament import read_part
 from alphac4.certificate.walk import ASK, stones_of
 from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.walks import Kind, KnownMoves, Moves
@@ -37,6 +38,7 @@ from alphac4.selfplay.replay import load_shard
 from alphac4.solver.book import KnownScores, load_book, save_book
 from alphac4.storage.arrays import load_arrays
 from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.journal import Journal
 from alphac4.training.config import load_config
 from campaigns.command import Findings, fuzz
 from campaigns.tiny_run import tiny_run, train
@@ -130,11 +132,11 @@ def make_files(folder: Path) -> None:
     for form in FORMATS:
         if form.source:
             shutil.copyfile(next((folder / "run").glob(form.source)), folder / form.name)
-    tournament = TournamentRecord(folder / "tournament.jsonl", TOURNAMENT)
+    tournament = Journal(folder / "tournament.jsonl", TOURNAMENT_FORMAT, TOURNAMENT)
     walk = KnownMoves(STANDARD, folder / "walk.jsonl", WALK)
     for part in range(5):
         result = MatchResult(wins=1, draws=1, losses=0, pair_scores=(1.5,), games=("1234", "4321"))
-        tournament.add(("a", "b"), part, result)
+        tournament.add({"players": ("a", "b"), "part": part, **dataclasses.asdict(result)})
     for key, column in WALKED.items():
         walk.add([Moves.of_kind(Kind.ANSWER, np.array([key], np.uint64), np.array([column]))])
         walk.save()
@@ -167,9 +169,9 @@ def read_checkpoint(path: Path) -> Any:
 def read_tournament(path: Path) -> Any:
     """The parts of a tournament; whoever opens it writes nothing into a file that holds something."""
     before = path.read_bytes()
-    record = TournamentRecord(path, TOURNAMENT)
+    parts = frozenset(Journal(path, TOURNAMENT_FORMAT, TOURNAMENT).read(read_part))
     assert path.read_bytes() == before or not before.strip(), "a file that holds something was written to"
-    return frozenset(record.parts.items())
+    return parts
 
 
 def read_walk(path: Path) -> Any:
