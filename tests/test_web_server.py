@@ -20,7 +20,7 @@ from campaigns.page import PATIENCE, ask, connected, read_answer, request, start
 from starlette.testclient import TestClient
 
 from alphac4.cli import main
-from alphac4.play.web import app, server
+from alphac4.play.web import server
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
 from alphac4.play.web.server import AccessRules, HttpServer
@@ -85,51 +85,12 @@ def test_a_search_stops_when_its_visitor_leaves(application: WebApplication, mon
         assert stopped.wait(PATIENCE)
 
 
-def test_a_visitor_who_stalls_is_shown_out(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection ends, after a word about it where the request's head was whole."""
-    monkeypatch.setattr(server, "CHECK_SECONDS", 0.1)
-    monkeypatch.setattr(app, "BODY_SECONDS", 0.3)
-
-    async def stall(port: int, part: bytes) -> int:
-        async with connected(port) as (reader, writer):
-            writer.write(part)
-            try:
-                return (await read_answer(reader)).status
-            except ConnectionResetError:
-                return 0
-
-    whole = post("move", moves="", level="club")
-    with serving(application) as port:
-        assert asyncio.run(stall(port, whole[:-5])) == 408
-        monkeypatch.setattr(server, "STALL_SECONDS", 0.3)
-        for part in (b"", whole[:10]):
-            assert asyncio.run(stall(port, part)) == 0
-
-
-def test_a_visitor_who_never_reads_is_shown_out(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many requests on one connection, whose answers fill every buffer on the way."""
-    monkeypatch.setattr(server, "STALL_SECONDS", 0.5)
-    monkeypatch.setattr(server, "CHECK_SECONDS", 0.1)
-    ask_again = request("/static/app.js").replace(b"HTTP/1.0", b"HTTP/1.1")
-
-    def never_read(port: int) -> None:
-        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as visitor:
-            while True:
-                visitor.sendall(ask_again)
-
-    with serving(application) as port, pytest.raises(ConnectionError):
-        never_read(port)
-
-
 def test_there_are_only_so_many_connections(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more is closed at once; when another goes there is room again."""
-    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
+    """One more is told so; when another goes there is room again."""
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
 
     async def answered(port: int) -> bool:
-        try:
-            return (await ask(port, request("/api/setup"))).status == 200
-        except ConnectionError:
-            return False
+        return (await ask(port, request("/api/setup"))).status == 200
 
     async def crowd(port: int) -> None:
         async with connected(port) as (_, first), connected(port):

@@ -1,4 +1,4 @@
-"""The page's HTTP server: where it listens, who may ask, and how long it waits for a visitor who stalls.
+"""The page's HTTP server: where it listens, and who may ask.
 
 A page from anywhere can make the visitor's browser send requests to this machine. The browser tells under what name it
 asks (Host) and whose page it is (Origin): under a stranger's name (DNS rebinding) or for a stranger's page nothing is
@@ -6,7 +6,6 @@ done. Where others on the network could connect as well, the link carries a toke
 cookie.
 """
 
-import asyncio
 import contextlib
 import errno
 import ipaddress
@@ -23,7 +22,6 @@ import uvicorn
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService
@@ -35,20 +33,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-STALL_SECONDS = 10.0  # without a whole request head, or without reading what was sent
-CHECK_SECONDS = 1.0
-
-
-def most_connections() -> int:
-    """How many connections there may be at a time, so that the process never runs out of files to open."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 400
-    return min(2000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-
-
-MAX_CONNECTIONS = most_connections()
+MAX_CONNECTIONS = 200  # at a time: a system may let a process open no more than 256 files
 
 
 def serve(
@@ -188,32 +173,6 @@ def _forbid(message: str) -> Response:
     return JSONResponse({"error": message}, 403)
 
 
-class ImpatientProtocol(H11Protocol):
-    """uvicorn's HTTP, which on its own waits for ever for the rest of a request, and for a reader who does not read."""
-
-    _stalled = 0.0  # seconds, as far as the checks have seen them
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to watch, unless there are too many connections already."""
-        super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
-            transport.abort()
-        else:
-            self._watch()
-
-    def _watch(self) -> None:
-        """End the connection if it has stalled for long; what the application is at is not the visitor's fault."""
-        if self.transport.is_closing():
-            return
-        if self._stalled > STALL_SECONDS:
-            self.transport.abort()  # `close` would wait until everything is read
-            return
-        answering = self.cycle is not None and not self.cycle.response_complete
-        # Not by the clock: on a busy machine seconds may pass in which nobody has looked at what arrived.
-        self._stalled = 0.0 if answering and not self.flow.write_paused else self._stalled + CHECK_SECONDS
-        self.loop.call_later(CHECK_SECONDS, self._watch)
-
-
 class HttpServer(uvicorn.Server):
     """uvicorn with an application whose searches end at the first Ctrl-C."""
 
@@ -221,7 +180,8 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 AccessControl(application.starlette, rules),
-                http=ImpatientProtocol,
+                http="h11",
+                limit_concurrency=MAX_CONNECTIONS,
                 ws="none",
                 log_level="error",
                 lifespan="off",
