@@ -14,7 +14,7 @@ from alphac4.game import Position
 from alphac4.play.puzzle_game import PuzzleGame
 from alphac4.play.screen import Screen
 from alphac4.puzzles import Puzzle, format_puzzles, load_puzzles, packaged_puzzles, parse_puzzles
-from alphac4.puzzles.generation import PuzzleConditions, generate_puzzles
+from alphac4.puzzles.generation import MAX_DISTANCE, MAX_PLIES, MIN_PLIES, generate_puzzles
 from alphac4.solver import moves_to_end
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.files import FileError
@@ -64,14 +64,13 @@ def random_player(_name: str, rng: np.random.Generator) -> Player:
 
 
 def test_a_seed_fixes_the_puzzles_and_the_solver_confirms_them() -> None:
-    conditions = PuzzleConditions(min_plies=22, max_plies=30, max_distance=6)
-    first, again, other = (next(generate_puzzles(s, conditions, make_player=random_player)) for s in (5, 5, 6))
+    first, again, other = (next(generate_puzzles(seed, random_player)) for seed in (5, 5, 6))
     assert first == again != other
     assert first
     for puzzle in first:
         assert winning_moves(puzzle) == [puzzle.solution]
-        assert 22 <= len(puzzle.moves) <= 30
-        assert 2 <= puzzle.distance <= 6
+        assert MIN_PLIES <= len(puzzle.moves) <= MAX_PLIES
+        assert 2 <= puzzle.distance <= MAX_DISTANCE
 
 
 @pytest.mark.parametrize(
@@ -180,7 +179,7 @@ def test_the_commands_play_and_make_puzzles(
         lambda name, *, rng, batch_size: random_player(name, rng),  # noqa: ARG005
     )
     path = tmp_path / "made.txt"
-    assert main(["puzzles", "--output", str(path), "--count", "3", "--min-plies", "24"]) == 0
+    assert main(["puzzles", "--output", str(path), "--count", "3"]) == 0
     made = load_puzzles(path)
     assert len(made) == 3
     assert path.read_text() == format_puzzles(made)
@@ -193,7 +192,6 @@ def test_the_commands_play_and_make_puzzles(
         ("play --puzzle --difficulty 6", "difficulty must be at most 5"),
         (f"play --puzzle --puzzle-file FILE --difficulty {PUZZLE.difficulty % 5 + 1}", "no puzzle of difficulty"),
         ("puzzles --output FILE --count 1", "is there already"),
-        ("puzzles --min-plies 30 --max-plies 20", "at least 30 and at most 20 stones"),
     ],
 )
 def test_bad_options_are_told_and_change_no_file(

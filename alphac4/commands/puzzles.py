@@ -7,7 +7,7 @@ from tqdm import tqdm
 
 from alphac4.commands.options.play import PuzzlesOptions
 from alphac4.puzzles import Puzzle, format_puzzles
-from alphac4.puzzles.generation import PuzzleConditions, generate_puzzles
+from alphac4.puzzles.generation import generate_puzzles
 from alphac4.storage.files import write_atomically
 from alphac4.storage.locks import own_file
 
@@ -29,13 +29,10 @@ def run(options: PuzzlesOptions) -> int:
 
 
 def _make(options: PuzzlesOptions) -> list[Puzzle]:
-    conditions = PuzzleConditions(
-        min_plies=options.min_plies, max_plies=options.max_plies, max_distance=options.max_distance
-    )
     puzzles: list[Puzzle] = []
     maximum = options.max_of_a_difficulty or options.count
     with tqdm(total=options.count, desc="puzzles", unit="puzzle", disable=None, leave=False) as bar:
-        for found in generate_puzzles(options.seed, conditions):
+        for found in generate_puzzles(options.seed):
             for puzzle in found:
                 same = sum(other.difficulty == puzzle.difficulty for other in puzzles)
                 if same < maximum and len(puzzles) < options.count:

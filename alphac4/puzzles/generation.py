@@ -1,7 +1,6 @@
 """Makes puzzles from games that are partly left to chance: the solver judges them, searches of all sizes grade them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,10 +9,11 @@ from alphac4.arena.specifications import parse_player
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, canonical_key, legal_cells, winning_cells
 from alphac4.puzzles import Puzzle
-from alphac4.solver.solver import Solver, moves_to_end, shared_solver
-from alphac4.storage.records import check_ranges
+from alphac4.solver.solver import moves_to_end, shared_solver
 
 GAMES_AT_ONCE = 64
+MIN_PLIES, MAX_PLIES = 18, 32  # stones on the board; with fewer people cannot see the end
+MAX_DISTANCE = 9  # moves that the winner still makes; at least it makes two
 RANDOM_PLIES = 6  # at the beginning of each game, so that no two are alike
 SOURCE = "fast@0,temperature=1.2"  # plays the games
 TEMPTED = ("fast@0", "best@0")  # at least one of them misses the move of every puzzle
@@ -23,68 +23,40 @@ GRADERS = ("fast@8", "fast@32", "fast@128", "fast@400")
 MAX_PAUSES = 8  # of the solver on one position, each a quarter of a million nodes
 
 
-@dataclass(frozen=True, kw_only=True)
-class PuzzleConditions:
-    """Conditions on the positions that make a puzzle."""
-
-    min_plies: int = 18
-    """Stones on the board at least: with fewer, people cannot see the end."""
-    max_plies: int = 32
-    """Stones on the board at most."""
-    max_distance: int = 9
-    """Moves that the winner still makes, at most; at least it makes two."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, min_plies=(0, 40), max_plies=(1, 40), max_distance=(2, 21))
-        if self.min_plies > self.max_plies:
-            raise ValueError(f"no position has at least {self.min_plies} and at most {self.max_plies} stones")
-
-
 def generate_puzzles(
-    seed: int,
-    conditions: PuzzleConditions | None = None,
-    *,
-    make_player: Callable[[str, np.random.Generator], Player] | None = None,
-    solver: Solver | None = None,
+    seed: int, make_player: Callable[[str, np.random.Generator], Player] | None = None
 ) -> Iterator[list[Puzzle]]:
     """Puzzles without end, in lists of those that a round of games has given; on one machine a seed fixes them.
 
-    A game gives at most one puzzle, and no position comes twice, mirror images included.
-
-    Args:
-        seed: of games and players.
-        conditions: which positions make a puzzle.
-        make_player: makes the players of the specifications above.
-        solver: judges.
+    A game gives at most one puzzle, and no position comes twice, mirror images included. ``make_player`` makes the
+    players of the specifications above.
     """
-    conditions = conditions or PuzzleConditions()
     make_player = make_player or (lambda name, rng: parse_player(name, rng=rng, batch_size=GAMES_AT_ONCE))
-    solver = solver or shared_solver()
     rng = np.random.default_rng(seed)
     source, doubter = (make_player(name, rng) for name in (SOURCE, DOUBTER))
     tempted, graders = ([make_player(name, rng) for name in names] for names in (TEMPTED, GRADERS))
     seen: set[int] = set()
     while True:
         found: dict[int, tuple[Position, int]] = {}  # by game, with the 0-based column that wins
-        for games in _rounds(source, rng, conditions):
+        for games in _rounds(source, rng):
             numbers = [number for number in games if number not in found]
             positions = [games[number] for number in numbers]
             answers = [player.choose(positions) for player in (*tempted, doubter)] if positions else []
             for number, position, *columns in zip(numbers, positions, *answers, strict=True):
                 key = int(canonical_key(STANDARD, position.own, position.occupied))
                 if len(set(columns)) > 1 and key not in seen:
-                    solution = _only_win(position, solver)
+                    solution = _only_win(position)
                     if solution is not None:
                         seen.add(key)
                         found[number] = position, solution
-        yield list(_graded(list(found.values()), solver, tempted, graders, conditions))
+        yield list(_graded(list(found.values()), tempted, graders))
 
 
-def _rounds(source: Player, rng: np.random.Generator, conditions: PuzzleConditions) -> Iterator[dict[int, Position]]:
+def _rounds(source: Player, rng: np.random.Generator) -> Iterator[dict[int, Position]]:
     """The positions of games that are played together, by game, whenever they have a right number of stones."""
     games = {number: Position() for number in range(GAMES_AT_ONCE)}
     plies = 0
-    while games and plies < conditions.max_plies:
+    while games and plies < MAX_PLIES:
         if plies < RANDOM_PLIES:
             columns = [int(rng.choice(position.legal_columns())) for position in games.values()]
         else:
@@ -92,11 +64,11 @@ def _rounds(source: Player, rng: np.random.Generator, conditions: PuzzleConditio
         played = {number: games[number].play(column) for number, column in zip(games, columns, strict=True)}
         games = {number: position for number, position in played.items() if position.outcome() is None}
         plies += 1
-        if games and plies >= conditions.min_plies:
+        if games and plies >= MIN_PLIES:
             yield games
 
 
-def _only_win(position: Position, solver: Solver) -> int | None:
+def _only_win(position: Position) -> int | None:
     """The 0-based column that alone wins, not at once and not by a block that everybody sees; None if there is none."""
     legal = int(legal_cells(STANDARD, position.occupied))
     own = int(winning_cells(STANDARD, position.own, position.occupied))
@@ -112,7 +84,7 @@ def _only_win(position: Position, solver: Solver) -> int | None:
             raise _TooHard
 
     try:
-        outcomes = solver.analyze_outcome(position, lose_patience)
+        outcomes = shared_solver().analyze_outcome(position, lose_patience)
     except _TooHard:
         return None
     wins = [column for column, outcome in enumerate(outcomes) if outcome == 1]
@@ -124,11 +96,7 @@ class _TooHard(Exception):  # noqa: N818 - a state, not an error
 
 
 def _graded(
-    candidates: Sequence[tuple[Position, int]],
-    solver: Solver,
-    tempted: Sequence[Player],
-    graders: Sequence[Player],
-    conditions: PuzzleConditions,
+    candidates: Sequence[tuple[Position, int]], tempted: Sequence[Player], graders: Sequence[Player]
 ) -> Iterator[Puzzle]:
     """Puzzles, with their difficulty, of the positions whose move at least one of ``tempted`` misses."""
     if not candidates:
@@ -136,8 +104,8 @@ def _graded(
     positions = [position for position, _ in candidates]
     tempting, graded = ([player.choose(positions) for player in players] for players in (tempted, graders))
     for index, (position, solution) in enumerate(candidates):
-        distance = moves_to_end(STANDARD, position.plies, solver.solve(position))
-        if all(columns[index] == solution for columns in tempting) or distance > conditions.max_distance:
+        distance = moves_to_end(STANDARD, position.plies, shared_solver().solve(position))
+        if all(columns[index] == solution for columns in tempting) or distance > MAX_DISTANCE:
             continue
         missed = [grade for grade, columns in enumerate(graded, start=1) if columns[index] != solution]
         difficulty = 1 + max(missed, default=0)

@@ -203,12 +203,6 @@ class PuzzlesOptions:
     """How many puzzles may have the same difficulty; 0 for as many as are found."""
     seed: int = 0
     """Fixes the puzzles on one machine."""
-    min_plies: int = 18
-    """Stones on the board at least: with fewer, people cannot see the end."""
-    max_plies: int = 32
-    """Stones on the board at most."""
-    max_distance: int = 9
-    """Moves that the winner still makes, at most; at least it makes two."""
 
     def __post_init__(self) -> None:
         check_ranges(self, count=(1, 1_000_000), max_of_a_difficulty=(0, 1_000_000), seed=(0, MAX_SEED))
