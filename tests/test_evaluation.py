@@ -71,7 +71,6 @@ def test_values_are_judged_as_by_hand() -> None:
     """Outcomes 1, 0, -1, 1 against 0.5, 0.5, -1, 0.9: the two predictions of 0.5 came to 0.5 on average."""
     found = judge_values([parse_positions(LINES, "lines", "by hand")], [np.array([0.5, 0.5, -1.0, 0.9])])
     assert found.absolute.value == pytest.approx((0.5 + 0.5 + 0.0 + 0.1) / 4)
-    assert found.squared.value == pytest.approx((0.25 + 0.25 + 0.0 + 0.01) / 4)
     assert [(b.predicted, b.outcome, b.count) for b in found.bins] == [(-1.0, -1.0, 1), (0.5, 0.5, 2), (0.9, 1.0, 1)]
     assert found.calibration_error == pytest.approx(0.1 / 4)
 

@@ -57,7 +57,9 @@ class CheckedCertificate:
         """
         if not self._may_hold(position):
             return None
-        keys, moves = self._levels.get(position.plies, (np.empty(0, np.uint64), np.empty(0, np.int8)))
+        if position.plies not in self._levels:
+            return None
+        keys, moves, longest = self._levels[position.plies]
         place = int(np.searchsorted(keys, key))
         if place == len(keys) or keys[place] != key:
             return None
@@ -66,8 +68,7 @@ class CheckedCertificate:
             column = next(c for c in position.legal_columns() if position.play(c).outcome() == Outcome.LOSS)
         elif mirrored:
             column = position.geometry.columns - 1 - column
-        plies = int(self._plies[position.plies][place]) if self.claim.result == "win" else None
-        return CertifiedMove(column=column, plies=plies)
+        return CertifiedMove(column=column, plies=int(longest[place]) if self.claim.result == "win" else None)
 
     def _may_hold(self, position: Position) -> bool:
         """Whether the claim's player is to move, and the claim's first moves are on the board, in whatever order."""
@@ -77,19 +78,16 @@ class CheckedCertificate:
         return any(not (start[0] & ~first or start[1] & ~second) for start in self._starts)
 
     @functools.cached_property
-    def _levels(self) -> dict[int, tuple[Keys, Columns]]:
-        """The positions and their moves, by the number of stones."""
+    def _levels(self) -> dict[int, tuple[Keys, Columns, Columns]]:
+        """The positions, their moves and, where it wins, the longest games in plies; by the number of stones."""
+        geometry = self.claim.geometry
         try:
-            walked = walk_certificate(self._certificate, on_level=lambda _stones, _positions: self._on_pause())
+            levels = walk_certificate(self._certificate, lambda _stones, _positions: self._on_pause()).levels
         except CertificateError as error:
             raise CertificateError(f"{self._path}: {error}") from error
-        return {int(stones_of(self.claim.geometry, keys[:1])[0]): (keys, moves) for keys, moves in walked.levels}
-
-    @functools.cached_property
-    def _plies(self) -> dict[int, Columns]:
-        """The longest game in plies from each position, by level."""
-        longest = longest_games(self.claim.geometry, list(self._levels.values()), self._on_pause)
-        return dict(zip(self._levels, longest, strict=True))
+        longest = longest_games(geometry, levels, self._on_pause)
+        found = ((*level, plies) for level, plies in zip(levels, longest, strict=True))
+        return {int(stones_of(geometry, level[0][:1])[0]): level for level in found}
 
 
 class CertificatePlayer:

@@ -121,7 +121,6 @@ class ValueAccuracy:
     """Figures of predicted values in [-1, 1] against exact outcomes."""
 
     absolute: Estimate  # mean |value - outcome|
-    squared: Estimate  # mean (value - outcome)^2
     calibration_error: float  # expected calibration error: mean over positions of their bin's |predicted - outcome|
     bins: tuple[ReliabilityBin, ...]  # those with any position
 
@@ -209,7 +208,6 @@ def judge_values(sets: Sequence[PositionSet], values: Sequence[Floats]) -> Value
     )
     return ValueAccuracy(
         absolute=mean(np.abs(predicted - outcome)),
-        squared=mean((predicted - outcome) ** 2),
         calibration_error=sum(b.count * abs(b.predicted - b.outcome) for b in bins) / max(len(predicted), 1),
         bins=bins,
     )

@@ -126,7 +126,6 @@ def _as_text(report: StrengthReport) -> str:
         "fastest too %": lambda found: _percent(found.moves.fastest),
         "score lost": lambda found: _number(found.moves.loss),
         "value error": lambda found: _number(found.value.absolute) if found.value else "-",
-        "squared": lambda found: _number(found.value.squared) if found.value else "-",
         "calibration error": lambda found: f"{found.value.calibration_error:.3f}" if found.value else "-",
     }
     blocks = [

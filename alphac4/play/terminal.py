@@ -35,16 +35,11 @@ SOON = 1.0  # seconds for which a hint or an analysis waits for the solver
 
 
 class Session:
-    """The moves of one game and how far they have been played; a new move forgets what was undone."""
+    """The position of one game, and the moves that were taken back; a new move forgets those."""
 
     def __init__(self, moves: str = "", geometry: Geometry = STANDARD) -> None:
         self.geometry = geometry
         self.load(moves)
-
-    @property
-    def position(self) -> Position:
-        """The position now."""
-        return self._positions[self._ply]
 
     @property
     def moves(self) -> str:
@@ -57,9 +52,8 @@ class Session:
         Raises:
             IllegalMove: naming the offending character; the game stays as it was.
         """
-        Position.from_moves(moves, self.geometry)
-        self._positions = [Position.from_moves(moves[:ply], self.geometry) for ply in range(len(moves) + 1)]
-        self._ply = len(moves)
+        self.position = Position.from_moves(moves, self.geometry)
+        self._undone = ""
 
     def open(self, text: str) -> None:
         """Begin from a file that `save` wrote, or from a move string.
@@ -69,7 +63,7 @@ class Session:
             ValueError: if it holds no game, or the text is neither; the game stays as it was.
         """
         if os.path.isfile(text):  # noqa: PTH113 - a name too long for a file is none, not an error
-            self.load_file(Path(text))
+            self.load(_read_game(Path(text), self.geometry))
         elif not may_be_moves(text, self.geometry):
             raise ValueError(f"{text!r} is no move string such as 4455, and there is no such file")
         else:
@@ -81,22 +75,20 @@ class Session:
         Raises:
             IllegalMove: and the game stays as it was.
         """
-        following = self.position.play(column)
-        del self._positions[self._ply + 1 :]
-        self._positions.append(following)
-        self._ply += 1
+        self.position, self._undone = self.position.play(column), ""
 
     def undo(self, plies: int = 1) -> int:
         """Take moves back; returns how many there were to take."""
-        taken = min(plies, self._ply)
-        self._ply -= taken
-        return taken
+        left = max(0, len(self.moves) - plies)
+        kept, taken = self.moves[:left], self.moves[left:]
+        self.position, self._undone = Position.from_moves(kept, self.geometry), taken + self._undone
+        return len(taken)
 
     def redo(self, plies: int = 1) -> int:
         """Play undone moves again; returns how many there were."""
-        replayed = min(plies, len(self._positions) - 1 - self._ply)
-        self._ply += replayed
-        return replayed
+        again, self._undone = self._undone[:plies], self._undone[plies:]
+        self.position = Position.from_moves(self.moves + again, self.geometry)
+        return len(again)
 
     def save(self, path: Path) -> None:
         """Write the moves to a text file, which takes the place of an earlier game's.
@@ -107,25 +99,26 @@ class Session:
         """
         if path.is_file() and path.stat().st_size:
             try:
-                Session(geometry=self.geometry).load_file(path)
+                _read_game(path, self.geometry)
             except ValueError:
                 raise ValueError(f"{path} is there and holds no game: it is kept, choose another name") from None
         write_atomically(path, f"{self.moves}\n".encode())
 
-    def load_file(self, path: Path) -> None:
-        """Begin from a file that `save` wrote.
 
-        Raises:
-            OSError: if it cannot be read.
-            ValueError: if it holds no game.
-        """
-        text = path.read_bytes().decode("utf-8", errors="replace")
-        if not text:
-            raise ValueError(f"{path}: the file is empty")
-        try:
-            self.load(text.strip())
-        except IllegalMove as error:
-            raise ValueError(f"{path}: {error}") from error
+def _read_game(path: Path, geometry: Geometry) -> str:
+    """The moves in a file that `Session.save` wrote.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it holds no game.
+    """
+    text = path.read_bytes().decode("utf-8", errors="replace")
+    if not text:
+        raise ValueError(f"{path}: the file is empty")
+    try:
+        return Position.from_moves(text.strip(), geometry).moves or ""
+    except IllegalMove as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 class TerminalGame:

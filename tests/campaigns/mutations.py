@@ -195,12 +195,9 @@ def read_closing_matches(path: Path) -> Any:
 
 
 def read_game(path: Path) -> Any:
-    """The moves of a game; the caller of `load_file` names the file."""
+    """The moves of a game."""
     session = Session(geometry=STANDARD)
-    try:
-        session.load_file(path)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    session.open(str(path))
     return session.moves
 
 
