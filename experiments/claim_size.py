@@ -20,7 +20,7 @@ import numpy as np
 
 from alphac4.arena.specifications import network_digest, parse_player
 from alphac4.certificate.file import read_certificate, walk_certificate
-from alphac4.certificate.walk import Claim, Columns, Keys, Walk, stones_of, unpack_key
+from alphac4.certificate.walk import Claim, Columns, Keys, Walk, unpack_key
 from alphac4.compute import choose
 from alphac4.evaluation.walks import KnownMoves, ProvingPlayer, build
 from alphac4.game.rules import STANDARD
@@ -101,9 +101,9 @@ def main() -> None:
 def walk_known(path: Path, draws: Sequence[np.uint64], count: int) -> None:
     """Estimate the size of a certificate that is there."""
     certificate = read_certificate(path)
-    levels = walk_certificate(certificate).levels
-    moves = {int(stones_of(STANDARD, keys[:1])[0]): (keys, columns) for keys, columns in levels}
-    whole = sum(len(keys) for keys, _ in levels)
+    levels = walk_certificate(certificate)
+    moves = {level.stones: (level.keys, level.moves) for level in levels}
+    whole = sum(len(level.keys) for level in levels)
     for draw, cells in enumerate(draws):
         met = list(certified_levels(moves, certificate.claim, cells))
         total = sum(estimate(keys, count) for keys in met)

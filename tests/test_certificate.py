@@ -18,7 +18,6 @@ from alphac4.arena.specifications import parse_player
 from alphac4.certificate.file import (
     Certificate,
     CertificateError,
-    Walked,
     read_certificate,
     shipped_certificates,
     walk_certificate,
@@ -29,11 +28,11 @@ from alphac4.certificate.walk import (
     Claim,
     Columns,
     Keys,
+    Level,
     play_moves,
     play_replies,
     position_of,
     rule_moves,
-    stones_of,
     unpack_key,
 )
 from alphac4.cli import main
@@ -143,19 +142,18 @@ def checker() -> ModuleType:
 
 
 @pytest.fixture(scope="module", params=CLAIMS)
-def shipped(request: pytest.FixtureRequest) -> tuple[str, Certificate, Walked]:
+def shipped(request: pytest.FixtureRequest) -> tuple[str, Certificate, list[Level]]:
     """A certificate that comes with the project, by its name, and all positions that it leads to."""
     certificate = read_certificate(shipped_file(request.param))
     return request.param, certificate, walk_certificate(certificate)
 
 
 @pytest.mark.slow
-def test_the_shipped_certificates_hold_for_the_shipped_network(shipped: tuple[str, Certificate, Walked]) -> None:
-    name, certificate, walked = shipped
+def test_the_shipped_certificates_hold_for_the_shipped_network(shipped: tuple[str, Certificate, list[Level]]) -> None:
+    name, certificate, levels = shipped
     network = hashlib.sha256(named_file(Path("best")).read_bytes()).hexdigest()
     assert certificate.about["network"] == network
-    assert (certificate.claim, walked.positions, walked.longest) == CLAIMS[name]
-    assert walked.named == len(certificate.columns)
+    assert (certificate.claim, sum(len(level.keys) for level in levels), levels[-1].stones) == CLAIMS[name]
 
 
 def test_all_shipped_certificates_are_known_here() -> None:
@@ -164,11 +162,11 @@ def test_all_shipped_certificates_are_known_here() -> None:
 
 @pytest.mark.slow
 def test_the_stand_alone_checker_walks_the_shipped_certificates_as_we_do(
-    checker: ModuleType, shipped: tuple[str, Certificate, Walked], monkeypatch: pytest.MonkeyPatch
+    checker: ModuleType, shipped: tuple[str, Certificate, list[Level]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first moves of all games, and from some later positions to the end; the whole takes it minutes."""
-    levels = shipped[2].levels
-    on_board = [int(stones_of(STANDARD, keys[:1])[0]) for keys, _ in levels]
+    levels = shipped[2]
+    on_board = [level.stones for level in levels]
     told: list[str] = []
 
     def tell(*words: str, **_options: object) -> None:
@@ -238,14 +236,13 @@ def test_the_walk_visits_what_any_opponent_can_bring_about(small: Certificate) -
             after = naive.drop(board, column, "x")
             following |= {canonical(naive.drop(after, reply, "o")) for reply in open_columns(after)}
         layer = following
-    walked = walk_certificate(small)
-    assert walked.positions == visited
-    assert walked.named == named == len(small.columns)
+    assert sum(len(level.keys) for level in walk_certificate(small)) == visited
+    assert named == len(small.columns)
 
 
 def named_positions(certificate: Certificate) -> list[Position]:
-    levels = walk_certificate(certificate).levels
-    keys = np.concatenate([keys[rule_moves(certificate.claim.geometry, keys) == ASK] for keys, _ in levels])
+    levels = [level.keys for level in walk_certificate(certificate)]
+    keys = np.concatenate([keys[rule_moves(certificate.claim.geometry, keys) == ASK] for keys in levels])
     return [position_of(certificate.claim.geometry, int(key)) for key in keys]
 
 
@@ -374,8 +371,8 @@ def test_a_proof_of_a_search_is_a_certificate_from_there(
     assert len(columns) > 10
 
     def ours(columns: Columns) -> tuple[int, int]:
-        walked = walk_certificate(Certificate(claim=claim, columns=columns))
-        return walked.positions, walked.longest
+        levels = walk_certificate(Certificate(claim=claim, columns=columns))
+        return sum(len(level.keys) for level in levels), levels[-1].stones
 
     def theirs(columns: Columns) -> Any:
         digits = "".join(str(column + 1) for column in columns).encode()
@@ -488,7 +485,7 @@ def test_a_claim_of_either_side_to_a_win_or_a_draw_is_shown_and_checked(claim: C
     certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about={"player": "minimax"})
     write_certificate(path, certificate)
     assert read_certificate(path).claim == claim
-    for keys, moves in walk_certificate(read_certificate(path)).levels:
+    for _, keys, moves in walk_certificate(read_certificate(path)):
         for key, move in zip(keys, moves, strict=True):
             position = position_of(geometry, key)
             assert move < 0 or value(position.play(int(move))) <= -claim.min_outcome

@@ -48,7 +48,7 @@ def test_what_does_not_work_is_told_and_ends_with_1(
 
 
 def test_a_damaged_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("alphac4.solver.solve", lambda _position: 1)
+    monkeypatch.setattr("alphac4.solver.Solver.solve", lambda _solver, _position: 1)
     assert not doctor._checked("solver", doctor._check_solver).sound
     for module in ("hub", "checkpoints"):
         monkeypatch.setattr(f"alphac4.storage.{module}.SHIPPED", {"best": "missing.safetensors"})

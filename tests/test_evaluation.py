@@ -21,7 +21,6 @@ from alphac4.evaluation.measurement import untrained
 from alphac4.evaluation.positions import (
     SETS,
     PositionSet,
-    PositionSetError,
     load_positions,
     packaged_positions,
     parse_positions,
@@ -37,6 +36,7 @@ from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.files import FileError
 
 # A won, a drawn, a lost and a won position; no move errs in the last two. In the first red holds three in columns 1 to
 # 3 of the bottom row: 4 wins at once. The scores are made up for the counting.
@@ -159,7 +159,7 @@ def test_the_packaged_sets_are_what_their_names_say_and_have_the_solvers_scores(
 def test_a_malformed_line_is_named(tmp_path: Path, line: str, told: str) -> None:
     path = tmp_path / "mine.columns"
     path.write_text(f"{LINES[0]}\n\n{line}\n")
-    with pytest.raises(PositionSetError, match=f"^{path}, line 3: .*{told}"):
+    with pytest.raises(FileError, match=f"^{path}, line 3: .*{told}"):
         load_positions(path)
 
 
@@ -197,7 +197,7 @@ def test_generated_sets_go_on_where_they_were_cut_and_leave_alone_what_is_no_set
     assert whole.read_text() == "\n -2 -1 0 1 0 -1 -2\n\n"
     for content in (b"hello\nworld", b"\xff\xfe\n", b"44 1 2\n"):
         whole.write_bytes(content)
-        with pytest.raises(PositionSetError, match=re.escape(str(whole))):
+        with pytest.raises(FileError, match=re.escape(str(whole))):
             write_set(whole, "begin-hard", 1, [], solver)
         assert whole.read_bytes() == content
 
@@ -308,11 +308,11 @@ def test_a_set_without_decisive_positions_has_no_rate(
     [
         (["absent.safetensors"], "absent.safetensors: no such file"),
         (["random", "--simulations", "0,many"], "--simulations takes numbers such as 0,100,600, not '0,many'"),
-        (["random", "--positions", "absent.columns"], "absent.columns: no such file"),
+        (["random", "--positions", "absent.columns"], "absent.columns: No such file"),
         (["other.safetensors"], "standard board alone; --positions takes files of another"),
         (["other.safetensors", "--positions", "seven.columns"], "line 1: expected moves and a score for each of 6"),
         (["random", "--positions", "empty.columns"], "empty.columns: holds no positions"),
-        (["random", "--positions", "binary.columns"], "binary.columns: not a text file"),
+        (["random", "--positions", "binary.columns"], "binary.columns, line 1: expected moves"),
     ],
 )
 def test_bad_input_is_reported_in_one_line(

@@ -27,7 +27,7 @@ from alphac4.mcts import Budget, NetworkSearch, PuctConfig
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.solver import analyze
+from alphac4.solver import shared_solver
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.hub import SHIPPED
 
@@ -168,7 +168,7 @@ def test_negamax_finds_what_a_search_without_pruning_finds(geometry: Geometry, r
 def test_the_solver_only_plays_best_moves_and_all_of_them(rng: np.random.Generator) -> None:
     # By score it takes the fastest win and the slowest loss; by outcome any move that keeps the result.
     for position in [position for position in random_positions(100, rng) if position.plies >= 24][:6]:
-        scores = {column: score for column, score in enumerate(analyze(position)) if score is not None}
+        scores = {column: score for column, score in enumerate(shared_solver().analyze(position)) if score is not None}
         best = max(scores.values())
         for fastest, equal in ((True, lambda score: score), (False, np.sign)):
             played = SolverPlayer(rng, fastest=fastest).choose([position] * 60)

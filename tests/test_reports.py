@@ -73,7 +73,6 @@ def test_a_run_reports_what_it_did(folder: Path) -> None:
     best = load_checkpoint(folder / "checkpoints" / "best.safetensors")
     assert best.provenance["iteration"] == report.best_iteration
     assert best.strength["uct:20"]["games"] == 4
-    assert IterationReport.from_json(report.to_json()) == report
     events = EventAccumulator(str(folder / "tensorboard"), size_guidance={"images": 0, "scalars": 0})
     events.Reload()
     for tag, value in scalars([first, report]).items():

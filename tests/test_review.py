@@ -17,7 +17,7 @@ from alphac4.play.review_text import describe_review
 from alphac4.play.screen import Screen
 from alphac4.play.web.pages import review_page
 from alphac4.review import Grade, Review, ReviewedMove, review_game
-from alphac4.solver import Solver, best_columns, no_known_scores, solve
+from alphac4.solver import Solver, best_columns, no_known_scores, shared_solver
 from alphac4.solver.solver import TimeIsUp, Verdict
 
 PLAIN = Screen(io.StringIO())  # without colours
@@ -185,7 +185,7 @@ def test_text_and_page_hold_the_whole_review(review: Review) -> None:
 
 
 def test_the_graph_tells_the_exact_outcomes() -> None:
-    scores = [solve(Position.from_moves(moves, SMALL)) for moves in ("", "1", "12")]
+    scores = [shared_solver(SMALL).solve(Position.from_moves(moves, SMALL)) for moves in ("", "1", "12")]
     outcomes = [scores[0], -scores[1], scores[2]]  # for x
     line = "   exact |" + " ".join("x" if score > 0 else "o" if score < 0 else "=" for score in outcomes)
     assert line in describe_review(review_game("12", SMALL), PLAIN).splitlines()

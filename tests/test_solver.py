@@ -16,7 +16,7 @@ from alphac4.commands.options.play import SolveOptions
 from alphac4.commands.solve import run
 from alphac4.game.position import Outcome, Position
 from alphac4.game.rules import STANDARD, make_geometry
-from alphac4.solver import FULL_COLUMN, KnownScores, Solver, analyze, moves_to_end, no_known_scores, solve
+from alphac4.solver import FULL_COLUMN, KnownScores, Solver, moves_to_end, no_known_scores, shared_solver
 from alphac4.solver import book as books
 from alphac4.solver import solver as solver_module
 from alphac4.solver.book import load_book, packaged_book, save_book
@@ -160,8 +160,8 @@ def test_moves_to_end_counts_the_winners_moves(plies: int, score: int, moves: in
 
 def test_the_shared_solver_knows_the_empty_board() -> None:
     """In the centre the first player wins, next to it it draws, else it loses (Allen 1988; Allis 1988)."""
-    assert solve(Position()) == 1
-    assert analyze(Position()) == [-2, -1, 0, 1, 0, -1, -2]
+    assert shared_solver().solve(Position()) == 1
+    assert shared_solver().analyze(Position()) == [-2, -1, 0, 1, 0, -1, -2]
 
 
 @pytest.mark.parametrize(("rows", "columns", "run_length", "diagonals", "least_plies"), BOARDS)
@@ -271,15 +271,12 @@ def test_a_book_is_read_as_it_was_written_for_its_own_board(tmp_path: Path, book
         load_book(path, FOURS)
 
 
-def test_a_damaged_packaged_book_is_ignored_with_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(packaged_book(make_geometry(5, 4, 3)).keys) == 0  # where there is no file there is no warning
+def test_a_damaged_packaged_book_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(packaged_book(make_geometry(5, 4, 3)).keys) == 0  # where there is no file
     (tmp_path / books.book_name(FOURS)).write_bytes(b"rubbish")
     monkeypatch.setattr(books, "__file__", str(tmp_path / "book.py"))
-    solver = Solver(FOURS)
-    with pytest.warns(UserWarning, match=r"opening book is ignored: .*4x4x4\.book") as warned:
-        scores = [solver.solve(Position.from_moves(moves, FOURS)) for moves in ("12", "21")]
-    assert len(warned) == 1
-    assert scores[0] == Solver(FOURS, book=no_known_scores()).solve(Position.from_moves("12", FOURS))
+    with pytest.raises(FileError, match=r"4x4x4\.book"):
+        Solver(FOURS).solve(Position.from_moves("12", FOURS))
 
 
 def test_positions_of_the_book_are_not_searched() -> None:

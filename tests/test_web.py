@@ -176,7 +176,7 @@ def test_the_solver_has_a_time_limit_and_gives_its_place_back(
     """A position that takes minutes is given up with status 504; the next question is answered."""
     with monkeypatch.context() as patch:
         patch.setattr(searches, "EXACT_SECONDS", 0.2)
-        shared_solver().forget()
+        shared_solver.cache_clear()
         answer = client.post("/api/exact", json={"moves": HARD})
     assert answer.status_code == 504
     assert not application.exact_searches.taken

@@ -11,7 +11,7 @@ import numpy as np
 
 from alphac4.arena.players import PlayerError, SearchingPlayer, keep_trees
 from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
-from alphac4.certificate.walk import WINS_NOW, Claim, Columns, Keys, longest_games, stones_of
+from alphac4.certificate.walk import WINS_NOW, Claim, Columns, Keys, longest_games
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import canonical_keys
@@ -80,14 +80,12 @@ class CheckedCertificate:
     @functools.cached_property
     def _levels(self) -> dict[int, tuple[Keys, Columns, Columns]]:
         """The positions, their moves and, where it wins, the longest games in plies; by the number of stones."""
-        geometry = self.claim.geometry
         try:
-            levels = walk_certificate(self._certificate, lambda _stones, _positions: self._on_pause()).levels
+            levels = walk_certificate(self._certificate, lambda _level: self._on_pause())
         except CertificateError as error:
             raise CertificateError(f"{self._path}: {error}") from error
-        longest = longest_games(geometry, levels, self._on_pause)
-        found = ((*level, plies) for level, plies in zip(levels, longest, strict=True))
-        return {int(stones_of(geometry, level[0][:1])[0]): level for level in found}
+        longest = longest_games(self.claim.geometry, levels, self._on_pause)
+        return {level.stones: (level.keys, level.moves, plies) for level, plies in zip(levels, longest, strict=True)}
 
 
 class CertificatePlayer:

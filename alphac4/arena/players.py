@@ -115,11 +115,7 @@ class TreePlayer:
         return join_results([self._search.search([position], budget) for position in positions])
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """See `SearchingPlayer`.
-
-        Raises:
-            ValueError: if there is no such tree, or it does not reach that far.
-        """
+        """See `SearchingPlayer`. Raises ValueError if there is no such tree, or it does not reach that far."""
         if not 0 <= index < self._trees:
             raise ValueError(f"there is no tree {index} of the last search")
         return self._search.node(index, path)

@@ -149,41 +149,20 @@ def fit_ratings(
     share = prior_games / 2 / np.maximum((games > 0).sum(axis=1), 1)
     prior = np.where(games > 0, share[:, None] + share[None, :], 0.0)
     points, games = points + prior / 2, games + prior
-    strengths: Floats = np.zeros(len(names))
+    strengths, errors = np.zeros(len(names)), np.zeros(len(names))
     free = [i for i in range(len(names)) if i != index[anchor]]
-    for _ in range(100):
-        gradient, information = _slope(strengths, points, games)
-        step = np.zeros(len(names))
-        step[free] = np.linalg.solve(_regular(information, free), gradient[free])
-        # Newton's step overshoots far from the maximum: halve it until the likelihood, which is concave, rises.
-        before = _log_likelihood(strengths, points)
-        while _log_likelihood(strengths + step, points) < before and np.abs(step).max() > 1e-9:
-            step /= 2
-        strengths = strengths + step
-        if np.abs(step).max() < 1e-9:
+    for _ in range(1000):
+        chances = np.exp(-np.logaddexp(0.0, strengths[None, :] - strengths[:, None]))
+        gradient = (points - games * chances).sum(axis=1)
+        weights = games * chances * chances.T
+        information = np.diag(weights.sum(axis=1)) - weights  # the negative Hessian of the log-likelihood
+        rated = information[np.ix_(free, free)] + 1e-9 * np.eye(len(free))  # for those whom no games lead to the anchor
+        step = np.clip(np.linalg.solve(rated, gradient[free]), -1.0, 1.0)  # far from the maximum Newton's overshoots
+        strengths[free] += step
+        if np.abs(step).max(initial=0.0) < 1e-9:
             break
-    errors: Floats = np.zeros(len(names))
-    covariance = np.linalg.inv(_regular(_slope(strengths, points, games)[1], free))
-    errors[free] = Z95 * np.sqrt(np.diag(covariance))
+    errors[free] = Z95 * np.sqrt(np.diag(np.linalg.inv(rated)))
     return {
         name: Rating(elo=float(strengths[i]) / NATS_PER_ELO, error=float(errors[i]) / NATS_PER_ELO)
         for name, i in index.items()
     }
-
-
-def _log_likelihood(strengths: Floats, points: Floats) -> float:
-    """``sum of points log(chance)``, with ``chance = 1 / (1 + exp(strength of the other - own))``."""
-    return -float((points * np.logaddexp(0.0, strengths[None, :] - strengths[:, None])).sum())
-
-
-def _slope(strengths: Floats, points: Floats, games: Floats) -> tuple[Floats, Floats]:
-    """The log-likelihood's gradient [P] and its negative Hessian [P, P], strengths in nats."""
-    chances = np.exp(-np.logaddexp(0.0, strengths[None, :] - strengths[:, None]))
-    weights = games * chances * chances.T
-    return (points - games * chances).sum(axis=1), np.diag(weights.sum(axis=1)) - weights
-
-
-def _regular(information: Floats, free: Sequence[int]) -> Floats:
-    """The rows and columns of the players to be rated; the ridge only matters where no games lead to the anchor."""
-    rows: Floats = information[np.ix_(free, free)] + 1e-9 * np.eye(len(free))
-    return rows

@@ -154,11 +154,7 @@ class NamedNetwork:
 
     @property
     def geometry(self) -> Geometry:
-        """The board that it plays on.
-
-        Raises:
-            ValueError: if the file cannot be used.
-        """
+        """The board that it plays on. Raises ValueError if the file cannot be used."""
         if not self.is_onnx:
             return checkpoint_geometry(self.path)
         from alphac4.nn.foreign import onnx_geometry
@@ -167,11 +163,7 @@ class NamedNetwork:
 
     @property
     def budget(self) -> Budget:
-        """Its budget for a move.
-
-        Raises:
-            PlayerError: for a limit that is no budget.
-        """
+        """Its budget for a move. Raises PlayerError for a limit that is no budget."""
         if self.limit != AUTO:
             return _parse_budget(self.limit or DEFAULT_SIMULATIONS, self.specification)
         if self.options.temperature:
@@ -189,11 +181,7 @@ class NamedNetwork:
         _ = self.budget
 
     def load(self) -> "Checkpoint":
-        """The checkpoint.
-
-        Raises:
-            ValueError: if the file is no checkpoint that can be used.
-        """
+        """The checkpoint. Raises ValueError if the file is no checkpoint that can be used."""
         from alphac4.storage.checkpoints import load_checkpoint
 
         return load_checkpoint(self.path)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from alphac4.certificate.walk import ASK, LOST, Claim, Columns, Keys, Walk, position_of, rule_moves
+from alphac4.certificate.walk import ASK, LOST, Claim, Columns, Level, Walk, position_of, rule_moves
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Geometry, board_settings
 from alphac4.storage.checkpoints import shipped_file
@@ -40,16 +40,6 @@ class Certificate:
     claim: Claim
     columns: Columns  # [N] 0-based
     about: Mapping[str, Any] = field(default_factory=dict)  # whose moves they are
-
-
-@dataclass(kw_only=True)
-class Walked:
-    """Counts of a claim's walk, and its positions."""
-
-    positions: int = 0  # in which the player is to move; mirror images are one
-    named: int = 0  # of them, those whose move the certificate names
-    longest: int = 0  # stones on the board in the last of them
-    levels: list[tuple[Keys, Columns]] = field(default_factory=list)  # all positions by number of stones; their moves
 
 
 def shipped_certificates() -> list[Path]:
@@ -110,11 +100,7 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def read_claim(described: object, geometry: Geometry) -> Claim:
-    """The claim that a header describes.
-
-    Raises:
-        ValueError: if it describes none.
-    """
+    """The claim that a header describes. Raises ValueError if it describes none."""
     hints = {"side": Literal["first", "second"], "after": str, "result": Literal["win", "draw"]}
     found = read_value(dict[str, Any], described, "the claim")
     if found.keys() != hints.keys():
@@ -123,36 +109,32 @@ def read_claim(described: object, geometry: Geometry) -> Claim:
 
 
 def walk_certificate(
-    certificate: Certificate, on_level: Callable[[int, int], object] = lambda _stones, _positions: None
-) -> Walked:
+    certificate: Certificate, on_level: Callable[[Level], object] = lambda _level: None
+) -> list[Level]:
     """Play the certificate's moves against every reply, from where its claim begins to the end of every game.
-
-    ``on_level`` hears how many stones are on the board and how many positions there are.
 
     Raises:
         CertificateError: naming a position from which the claim does not hold, or that lacks a move.
     """
     claim, columns = certificate.claim, certificate.columns
-    walk, walked = Walk(claim), Walked()
+    walk, named, levels = Walk(claim), 0, list[Level]()
     if walk.worst < claim.min_outcome:
         raise CertificateError(f"the opponent's first move shows that it is not true that {claim}")
     while len(walk.keys):
         moves = rule_moves(walk.geometry, walk.keys)
         asked = np.flatnonzero(moves == ASK)
-        if walked.named + len(asked) > len(columns):
-            missing = walk.keys[asked[len(columns) - walked.named]]
+        if named + len(asked) > len(columns):
+            missing = walk.keys[asked[len(columns) - named]]
             raise CertificateError(f"the move is missing in\n{position_of(walk.geometry, missing)}")
-        moves[asked] = columns[walked.named : walked.named + len(asked)]
-        walked.levels.append((walk.keys, moves))
-        walked.named += len(asked)
-        walked.positions += len(walk.keys)
-        walked.longest = walk.stones
-        on_level(walk.stones, len(walk.keys))
+        moves[asked] = columns[named : named + len(asked)]
+        named += len(asked)
+        levels.append(Level(walk.stones, walk.keys, moves))
+        on_level(levels[-1])
         refuted = (walk.play(moves) < claim.min_outcome) | (moves == LOST)
         if refuted.any():
             shown = position_of(walk.geometry, walk.keys[refuted][0])
             raise CertificateError(f"it is not shown that {claim}: see\n{shown}")
         walk.go_on()
-    if walked.named != len(columns):
-        raise CertificateError(f"{len(columns) - walked.named:,} moves are left over: they belong to another walk")
-    return walked
+    if named != len(columns):
+        raise CertificateError(f"{len(columns) - named:,} moves are left over: they belong to another walk")
+    return levels

@@ -76,6 +76,14 @@ class Claim:
         return f"{after}the {self.side} player {'always wins' if self.result == 'win' else 'never loses'}"
 
 
+class Level(NamedTuple):
+    """The positions of a walk with one number of stones, in all of which the player is to move."""
+
+    stones: int
+    keys: Keys  # [B]
+    moves: Columns  # [B] 0-based, or WINS_NOW
+
+
 class Replies(NamedTuple):
     """Every reply to the player's moves in B positions, N in all that do not end the game.
 
@@ -283,7 +291,7 @@ def leading_to(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) ->
 
 
 def longest_games(
-    geometry: Geometry, levels: Sequence[tuple[Keys, Columns]], on_level: Callable[[], object] = lambda: None
+    geometry: Geometry, levels: Sequence[Level], on_level: Callable[[], object] = lambda: None
 ) -> list[Columns]:
     """In each position [B] of each level of a won walk: in how many plies the player has won at the latest.
 
@@ -291,7 +299,7 @@ def longest_games(
     """
     plies: list[Columns] = []
     after = (np.empty(0, np.uint64), np.empty(0, np.int8))  # the positions of the next level, and their plies
-    for keys, moves in reversed(levels):
+    for _, keys, moves in reversed(levels):
         on_level()
         replies = _replies_to(geometry, keys, moves)
         longest = np.ones(len(keys), np.int8)

@@ -51,15 +51,16 @@ def verify_file(path: Path) -> int:
     print(f"{path}: moves of {certificate.about.get('player', 'nobody')}")
     started = time.perf_counter()
     try:
-        walked = walk_certificate(
-            certificate, on_level=lambda stones, count: print(f"{stones:2d} stones: {count:,} positions")
+        levels = walk_certificate(
+            certificate, lambda level: print(f"{level.stones:2d} stones: {len(level.keys):,} positions")
         )
     except CertificateError as error:
         print(error)
         return 1
+    positions, seconds = sum(len(level.keys) for level in levels), time.perf_counter() - started
     print(
-        f"{walked.positions:,} positions ({walked.named:,} with a move of their own), the last with {walked.longest} "
-        f"stones, in {time.perf_counter() - started:.1f} s: {certificate.claim}."
+        f"{positions:,} positions ({len(certificate.columns):,} with a move of their own), the last with "
+        f"{levels[-1].stones} stones, in {seconds:.1f} s: {certificate.claim}."
     )
     return 0
 
@@ -100,9 +101,9 @@ def build_certificate(options: CertificateOptions) -> int:
         print(f"\nUp to {options.stones} stones there is {found} {answers} and no end is reached.")
         return 0
     certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about={**about, "taken_back": mended})
-    walked = walk_certificate(certificate)
+    positions = sum(len(level.keys) for level in walk_certificate(certificate))
     write_certificate(path, certificate)
-    print(f"\n{path}: {walked.named:,} moves for {walked.positions:,} positions, by {answers}: {claim}.")
+    print(f"\n{path}: {len(certificate.columns):,} moves for {positions:,} positions, by {answers}: {claim}.")
     return 0
 
 

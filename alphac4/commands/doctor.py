@@ -157,11 +157,11 @@ def _checked(name: str, check: Callable[[], str]) -> Check:
 
 def _check_solver() -> str:
     from alphac4.game import Position
-    from alphac4.solver import solve
+    from alphac4.solver import shared_solver
 
     known = {"112233": 18, "446712672373": 10, "2252576253462244111563365343671351441": -1}  # the last as Pons has it
     for moves, score in known.items():
-        if (found := solve(Position.from_moves(moves))) != score:
+        if (found := shared_solver().solve(Position.from_moves(moves))) != score:
             raise ValueError(f"the solver gives {moves} the score {found}, which is {score}: the compiled code is bad")
     return f"{len(known)} known scores"
 

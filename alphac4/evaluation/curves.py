@@ -115,11 +115,7 @@ def find_runs(texts: Sequence[str]) -> tuple[dict[str, list[Path]], list[CurvePo
 
 
 def find_checkpoints(folder: Path, every: int = 1) -> list[Path]:
-    """The numbered networks of a run, each ``every``-th, the last one included.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """The numbered networks of a run, each ``every``-th, the last one included. Raises ValueError if there is none."""
     inner = folder / "checkpoints"
     found = (inner if inner.is_dir() else folder).glob("[0-9]*.safetensors")
     paths = sorted(path for path in found if path.stem.isdecimal())  # and no stray copies

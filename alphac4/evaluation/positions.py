@@ -12,7 +12,7 @@ import numpy.typing as npt
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.rules import STANDARD
 from alphac4.solver import FULL_COLUMN, Solver, moves_to_end
-from alphac4.storage.files import append_line, write_atomically
+from alphac4.storage.files import FileError, append_line, write_atomically
 
 SETS = ("begin-hard", "begin-medium", "begin-easy", "middle-medium", "middle-easy", "end-easy")
 PUBLIC_NAMES = {  # Pascal Pons's six test sets: L1 to L3 from begin to end, R1 to R3 from easy to hard
@@ -28,10 +28,6 @@ ALL = "all"  # the name of all sets together
 # The most stones on the board in each stage, and the most still to come with best play in each difficulty.
 STAGES = {"begin": 14, "middle": 28, "end": STANDARD.cells - 1}
 DIFFICULTIES = {"easy": 14, "medium": 28, "hard": STANDARD.cells}
-
-
-class PositionSetError(ValueError):
-    """A file of positions that cannot be used, and why, in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +82,7 @@ def parse_positions(lines: Iterable[str], source: str, name: str, geometry: Geom
     """Read lines of moves followed by a score for each column, '.' where it is full.
 
     Raises:
-        PositionSetError: in one line that names ``source``, the number of the line and what is wrong with it.
+        FileError: in one line that names ``source``, the number of the line and what is wrong with it.
     """
     positions, scores = [], []
     for number, line in enumerate(lines, start=1):
@@ -95,11 +91,11 @@ def parse_positions(lines: Iterable[str], source: str, name: str, geometry: Geom
         try:
             position, row = _parse_line(line, geometry)
         except ValueError as error:
-            raise PositionSetError(f"{source}, line {number}: {error}") from error
+            raise FileError(f"{source}, line {number}: {error}") from error
         positions.append(position)
         scores.append(row)
     if not positions:
-        raise PositionSetError(f"{source}: holds no positions")
+        raise FileError(f"{source}: holds no positions")
     return PositionSet(name=name, geometry=geometry, positions=positions, scores=np.array(scores, np.int8))
 
 
@@ -107,26 +103,15 @@ def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
     """Read a file in the ``.columns`` format; the set is named after it.
 
     Raises:
-        PositionSetError: if it cannot be read or a line is malformed.
+        FileError: if it cannot be read or a line is malformed.
     """
     stem = path.name.removesuffix(SUFFIX)
-    return parse_positions(read_text(path).splitlines(), str(path), PUBLIC_NAMES.get(stem, stem), geometry)
+    return parse_positions(_read_text(path).splitlines(), str(path), PUBLIC_NAMES.get(stem, stem), geometry)
 
 
-def read_text(path: Path) -> str:
-    """The text of a file of positions.
-
-    Raises:
-        PositionSetError: if it cannot be read.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise PositionSetError(f"{path}: no such file") from error
-    except UnicodeDecodeError as error:
-        raise PositionSetError(f"{path}: not a text file") from error
-    except OSError as error:
-        raise PositionSetError(f"{path}: cannot be read: {error.strerror}") from error
+def _read_text(path: Path) -> str:
+    """The text of a file that people write; bytes that are none are told with their line, as anything that is wrong."""
+    return path.read_bytes().decode("utf-8", errors="replace")
 
 
 @cache
@@ -224,16 +209,16 @@ def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position
     """The positions of a file's lines in random order: move strings, whatever follows them unread.
 
     Raises:
-        PositionSetError: if the file cannot be read or holds an impossible move.
+        FileError: if the file cannot be read or holds an impossible move.
     """
-    moves = [line.split()[0] for line in read_text(path).splitlines() if line.strip()]
+    moves = [line.split()[0] for line in _read_text(path).splitlines() if line.strip()]
     for index in rng.permutation(len(moves)):
         try:
             position = Position.from_moves(moves[index])
         except IllegalMove as error:
-            raise PositionSetError(f"{path}: {error}") from error
+            raise FileError(f"{path}: {error}") from error
         if position.outcome() is not None:
-            raise PositionSetError(f"{path}: the game is over after {moves[index]}")
+            raise FileError(f"{path}: the game is over after {moves[index]}")
         yield position
 
 
@@ -252,7 +237,7 @@ def write_set(
     repeated and goes on. Returns how many there are: fewer than ``count`` only where there are no more candidates.
 
     Raises:
-        PositionSetError: if the file is there and holds anything else.
+        FileError: if the file is there and holds anything else.
     """
     known = _whole_lines(path)
     for _ in known:
@@ -274,7 +259,7 @@ def _whole_lines(path: Path) -> set[Position]:
     """The positions in a file, from which a line cut short by a kill is removed."""
     if not path.exists():
         return set()
-    text = read_text(path)
+    text = _read_text(path)
     whole = text[: text.rfind("\n") + 1]
     known = set(parse_positions(whole.splitlines(), str(path), path.stem).positions) if whole.strip() else set()
     if whole != text:

@@ -196,11 +196,7 @@ def _pack(moves: Moves) -> dict[str, Any]:
 
 
 def unpack_moves(entry: dict[str, Any], geometry: Geometry) -> Moves:
-    """The moves of an entry of the journal.
-
-    Raises:
-        ValueError: if it holds anything else.
-    """
+    """The moves of an entry of the journal. Raises ValueError if it holds anything else."""
     count = read_value(int, entry.get("count"), "count")
     try:
         content = zlib.decompress(base64.b64decode(read_value(str, entry.get("moves"), "moves"), validate=True))

@@ -28,11 +28,7 @@ LEVELS = (
 
 
 def find_level(text: str) -> Level:
-    """A level by its number from 1 or its name.
-
-    Raises:
-        ValueError: naming those that there are.
-    """
+    """A level by its number from 1 or its name. Raises ValueError naming those that there are."""
     for number, level in enumerate(LEVELS, start=1):
         if text.lower() in (str(number), level.name):
             return level

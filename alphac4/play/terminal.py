@@ -13,7 +13,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.screen import Screen
-from alphac4.solver.solver import exact_within
+from alphac4.solver.solver import Deadline, ExactColumn, TimeIsUp, exact
 from alphac4.storage.files import write_atomically
 
 HELP = """\
@@ -47,11 +47,7 @@ class Session:
         return self.position.moves or ""
 
     def load(self, moves: str) -> None:
-        """Begin from a move string.
-
-        Raises:
-            IllegalMove: naming the offending character; the game stays as it was.
-        """
+        """Begin from a move string. Raises IllegalMove naming the offending character; the game stays as it was."""
         self.position = Position.from_moves(moves, self.geometry)
         self._undone = ""
 
@@ -70,11 +66,7 @@ class Session:
             self.load(text)
 
     def play(self, column: int) -> None:
-        """Drop a stone into a 0-based column.
-
-        Raises:
-            IllegalMove: and the game stays as it was.
-        """
+        """Drop a stone into a 0-based column. Raises IllegalMove, and then the game stays as it was."""
         self.position, self._undone = self.position.play(column), ""
 
     def undo(self, plies: int = 1) -> int:
@@ -237,8 +229,10 @@ class TerminalGame:
 
     def _show_best(self) -> None:
         """The best moves by exact play, where they are soon known."""
-        known = [] if self.show_exact else exact_within(self.session.position, SOON) or []
-        best = [item for item in known if item.best]
+        best: list[ExactColumn] = []
+        if not self.show_exact:
+            with contextlib.suppress(TimeIsUp):
+                best = [item for item in exact(self.session.position, Deadline(SOON)) if item.best]
         if best:
             names = " or ".join(column_name(item.column) for item in best)
             self.screen.line(f"by exact play {names}: {best[0].text}")

@@ -1,6 +1,5 @@
 """Costs of a run, interrupted attempts included, and the provenance of its networks."""
 
-import hashlib
 import logging
 import threading
 import time
@@ -106,8 +105,7 @@ def load_start(config: TrainConfig) -> Start | None:
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     known = {key: checkpoint.provenance[key] for key in _OF_START if key in checkpoint.provenance}
-    facts = {"checkpoint": name, "weights": _weights_digest(checkpoint.network), **known}
-    return Start(network=checkpoint.network, facts=facts)
+    return Start(network=checkpoint.network, facts={"checkpoint": name, **known})
 
 
 def describe_network(run: str, iteration: int, costs: Costs, state: RunState, config: TrainConfig) -> dict[str, Any]:
@@ -133,11 +131,3 @@ def total_costs(provenance: Mapping[str, Any]) -> Costs:
 
 def _rounded(costs: Costs) -> dict[str, int]:
     return {"seconds": round(costs.seconds), "games": costs.games, "evaluations": costs.evaluations}
-
-
-def _weights_digest(network: PolicyValueNetwork) -> str:
-    """SHA-256 over the weights: the same network in another file is the same."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(network.state_dict().items()):
-        digest.update(name.encode() + tensor.cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()

@@ -61,7 +61,7 @@ from alphac4.training.config import TrainConfig, from_dict, to_dict
 logger = logging.getLogger(__name__)
 
 GAMES_FILE = "games.safetensors"
-GAMES_FORMAT = "alphac4-games-in-progress-3"
+GAMES_FORMAT = "alphac4-games-in-progress-4"
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 
 
@@ -72,7 +72,6 @@ class KeptGames:
     iteration: int
     shards: int  # how many there are
     samples: int  # in them
-    start: str  # digest of the first network, which may be changed until the first iteration is whole
 
 
 class RunFolder:
@@ -81,17 +80,15 @@ class RunFolder:
     Args:
         path: the folder.
         config: the run's settings.
-        start: digest of the network that the run begins with, if one is named and no iteration is whole.
 
     Raises:
         RunError: if the folder is in use, holds a run with other settings, or none that can be read.
         OSError: if it cannot be written.
     """
 
-    def __init__(self, path: Path, config: TrainConfig, start: str = "") -> None:
+    def __init__(self, path: Path, config: TrainConfig) -> None:
         self.path = path
         self.config = config
-        self._start = start
         self.replay = Replay(path / "replay")
         self.tensorboard = path / "tensorboard"
         self.best_path = path / "checkpoints" / "best.safetensors"
@@ -152,7 +149,7 @@ class RunFolder:
                 kept = read_record(KeptGames, header["kept"])
             except (KeyError, ValueError) as error:
                 logger.warning("%s: %s; the interrupted iteration is played again", self.path / GAMES_FILE, error)
-        if kept and kept.iteration == state.iteration + 1 and (state.iteration or kept.start == self._start):
+        if kept and kept.iteration == state.iteration + 1:
             self.replay.load(state.iteration, kept.shards)
             if self.replay.count(kept.iteration) == kept.samples:
                 state.actors = games
@@ -164,8 +161,7 @@ class RunFolder:
 
     def keep_games(self, iteration: int, shards: int, games: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Keep the games in progress, which follow what has been recorded of the iteration."""
-        samples = self.replay.count(iteration)
-        kept = KeptGames(iteration=iteration, shards=shards, samples=samples, start=self._start)
+        kept = KeptGames(iteration=iteration, shards=shards, samples=self.replay.count(iteration))
         save_arrays(self.path / GAMES_FILE, games, {"format": GAMES_FORMAT, "kept": dataclasses.asdict(kept)})
 
     def _read_state(self) -> RunState:
@@ -190,7 +186,7 @@ class RunFolder:
 
     def commit(self, state: RunState, report: IterationReport) -> None:
         """Make an iteration count, once its report is written; then bring the files that follow from it up to date."""
-        append_line(self.path / REPORTS_FILE, report.to_json())
+        append_line(self.path / REPORTS_FILE, sign_line(dataclasses.asdict(report)))
         state.config = to_dict(self.config)
         state.earlier_best_iteration = self._committed_best
         if self._state_is_good:  # or else the one before it is the better one
@@ -206,11 +202,7 @@ class RunFolder:
         self.replay.add(block.samples, iteration, number)
 
     def load_best(self, state: RunState) -> PolicyValueNetwork:
-        """The best network so far.
-
-        Raises:
-            RunError: if its checkpoint is damaged.
-        """
+        """The best network so far. Raises RunError if its checkpoint is damaged."""
         return self._load_best(state).network
 
     def publish_best(self, state: RunState) -> None:

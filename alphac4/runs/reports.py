@@ -1,13 +1,15 @@
 """Reports of a run: records of its iterations and closing matches, in words, and signs that it goes wrong."""
 
-import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from alphac4.arena.ratings import NATS_PER_ELO, Z95, Rating, elo_of_score
-from alphac4.storage.journal import read_entries, read_entry, sign_line
+from alphac4.storage.journal import read_entries, read_entry
 from alphac4.storage.records import read_record
 from alphac4.training.config import TrainConfig
 from alphac4.training.loop import Iteration
@@ -71,19 +73,6 @@ class IterationReport:
     warnings: list[str]  # signs of collapse or regression, in words
     evaluation: EvaluationReport | None  # where there was one
 
-    def to_json(self) -> str:
-        """One line of JSON with a checksum."""
-        return sign_line(dataclasses.asdict(self))
-
-    @classmethod
-    def from_json(cls, line: str) -> "IterationReport":
-        """Read `to_json`'s line back.
-
-        Raises:
-            ValueError: in one line, if it was altered or is no report.
-        """
-        return read_record(cls, read_entry(line))
-
     def __str__(self) -> str:
         """The iteration as a row below `HEADINGS`."""
         judged, learned = self.evaluation, self.learning
@@ -131,7 +120,8 @@ def read_reports(path: Path) -> list[IterationReport]:
 
     An iteration that was interrupted once its report was written has another one later, which counts.
     """
-    found = {report.iteration: report for report in read_entries(path, IterationReport.from_json)}
+    reports = read_entries(path, lambda line: read_record(IterationReport, read_entry(line)))
+    found = {report.iteration: report for report in reports}
     return [found[iteration] for iteration in sorted(found)]
 
 
@@ -260,36 +250,24 @@ def _signs(reports: Sequence[IterationReport]) -> dict[str, str]:
     if len(reports) < 2 * SPAN:
         return {}
     found = {}
-    spans = [reports[start : start + SPAN] for start in range(SPAN // 2, len(reports) - SPAN)]
-    entropy, most = _mean(reports[-SPAN:], _entropy), max(_mean(span, _entropy) for span in spans)
+    entropies = _span_means([report.selfplay.policy_entropy for report in reports])
+    entropy, most = entropies[-1], entropies[SPAN // 2 : -1].max()
     if entropy < SHARE_LEFT * most:
         found["entropy"] = (
             f"the entropy of policy targets has fallen from {most:.2f} to {entropy:.2f} nats: self-play repeats itself"
         )
-    judged = [report for report in reports if report.evaluation is not None]
-    spans = [judged[start : start + SPAN] for start in range(len(judged) - 2 * SPAN + 1)]
-    if spans:
-        best, now = min(spans, key=lambda span: _mean(span, _error)), judged[-SPAN:]
-        loss_then, loss_now = _mean(best, _loss), _mean(now, _loss)
-        if loss_now < (1 - LOSS_FALLEN) * loss_then and _mean(now, _error) >= _mean(best, _error):
+    judged = [(report.evaluation.raw.error, report.learning.policy_loss) for report in reports if report.evaluation]
+    if len(judged) >= 2 * SPAN:
+        errors, losses = map(_span_means, zip(*judged, strict=True))
+        best = int(errors[:-SPAN].argmin())
+        if losses[-1] < (1 - LOSS_FALLEN) * losses[best] and errors[-1] >= errors[best]:
             found["errors"] = (
-                f"the policy loss has fallen from {loss_then:.2f} to {loss_now:.2f}, but raw errors against exact play "
-                f"stay at {_mean(now, _error):.1%}: the network learns its own games by heart"
+                f"the policy loss has fallen from {losses[best]:.2f} to {losses[-1]:.2f}, but raw errors against exact "
+                f"play stay at {errors[-1]:.1%}: the network learns its own games by heart"
             )
     return found
 
 
-def _mean(reports: Sequence[IterationReport], value: Callable[[IterationReport], float]) -> float:
-    return sum(map(value, reports)) / len(reports)
-
-
-def _entropy(report: IterationReport) -> float:
-    return report.selfplay.policy_entropy
-
-
-def _loss(report: IterationReport) -> float:
-    return report.learning.policy_loss
-
-
-def _error(report: IterationReport) -> float:
-    return 0.0 if report.evaluation is None else report.evaluation.raw.error
+def _span_means(values: Sequence[float]) -> npt.NDArray[np.float64]:
+    """The mean of each `SPAN` values one after another."""
+    return np.convolve(values, np.full(SPAN, 1 / SPAN), "valid")

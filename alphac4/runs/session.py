@@ -181,11 +181,10 @@ class TrainingSession:
         cluster: str | None = None,
     ) -> None:
         start = None if has_state(path) else load_start(config)
-        digest = start.facts["weights"] if start else ""
         self.config = config
         self.stop = stop or threading.Event()
         with contextlib.ExitStack() as opened:  # what is open is closed if something fails
-            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config, digest)))
+            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config)))
             self.state = state = self.folder.load_state()
             self.history = self.folder.reports(state)
             geometry, random = config.board.geometry(), RunRandom(seed=config.seed)
@@ -249,7 +248,7 @@ class TrainingSession:
         """
         self.folder.costs.start_clock()
         logger.info("%s", HEADINGS)
-        with self._monitor() as self._shown:
+        with contextlib.closing(self._monitor()) as self._shown:
             self.loop.run(self.state.iteration)
         return self.history
 
@@ -266,7 +265,7 @@ class TrainingSession:
         }
         if self.history:
             strength["elo"] = {"value": self.history[-1].elo, "error": self.history[-1].elo_error}
-        with self._monitor() as monitor:
+        with contextlib.closing(self._monitor()) as monitor:
             monitor.record_closing(matches, self.state.iteration)
         self.folder.add_strength(self.state, strength)
         rollouts = list(self.config.gate.classic_rollouts)

@@ -27,7 +27,6 @@ STATE_FORMAT = "alphac4-run-state-4"
 
 # Settings, or groups of them, that may differ when a run goes on: they do not change the meaning of its files.
 CHANGEABLE = ("iterations", "gate", "evaluation", "machine")
-CHANGEABLE_BEFORE_FIRST_COMMIT = ("start_from",)
 
 
 class RunError(ValueError):
@@ -88,11 +87,7 @@ def save_state(path: Path, state: RunState) -> None:
 
 
 def load_state(path: Path) -> RunState:
-    """Read a state.
-
-    Raises:
-        FileError: if it is missing or damaged, or holds weights that are not finite numbers.
-    """
+    """Read a state. Raises FileError if it is missing or damaged, or holds weights that are not finite numbers."""
     arrays, header = load_arrays(path, STATE_FORMAT)
     try:
         counters = header["counters"]
@@ -118,11 +113,7 @@ def load_state(path: Path) -> RunState:
 
 
 def stored_settings(path: Path) -> TrainConfig | None:
-    """The settings of the run in a folder, None if there is no run.
-
-    Raises:
-        RunError: if they cannot be read.
-    """
+    """The settings of the run in a folder, None if there is no run. Raises RunError if they cannot be read."""
     config_path = path / "config.json"
     if not config_path.exists() and not has_state(path):
         return None
@@ -138,11 +129,10 @@ def check_changes(path: Path, before: TrainConfig, now: TrainConfig) -> None:
     Raises:
         RunError: if a setting differs on which the meaning of its files depends.
     """
-    allowed = CHANGEABLE if has_state(path) else (*CHANGEABLE, *CHANGEABLE_BEFORE_FIRST_COMMIT)
     changed = [
         f"{name} {old} -> {new}"
         for name, old, new in _differences(to_dict(before), to_dict(now))
-        if not any(name == known or name.startswith(f"{known}.") for known in allowed)
+        if not any(name == known or name.startswith(f"{known}.") for known in CHANGEABLE)
     ]
     if changed:
         raise RunError(

@@ -5,8 +5,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
@@ -41,7 +40,7 @@ LAYOUT = {
 
 
 class Monitor:
-    """Writes one run's curves and pictures; a context manager.
+    """Writes one run's curves and pictures, until `close`.
 
     Args:
         folder: where the event files go; iterations after ``history`` that a killed run left there are hidden.
@@ -64,12 +63,8 @@ class Monitor:
             rows = [f"| {name} | {value} |" for name, value in flatten(settings).items()]
             self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Write what is left. Raises OSError if that could not be written."""
         try:
             self._writer.close()
         finally:

@@ -2,16 +2,14 @@
 
 from alphac4.solver.book import KnownScores, no_known_scores
 from alphac4.solver.search import FULL_COLUMN
-from alphac4.solver.solver import Solver, analyze, best_columns, moves_to_end, shared_solver, solve
+from alphac4.solver.solver import Solver, best_columns, moves_to_end, shared_solver
 
 __all__ = [
     "FULL_COLUMN",
     "KnownScores",
     "Solver",
-    "analyze",
     "best_columns",
     "moves_to_end",
     "no_known_scores",
     "shared_solver",
-    "solve",
 ]

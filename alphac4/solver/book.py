@@ -1,6 +1,5 @@
 """Exact scores of all early positions, so that they need no search, and their file."""
 
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,11 +56,7 @@ def save_book(path: Path, geometry: Geometry, book: KnownScores) -> None:
 
 
 def load_book(path: Path, geometry: Geometry) -> KnownScores:
-    """Read a book file.
-
-    Raises:
-        FileError: in one line, if it is missing, damaged, or made for another board.
-    """
+    """Read a book file. Raises FileError in one line, if it is missing, damaged, or made for another board."""
     arrays, header = load_arrays(path, FORMAT)
     try:
         board, plies = header["board"], int(header["plies"])
@@ -75,11 +70,6 @@ def load_book(path: Path, geometry: Geometry) -> KnownScores:
 
 
 def packaged_book(geometry: Geometry) -> KnownScores:
-    """The package's own book; without any for the geometry an empty one, with a warning if it is damaged."""
+    """The package's own book, an empty one if there is none for the geometry. Raises FileError if it is damaged."""
     path = Path(__file__).with_name(book_name(geometry))
-    if path.exists():
-        try:
-            return load_book(path, geometry)
-        except FileError as error:
-            warnings.warn(f"the opening book is ignored: {error}; early positions will take long", stacklevel=2)
-    return no_known_scores()
+    return load_book(path, geometry) if path.exists() else no_known_scores()

@@ -58,10 +58,6 @@ class Solver:
             self._book = packaged_book(self.geometry)
         return self._book
 
-    def forget(self) -> None:
-        """Empty the table, so that a measurement does not profit from earlier calls."""
-        self._table.entries.fill(0)
-
     def solve(self, position: Position, on_pause: OnPause | None = None) -> int:
         """The exact score; ``on_pause`` as in `analyze`."""
         return int(self.solve_batch(*self._stones(position), on_pause=on_pause)[0])
@@ -156,16 +152,6 @@ def shared_solver(geometry: Geometry = STANDARD) -> Solver:
     return Solver(geometry)
 
 
-def solve(position: Position) -> int:
-    """`Solver.solve` by the process's shared solver."""
-    return shared_solver(position.geometry).solve(position)
-
-
-def analyze(position: Position) -> list[int | None]:
-    """`Solver.analyze` by the process's shared solver."""
-    return shared_solver(position.geometry).analyze(position)
-
-
 class TimeIsUp(Exception):  # noqa: N818 - a state, not an error
     """The solver has used its time."""
 
@@ -233,14 +219,6 @@ def exact(position: Position, on_pause: Callable[[], None] | None = None) -> lis
         for column, score in enumerate(scores)
         if score is not None
     ]
-
-
-def exact_within(position: Position, seconds: float) -> list[ExactColumn] | None:
-    """`exact`, or None if it takes longer than so many seconds."""
-    try:
-        return exact(position, Deadline(seconds))
-    except TimeIsUp:
-        return None
 
 
 def best_moves(position: Position, score: int, solve: Callable[[Position], int | None]) -> Iterator[int]:

@@ -31,7 +31,7 @@ from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.play.terminal import Session
 from alphac4.runs.costs import CostJournal
 from alphac4.runs.folder import GAMES_FORMAT
-from alphac4.runs.reports import IterationReport, read_closing, read_reports
+from alphac4.runs.reports import read_closing, read_reports
 from alphac4.runs.state import Costs, load_state
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.replay import load_shard
@@ -206,7 +206,7 @@ FORMATS = (
     Format("state.safetensors", lambda path: plain(load_state(path)), "state.safetensors"),
     Format("games.safetensors", lambda path: plain(load_arrays(path, GAMES_FORMAT)), "games.safetensors"),
     Format("000001-00000.safetensors", lambda path: plain(load_shard(path).arrays()), "replay/*.safetensors"),
-    Format("reports.jsonl", lambda path: frozenset(map(IterationReport.to_json, read_reports(path))), "reports.jsonl"),
+    Format("reports.jsonl", lambda path: frozenset(map(repr, read_reports(path))), "reports.jsonl"),
     Format("costs.json", read_costs, "costs.json"),
     Format("closing.json", read_closing_matches, "closing.json"),
     Format("config.json", load_config, "config.json", signed=False),

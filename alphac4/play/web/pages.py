@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from alphac4.certificate.file import CertificateError, read_certificate, shipped_certificates, walk_certificate
-from alphac4.certificate.walk import longest_games, stones_of
+from alphac4.certificate.walk import longest_games
 from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD, board_settings
@@ -160,10 +160,10 @@ def _certified(path: Path, geometry: Geometry) -> Iterator[tuple[int, int, int]]
     except CertificateError:
         return
     if certificate.claim.geometry == geometry and certificate.claim.result == "win":
-        levels = walk_certificate(certificate).levels
-        for (keys, moves), longest in zip(levels, longest_games(geometry, levels), strict=True):
-            if stones_of(geometry, keys[:1])[0] <= CERTIFIED_STONES:
-                yield from zip(keys.tolist(), moves.tolist(), longest.tolist(), strict=True)
+        levels = walk_certificate(certificate)
+        for level, longest in zip(levels, longest_games(geometry, levels), strict=True):
+            if level.stones <= CERTIFIED_STONES:
+                yield from zip(level.keys.tolist(), level.moves.tolist(), longest.tolist(), strict=True)
 
 
 def write_offline_worker(folder: Path) -> None:

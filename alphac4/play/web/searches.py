@@ -44,11 +44,7 @@ class Stop(threading.Event):
     """Ends one search once it is set."""
 
     def check(self) -> None:
-        """Called by the search some dozens of times a second.
-
-        Raises:
-            Stopped: if it is set.
-        """
+        """Called by the search some dozens of times a second. Raises Stopped if it is set."""
         if self.is_set():
             raise Stopped
 
@@ -140,11 +136,7 @@ class SearchService:
         return player.choose([position])[0]
 
     def exact(self, position: Position, stop: Stop) -> list[ExactColumn]:
-        """The solver's verdict on each move.
-
-        Raises:
-            TimeIsUp: after `EXACT_SECONDS`.
-        """
+        """The solver's verdict on each move. Raises TimeIsUp after `EXACT_SECONDS`."""
         return exact(position, Deadline(EXACT_SECONDS, stop.check))
 
     def review(self, moves: str, seconds: float, stop: Stop, on_move: Callable[[int, int], None]) -> Review:
