@@ -11,13 +11,14 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from alphac4.game import Position
 from alphac4.play.web import pages, searches
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
-from alphac4.play.web.server import AccessControl, AccessRules, is_loopback, rules_for
+from alphac4.play.web.server import AccessControl, is_loopback
 from alphac4.review import review_game
 from alphac4.solver import shared_solver
 from alphac4.solver.solver import TimeIsUp
@@ -44,7 +45,7 @@ def application(service: SearchService) -> Iterator[WebApplication]:
 @pytest.fixture(scope="module")
 def client(application: WebApplication) -> Iterator[TestClient]:
     """The page's visitor, on the same machine."""
-    guarded = AccessControl(application.starlette, AccessRules())
+    guarded = AccessControl(application.starlette, "127.0.0.1", 8000)
     with TestClient(guarded, base_url="http://localhost:8000") as client:
         yield client
 
@@ -53,7 +54,7 @@ def client(application: WebApplication) -> Iterator[TestClient]:
 def stranger(service: SearchService) -> Iterator[TestClient]:
     """A visitor from the network, where the link has a token."""
     application = WebApplication(service)
-    guarded = AccessControl(application.starlette, rules_for("0.0.0.0", 8000, token="a-secret-word"))
+    guarded = AccessControl(application.starlette, "0.0.0.0", 8000, token="a-secret-word")
     with TestClient(guarded, base_url="http://192.168.0.9:8000", follow_redirects=False) as client:
         yield client
     application.close()
@@ -290,9 +291,9 @@ def test_other_cookies_of_the_host_do_not_hide_the_token(stranger: TestClient) -
 
 def test_a_server_for_the_network_is_known_by_address_and_by_its_names() -> None:
     """Any IP address will do, as a rebound name never is one; a proxy's name must be given."""
-    rules = rules_for("0.0.0.0", 8000, token=None, names=("Play.example.org",))
-    assert all(map(rules.accepts_host, ("192.168.0.9:8000", "[fe80::1]:8000", "play.example.org")))
-    assert not any(map(rules.accepts_host, ("example.org", "")))
+    access = AccessControl(Starlette(), "0.0.0.0", 8000, names=("Play.example.org",))
+    assert all(map(access.accepts_host, ("192.168.0.9:8000", "[fe80::1]:8000", "play.example.org")))
+    assert not any(map(access.accepts_host, ("example.org", "")))
 
 
 def test_loopback_addresses_need_no_token() -> None:

@@ -23,7 +23,7 @@ from alphac4.cli import main
 from alphac4.play.web import server
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
-from alphac4.play.web.server import AccessRules, HttpServer
+from alphac4.play.web.server import AccessControl, HttpServer
 
 HARD = "22661"  # takes the solver a quarter of a minute
 
@@ -44,7 +44,7 @@ def application(service: SearchService) -> WebApplication:
 def serving(application: WebApplication) -> Iterator[int]:
     """A server in a thread of this process; its port."""
     listener = server.listen("127.0.0.1", 0)
-    running = HttpServer(application, AccessRules())
+    running = HttpServer(application, AccessControl(application.starlette, "127.0.0.1", 8000))
     thread = threading.Thread(target=lambda: running.run(sockets=[listener]))
     thread.start()
     try:

@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import CostJournal
 from alphac4.runs.reports import CLOSING_FILE, REPORTS_FILE, ClosingReport, IterationReport, read_reports
 from alphac4.runs.state import (
@@ -201,17 +200,13 @@ class RunFolder:
         self.costs.add(len(block.games.plies), block.work.evaluations)
         self.replay.add(block.samples, iteration, number)
 
-    def load_best(self, state: RunState) -> PolicyValueNetwork:
-        """The best network so far. Raises RunError if its checkpoint is damaged."""
-        return self._load_best(state).network
-
     def publish_best(self, state: RunState) -> None:
         """Copy the best iteration's network to ``best.safetensors``, if it is whole.
 
         Raises:
             RunError: if it is damaged; ``best.safetensors`` stays as it was.
         """
-        self._load_best(state)
+        self.load_best(state)
         content = self.checkpoint_path(state.best_iteration).read_bytes()
         if not self.best_path.exists() or self.best_path.read_bytes() != content:
             write_atomically(self.best_path, content)
@@ -219,14 +214,15 @@ class RunFolder:
     def add_strength(self, state: RunState, strength: Mapping[str, Any]) -> None:
         """Write what was measured into the best network's file; its provenance stays as it was."""
         path = self.checkpoint_path(state.best_iteration)
-        save_checkpoint(path, dataclasses.replace(self._load_best(state), strength=strength))
+        save_checkpoint(path, dataclasses.replace(self.load_best(state), strength=strength))
         self.publish_best(state)
 
     def add_closing(self, report: ClosingReport) -> None:
         """Write down the matches that close the run, which is finished then."""
         write_atomically(self.path / CLOSING_FILE, (sign_line(dataclasses.asdict(report)) + "\n").encode())
 
-    def _load_best(self, state: RunState) -> Checkpoint:
+    def load_best(self, state: RunState) -> Checkpoint:
+        """The best network so far. Raises RunError if it is damaged."""
         try:
             return load_checkpoint(self.checkpoint_path(state.best_iteration))
         except FileError as error:
@@ -236,7 +232,7 @@ class RunFolder:
         """Bring ``best.safetensors`` up to date; where the network that it is a copy of is damaged, mend that."""
         path = self.checkpoint_path(state.best_iteration)
         try:
-            self._load_best(state)
+            self.load_best(state)
         except RunError as error:
             with contextlib.suppress(FileError):
                 if load_checkpoint(self.best_path).provenance.get("iteration") == state.best_iteration:

@@ -196,7 +196,7 @@ class TrainingSession:
                 state.started_from = dict(start.facts)
             if state.iteration:
                 learner.restore(state.learner)
-            best = self.folder.load_best(state) if state.iteration else learner.candidate()
+            best = self.folder.load_best(state).network if state.iteration else learner.candidate()
             actors = compute.actors(best, geometry, config.selfplay, lambda index: random.generator(0, "actor", index))
             opened.callback(actors.close)
             if state.actors:

@@ -182,14 +182,9 @@ class Stack(NamedTuple):
     window: Integers  # [2] the bounds of the score that was being bisected when it paused
 
 
-def stack_size(geometry: Geometry) -> int:
-    """How many 8-byte elements the arrays behind a `Stack` have, each for words and for integers."""
-    return _COUNTERS + (geometry.cells + 1) * (4 + 2 * geometry.columns)
-
-
 def make_memory(geometry: Geometry) -> tuple[Words, Integers]:
     """The arrays behind a `Stack`, at its beginning; the limit of nodes is still to be set."""
-    size = stack_size(geometry)
+    size = _COUNTERS + (geometry.cells + 1) * (4 + 2 * geometry.columns)
     words, integers = np.zeros(size, np.uint64), np.zeros(size, np.int64)
     integers[PAUSED_AT] = UNPAUSED
     return words, integers

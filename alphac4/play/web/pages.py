@@ -46,15 +46,9 @@ RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # th
 def page_setup(
     geometry: Geometry, network: str, levels: Sequence[Level], *, simulations: int, exact: bool, review: bool
 ) -> dict[str, object]:
-    """The rules of the game, and what the page offers.
+    """What the page is told: the board, the network's name, the levels, the ``simulations`` of an analysis.
 
-    Args:
-        geometry: the board, with the rules of winning.
-        network: what the page calls the network.
-        levels: the opponents to choose from.
-        simulations: of an analysis.
-        exact: whether the exact solver can be asked.
-        review: whether games can be reviewed.
+    And whether the ``exact`` solver can be asked, and a ``review``.
     """
     return {
         **board_settings(geometry),

@@ -14,7 +14,7 @@ import secrets
 import socket
 import sys
 import webbrowser
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 from urllib.parse import parse_qs
 
@@ -67,7 +67,7 @@ def serve(
         link = f"http://{_shown_name(host)}:{port}/" + (f"?token={word}" if word else "")
         service = SearchService(network)
         application = WebApplication(service, "" if loopback else link)
-        server = HttpServer(application, rules_for(host, port, token=word, names=names))
+        server = HttpServer(application, AccessControl(application.starlette, host, port, token=word, names=names))
         print(f"playing at {link} (Ctrl-C ends)", flush=True)
         if not loopback and word is None:
             print("everybody on the network can use it: --token never", flush=True)
@@ -85,35 +85,6 @@ def at_desktop() -> bool:
     return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class AccessRules:
-    """Under which names the server may be asked, and by whom."""
-
-    names: frozenset[str] = LOOPBACK  # host names that are the server's own
-    any_address: bool = False  # any IP address will do as well: a rebound name is never one
-    token: str | None = None  # the word that the link must carry
-    cookie: str = "alphac4"  # keeps it; different for each port, as browsers share cookies between ports
-
-    def accepts_host(self, host: str) -> bool:
-        """Whether a Host header names this server."""
-        name = (host[1:].partition("]") if host.startswith("[") else host.partition(":"))[0].lower()
-        return name in self.names or (self.any_address and _address(name) is not None)
-
-    def accepts_token(self, token: str) -> bool:
-        """Whether a token is the right one, compared in constant time."""
-        return self.token is None or secrets.compare_digest(token.encode(), self.token.encode())
-
-
-def rules_for(host: str, port: int, *, token: str | None, names: tuple[str, ...] = ()) -> AccessRules:
-    """The rules of a server that listens on ``host``, which may also be called one of ``names``."""
-    known = {host.lower(), *(name.lower() for name in names)}
-    loopback = is_loopback(host)
-    if not loopback:
-        own = socket.gethostname().lower()
-        known |= {own, f"{own}.local"}
-    return AccessRules(names=LOOPBACK | known, any_address=not loopback, token=token, cookie=f"alphac4-{port}")
-
-
 def is_loopback(host: str) -> bool:
     """Whether an address to listen on can be reached from this machine only."""
     address = _address(host)
@@ -128,11 +99,35 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class AccessControl:
-    """Lets only such requests through to ``app`` as the rules accept, and adds `HEADERS` to every answer."""
+    """Lets only such requests through to ``app`` as may come, and adds `HEADERS` to every answer.
 
-    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
+    Args:
+        app: what answers them.
+        host: the address that the server listens on, which it may be called as well.
+        port: and the port; browsers share cookies between ports, so that each has a cookie of its own.
+        token: the word that the link must carry.
+        names: further names of the server.
+    """
+
+    def __init__(
+        self, app: ASGIApp, host: str, port: int, *, token: str | None = None, names: Sequence[str] = ()
+    ) -> None:
         self._app = app
-        self._rules = rules
+        self._token = token
+        self._cookie = f"alphac4-{port}"
+        self._any_address = not is_loopback(host)  # a rebound name is never an address
+        own = socket.gethostname().lower()
+        self._names = {*LOOPBACK, host.lower(), *map(str.lower, names)}
+        self._names |= {own, f"{own}.local"} if self._any_address else set()
+
+    def accepts_host(self, host: str) -> bool:
+        """Whether a Host header names this server."""
+        name = (host[1:].partition("]") if host.startswith("[") else host.partition(":"))[0].lower()
+        return name in self._names or (self._any_address and _address(name) is not None)
+
+    def _accepts_token(self, token: str) -> bool:
+        """Whether a token is the right one, compared in constant time."""
+        return self._token is None or secrets.compare_digest(token.encode(), self._token.encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse, redirect, or hand on."""
@@ -149,22 +144,22 @@ class AccessControl:
         """The answer to a request that is not handed on."""
         if scope["type"] != "http":  # the server's own start and end
             return None
-        rules, request = self._rules, HTTPConnection(scope)
+        request = HTTPConnection(scope)
         host = request.headers.get("host", "")
-        if not rules.accepts_host(host):
+        if not self.accepts_host(host):
             return _forbid("this server is not known under that name")
         # The scheme is not compared: behind a proxy it may be https where this server speaks http.
         origin = request.headers.get("origin")
         if origin is not None and origin.partition("://")[2].lower() != host.lower():
             return _forbid("this server answers its own page only")
-        if rules.token is None:
+        if self._token is None:
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-        if given is not None and scope["path"] == "/" and rules.accepts_token(given[0]):
+        if given is not None and scope["path"] == "/" and self._accepts_token(given[0]):
             response = RedirectResponse("/", 303)
-            response.set_cookie(rules.cookie, rules.token, httponly=True, samesite="lax", max_age=30 * 24 * 3600)
+            response.set_cookie(self._cookie, self._token, httponly=True, samesite="lax", max_age=30 * 24 * 3600)
             return response
-        if not rules.accepts_token(request.cookies.get(rules.cookie, "")):
+        if not self._accepts_token(request.cookies.get(self._cookie, "")):
             return _forbid("open the link that the server has printed: it carries the token")
         return None
 
@@ -176,10 +171,10 @@ def _forbid(message: str) -> Response:
 class HttpServer(uvicorn.Server):
     """uvicorn with an application whose searches end at the first Ctrl-C."""
 
-    def __init__(self, application: WebApplication, rules: AccessRules) -> None:
+    def __init__(self, application: WebApplication, access: AccessControl) -> None:
         super().__init__(
             uvicorn.Config(
-                AccessControl(application.starlette, rules),
+                access,
                 http="h11",
                 limit_concurrency=MAX_CONNECTIONS,
                 ws="none",
