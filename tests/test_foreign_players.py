@@ -128,8 +128,8 @@ def test_a_class_or_function_of_ones_own_is_a_player(module: str, rng: np.random
         ("engine:/no/such/program", "cannot be started"),
         ("engine:true", "ended with exit code 0"),  # and says nothing
         ("MODULE:Missing", "has no attribute 'Missing'"),
-        ("MODULEs:Leftmost", "cannot be imported: ModuleNotFoundError"),
-        ("MODULE:broken", "broken failed: KeyError: 'no idea"),
+        ("MODULEs:Leftmost", "cannot be made: ModuleNotFoundError"),
+        ("MODULE:broken", "cannot be made: KeyError: 'no idea"),
         ("MODULE:Leftmost@600", "takes no budget"),
         ("MODULE:Leftmost,speed=3", "takes geometry, rng, shift, style, not speed"),
         # A file that is given to it does not make it a network.

@@ -39,27 +39,22 @@ def make_foreign_player(found: re.Match[str], **offered: Any) -> Player:
     specification = found.string
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m alphac4` does by itself
-    try:
-        factory: Any = pkgutil.resolve_name(f"{found['module']}:{found['name']}")
-    except Exception as error:  # somebody else's code
-        raise PlayerError(f"{specification!r} cannot be imported: {_describe(error)}") from error
     arguments = _arguments(specification, found["arguments"])
     try:
+        factory: Any = pkgutil.resolve_name(f"{found['module']}:{found['name']}")
         parameters = inspect.signature(factory).parameters
-    except (TypeError, ValueError) as error:
-        raise PlayerError(f"{specification!r}: {found['name']} cannot be called: {error}") from error
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    if unknown := [name for name in arguments if not takes_all and name not in parameters]:
-        raise PlayerError(f"{specification!r}: {found['name']} takes {', '.join(parameters)}, not {unknown[0]}")
-    if found["limit"] is not None and not takes_all and "budget" not in parameters:
-        raise PlayerError(f"{specification!r}: {found['name']} takes no budget")
-    usable = {name: value for name, value in offered.items() if takes_all or name in parameters}
-    try:
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        if unknown := [name for name in arguments if not takes_all and name not in parameters]:
+            raise PlayerError(f"{specification!r}: {found['name']} takes {', '.join(parameters)}, not {unknown[0]}")
+        if found["limit"] is not None and not takes_all and "budget" not in parameters:
+            raise PlayerError(f"{specification!r}: {found['name']} takes no budget")
+        usable = {name: value for name, value in offered.items() if takes_all or name in parameters}
         player = factory(**(usable | arguments))
     except PlayerError:
         raise
     except Exception as error:  # somebody else's code
-        raise PlayerError(f"{specification!r}: {found['name']} failed: {_describe(error)}") from error
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PlayerError(f"{specification!r} cannot be made: {told}") from error
     if not isinstance(getattr(player, "name", None), str) or not callable(getattr(player, "choose", None)):
         raise PlayerError(
             f"{specification!r} makes a {type(player).__name__}; a player has a name and choose(positions)"
@@ -78,10 +73,6 @@ def _arguments(specification: str, text: str | None) -> dict[str, Any]:
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             arguments[name] = value
     return arguments
-
-
-def _describe(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 class EnginePlayer:

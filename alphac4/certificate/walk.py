@@ -39,8 +39,6 @@ ASK = -2
 """No rule says the move."""
 LOST = -3
 """The opponent has two immediate wins and the player none."""
-NOT_FOLLOWED = -4
-"""The walk does not go on from here."""
 
 
 @dataclass(frozen=True, kw_only=True)

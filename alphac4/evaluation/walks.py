@@ -23,7 +23,7 @@ from alphac4.arena.players import Player, SearchingPlayer, as_searching
 from alphac4.certificate.walk import (
     ASK,
     LOST,
-    NOT_FOLLOWED,
+    WINS_NOW,
     Claim,
     Columns,
     Keys,
@@ -282,7 +282,7 @@ def walk_games(
             counts = {kind: int((kinds == kind).sum()) for kind in Kind}
             yield PlyReport(ply=walk.stones, counts=counts, errors=errors)
             goes_on = (kinds == Kind.ANSWER) | (beyond_errors & (kinds == Kind.ERRS))
-            walk.play(np.where(goes_on, columns, np.int8(NOT_FOLLOWED)))
+            walk.play(np.where(goes_on, columns, np.int8(WINS_NOW)))
             walk.go_on()
 
 

@@ -92,13 +92,10 @@ class LatePlayer:
             ValueError, RuntimeError: in one line, if the player cannot be made.
         """
         self._made = self._made or self._begin()
-        return self._made.result().choose(positions)
+        player = self._made.result()
+        self.name = player.name
+        return player.choose(positions)
 
     def _begin(self) -> "Future[Player]":
         # The pool's thread is no daemon: libraries that are being loaded while the process ends would crash it.
-        return ThreadPoolExecutor(1, thread_name_prefix="loading").submit(self._load)
-
-    def _load(self) -> Player:
-        player = self._make()
-        self.name = player.name
-        return player
+        return ThreadPoolExecutor(1, thread_name_prefix="loading").submit(self._make)

@@ -13,7 +13,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.screen import Screen
-from alphac4.solver.solver import Deadline, ExactColumn, TimeIsUp, exact
+from alphac4.solver.solver import ExactColumn, TimeIsUp, deadline, exact
 from alphac4.storage.files import write_atomically
 
 HELP = """\
@@ -232,7 +232,7 @@ class TerminalGame:
         best: list[ExactColumn] = []
         if not self.show_exact:
             with contextlib.suppress(TimeIsUp):
-                best = [item for item in exact(self.session.position, Deadline(SOON)) if item.best]
+                best = [item for item in exact(self.session.position, deadline(SOON)) if item.best]
         if best:
             names = " or ".join(column_name(item.column) for item in best)
             self.screen.line(f"by exact play {names}: {best[0].text}")

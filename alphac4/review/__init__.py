@@ -15,7 +15,7 @@ from alphac4.arena.players import SearchingPlayer
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES, count_of
 from alphac4.game.rules import STANDARD, board_settings
-from alphac4.solver.solver import Deadline, Solver, TimeIsUp, Verdict, best_moves, best_play, shared_solver
+from alphac4.solver.solver import Solver, TimeIsUp, Verdict, best_moves, best_play, deadline, shared_solver
 
 DEFAULT_SECONDS = 120.0  # for the solver, a game
 LINE_PLIES = 10  # of best play that are shown
@@ -318,7 +318,7 @@ class _Judge:
     def __init__(self, solver: Solver, seconds: float, on_pause: OnPause) -> None:
         self._solver = solver
         self._on_pause = on_pause
-        self._deadline = Deadline(seconds, on_pause)
+        self._deadline = deadline(seconds, on_pause)
 
     def score(self, position: Position) -> int | None:
         """The exact score for the side to move."""

@@ -23,7 +23,7 @@ from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import Level
 from alphac4.play.opponents import thorough_player
 from alphac4.review import Review, review_game
-from alphac4.solver.solver import Deadline, ExactColumn, exact
+from alphac4.solver.solver import ExactColumn, deadline, exact
 
 EXACT_SECONDS = 60.0  # for the solver's verdict on a position
 REVIEW_SIMULATIONS = 100  # for the network's opinion of each position of a reviewed game
@@ -137,7 +137,7 @@ class SearchService:
 
     def exact(self, position: Position, stop: Stop) -> list[ExactColumn]:
         """The solver's verdict on each move. Raises TimeIsUp after `EXACT_SECONDS`."""
-        return exact(position, Deadline(EXACT_SECONDS, stop.check))
+        return exact(position, deadline(EXACT_SECONDS, stop.check))
 
     def review(self, moves: str, seconds: float, stop: Stop, on_move: Callable[[int, int], None]) -> Review:
         """Judge every move of a game; see `review_game`."""
