@@ -78,9 +78,7 @@ def _arguments(specification: str, text: str | None) -> dict[str, Any]:
 class EnginePlayer:
     """Asks a program for its moves, one after the other; how long it thinks is for its own command line to say.
 
-    Args:
-        command: the program with its arguments, as a shell would split them.
-        move_seconds: how long it may take for a move.
+    The ``command`` is the program with its arguments, as a shell would split them.
 
     Raises:
         PlayerError: in one line, if it cannot be started, does not speak the protocol, or is too slow.

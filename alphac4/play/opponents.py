@@ -69,10 +69,7 @@ def compile_search(geometry: Geometry) -> None:
 class LatePlayer:
     """A player that is still to be made: loading a network takes seconds, in which a person thinks already.
 
-    Args:
-        name: until the player has a name of its own.
-        make: makes it, once.
-        background: whether to begin at once, in a thread; otherwise it is made for its first move.
+    In the ``background`` it is made at once, in a thread; otherwise for its first move. Then it has its own name.
     """
 
     def __init__(self, name: str, make: Callable[[], Player], *, background: bool) -> None:

@@ -113,12 +113,8 @@ class Screen:
 class SolvingProgress:
     """Tells on a terminal how long the solver has been at work, and on how many positions; elsewhere nothing.
 
-    Use it as a context manager, whose end removes the line, and call it at each of the solver's pauses.
-
-    Args:
-        solver: the one at work.
-        label: what it is doing.
-        stream: where to write, by default the standard error.
+    Use it as a context manager, whose end removes the line, and call it at each of the solver's pauses. It writes to
+    the standard error, unless another stream is given.
     """
 
     def __init__(self, solver: Solver, label: str = "solving", stream: TextIO | None = None) -> None:

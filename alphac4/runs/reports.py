@@ -99,12 +99,12 @@ class ClosingReport:
     """The matches that close a run."""
 
     iteration: int  # after which they were played
-    rollouts: list[int]  # of classic MCTS, a match for each
-    matches: list[MatchReport]
+    matches: list[MatchReport]  # one for each number of rollouts of classic MCTS
 
     def closes(self, config: TrainConfig) -> bool:
         """Whether these are the matches that a run with such settings would play at its end."""
-        return self.iteration == config.iterations and self.rollouts == list(config.gate.classic_rollouts)
+        opponents = [f"uct:{rollouts}" for rollouts in config.gate.classic_rollouts]
+        return self.iteration == config.iterations and [match.opponent for match in self.matches] == opponents
 
 
 def read_closing(folder: Path) -> ClosingReport | None:
@@ -197,7 +197,8 @@ def _regressed(report: IterationReport, history: Sequence[IterationReport]) -> l
     if gate.score < 0.3:
         found.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
     for now in report.matches:
-        best = max((past.score for past in _matches(history) if past.opponent == now.opponent), default=0.0)
+        earlier = [match.score for past in history for match in past.matches if match.opponent == now.opponent]
+        best = max(earlier, default=0.0)
         if now.score < best - 0.2:
             found.append(f"score against {now.opponent} fell from {best:.2f} to {now.score:.2f}")
     if gate.accepted and report.evaluation is not None:
@@ -205,21 +206,12 @@ def _regressed(report: IterationReport, history: Sequence[IterationReport]) -> l
     return found
 
 
-def _matches(history: Sequence[IterationReport]) -> list[MatchReport]:
-    return [match for report in history for match in report.matches]
-
-
 def _risen_errors(now: EvaluationReport, history: Sequence[IterationReport]) -> list[str]:
     """Errors against exact play clearly above the run's fewest: the 95 % intervals do not touch.
 
     That is stricter than a test at 5 %, as it should be: the fewest of many evaluations were lucky as well.
     """
-    before = [
-        (past.iteration, past.evaluation)
-        for past in history
-        if past.evaluation is not None
-        and (past.evaluation.positions, past.evaluation.simulations) == (now.positions, now.simulations)
-    ]
+    before = [(past.iteration, past.evaluation) for past in history if past.evaluation is not None]
     found = []
     for name, budget in (("raw", "raw"), ("search", f"with {now.simulations} simulations")):
         figures: ExactPlayFigures = getattr(now, name)

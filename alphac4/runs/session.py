@@ -268,9 +268,7 @@ class TrainingSession:
         with contextlib.closing(self._monitor()) as monitor:
             monitor.record_closing(matches, self.state.iteration)
         self.folder.add_strength(self.state, strength)
-        rollouts = list(self.config.gate.classic_rollouts)
-        closing = ClosingReport(iteration=self.state.iteration, rollouts=rollouts, matches=matches)
-        self.folder.add_closing(closing)
+        self.folder.add_closing(ClosingReport(iteration=self.state.iteration, matches=matches))
         return matches
 
     @contextlib.contextmanager

@@ -52,9 +52,7 @@ class Stop(threading.Event):
 class WorkQueue:
     """Runs searches first come, first served, in threads of its own; used from the event loop alone.
 
-    Args:
-        threads: how many run at a time.
-        places: how many may run or wait; who comes when all are taken is turned away at once.
+    So many may run or wait as there are ``places``; who comes when all are taken is turned away at once.
     """
 
     def __init__(self, threads: int, places: int) -> None:
