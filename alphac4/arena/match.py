@@ -61,13 +61,7 @@ class MatchResult:
         )
 
     def __add__(self, other: "MatchResult") -> "MatchResult":
-        return MatchResult(
-            wins=self.wins + other.wins,
-            draws=self.draws + other.draws,
-            losses=self.losses + other.losses,
-            pair_scores=self.pair_scores + other.pair_scores,
-            games=self.games + other.games,
-        )
+        return MatchResult(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
 def play_match(
@@ -169,20 +163,15 @@ def balanced_openings(
     solver has no say, as gates are a part of training.
     """
     search = UctSearch(geometry=geometry, rng=rng)
-    balanced: list[Position] = []
-    others: list[tuple[float, Position]] = []
+    found: list[tuple[float, Position]] = []  # with its imbalance, that of all balanced ones the same
     seen: set[tuple[int, int]] = set()
-    while len(balanced) < count and len(others) < 20 * count + 200:
+    while (balanced := sum(imbalance == BALANCE for imbalance, _ in found)) < count:
         fresh = _fresh_openings(count, seen, plies, rng, geometry)
-        if not fresh:
+        if not fresh or len(found) - balanced >= 20 * count + 200:
             break
-        for position, imbalance in zip(fresh, _imbalance(search, fresh), strict=True):
-            if imbalance <= BALANCE:
-                balanced.append(position)
-            else:
-                others.append((float(imbalance), position))
-    others.sort(key=lambda other: other[0])
-    distinct = (balanced + [position for _, position in others])[:count] or [Position(geometry=geometry)]
+        found += zip(np.maximum(_imbalance(search, fresh), BALANCE).tolist(), fresh, strict=True)
+    found.sort(key=lambda opening: opening[0])
+    distinct = [position for _, position in found[:count]] or [Position(geometry=geometry)]
     return [distinct[index % len(distinct)] for index in range(count)]
 
 

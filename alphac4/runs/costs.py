@@ -38,11 +38,7 @@ class CostJournal:
         self._costs = committed
         try:
             found = read_record(Costs, read_entry(path.read_text()))
-            self._costs = Costs(
-                seconds=max(found.seconds, committed.seconds),
-                games=max(found.games, committed.games),
-                evaluations=max(found.evaluations, committed.evaluations),
-            )
+            self._costs = Costs(**{name: max(value, getattr(found, name)) for name, value in vars(committed).items()})
         except FileNotFoundError:
             pass
         except ValueError as error:

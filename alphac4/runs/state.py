@@ -42,11 +42,7 @@ class Costs:
     evaluations: int = 0  # positions given to the network in self-play
 
     def __add__(self, other: "Costs") -> "Costs":
-        return Costs(
-            seconds=self.seconds + other.seconds,
-            games=self.games + other.games,
-            evaluations=self.evaluations + other.evaluations,
-        )
+        return Costs(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
 @dataclass(kw_only=True)

@@ -15,7 +15,7 @@ import re
 import shutil
 import tarfile
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from alphac4.certificate.file import CertificateError, read_certificate, shipped_certificates, walk_certificate
@@ -145,19 +145,19 @@ def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
     Where the player wins at once the column is -1. There are none on another board than a certificate's, or without
     its file.
     """
-    return tuple(entry for path in shipped_certificates() for entry in _certified(path, geometry))
-
-
-def _certified(path: Path, geometry: Geometry) -> Iterator[tuple[int, int, int]]:
-    try:
-        certificate = read_certificate(path)
-    except CertificateError:
-        return
-    if certificate.claim.geometry == geometry and certificate.claim.result == "win":
+    found: list[tuple[int, int, int]] = []
+    for path in shipped_certificates():
+        try:
+            certificate = read_certificate(path)
+        except CertificateError:
+            continue
+        if certificate.claim.geometry != geometry or certificate.claim.result != "win":
+            continue
         levels = walk_certificate(certificate)
         for level, longest in zip(levels, longest_games(geometry, levels), strict=True):
             if level.stones <= CERTIFIED_STONES:
-                yield from zip(level.keys.tolist(), level.moves.tolist(), longest.tolist(), strict=True)
+                found += zip(level.keys.tolist(), level.moves.tolist(), longest.tolist(), strict=True)
+    return tuple(found)
 
 
 def write_offline_worker(folder: Path) -> None:
