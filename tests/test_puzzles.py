@@ -26,7 +26,7 @@ WRONG = [str(column + 1) for column in PUZZLE.position.legal_columns() if column
 
 
 def winning_moves(puzzle: Puzzle) -> list[int]:
-    return [c for c, outcome in enumerate(shared_solver().analyze_outcome(puzzle.position)) if outcome == 1]
+    return [c for c, outcome in enumerate(shared_solver().analyze(puzzle.position, weak=True)) if outcome == 1]
 
 
 def test_every_packaged_puzzle_has_exactly_one_winning_move() -> None:

@@ -78,8 +78,8 @@ def test_scores_outcomes_mirror_images_and_batches_agree_with_the_columns_scores
     for position, scores in some:
         best = max(score for score in scores if score is not None)
         assert solver.solve(position) == best, position.moves
-        assert solver.solve_outcome(position) == np.sign(best)
-        assert solver.analyze_outcome(position) == [None if score is None else np.sign(score) for score in scores]
+        assert solver.solve(position, weak=True) == np.sign(best)
+        assert solver.analyze(position, weak=True) == [None if score is None else np.sign(score) for score in scores]
         assert solver.analyze(position.mirror()) == scores[::-1]
     own, occupied = (
         np.array([getattr(position, name) for position, _ in some], np.uint64) for name in ("own", "occupied")
@@ -140,7 +140,7 @@ def test_what_a_pause_raises_ends_the_search_and_keeps_what_is_proven() -> None:
 def test_scores_count_the_stones_left_to_the_winner(solver: Solver, moves: str, score: int) -> None:
     position = Position.from_moves(moves)
     assert solver.solve(position) == score
-    assert solver.solve_outcome(position) is (Outcome.WIN if score > 0 else Outcome.LOSS)
+    assert solver.solve(position, weak=True) == (Outcome.WIN if score > 0 else Outcome.LOSS)
     if position.outcome() is not None:
         assert solver.analyze(position) == [None] * 7
 
@@ -182,7 +182,7 @@ def test_scores_equal_plain_minimax(
         position = Position.from_moves(moves, geometry)
         assert solver.solve(position) == expected, moves
         assert max(score for score in solver.analyze(position) if score is not None) == expected
-        assert solver.solve_outcome(position) == outcome
+        assert solver.solve(position, weak=True) == outcome
         compared += 1
     assert compared >= 6
 

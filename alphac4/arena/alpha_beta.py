@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class SolverPlayer:
         self._rng = rng
         self._threads = threads or cores()
         self._solver: Solver = shared_solver(geometry)
-        self._analyze = self._solver.analyze if fastest else self._solver.analyze_outcome
+        self._analyze = partial(self._solver.analyze, weak=not fastest)
         self._scores: dict[Position, list[int | None]] = {}
 
     def choose(self, positions: Sequence[Position]) -> list[int]:

@@ -31,8 +31,7 @@ def report(solver: Solver, position: Position, *, weak: bool) -> str:
     """The board of an unfinished game, who is to move, and each column's score with its meaning."""
     lines = [str(position), ""]
     with SolvingProgress(solver) as progress:
-        analyze = solver.analyze_outcome if weak else solver.analyze
-        scores = analyze(position, progress)
+        scores = solver.analyze(position, progress, weak=weak)
     best = best_columns(scores)
     lines += [f"{'x' if position.first_to_move else 'o'} to move", "", "column  score  with best play"]
     for column, score in enumerate(scores):
@@ -65,9 +64,9 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
             code = BAD_INPUT
             continue
         if options.column_scores:
-            scores = solver.analyze_outcome(position) if options.weak else solver.analyze(position)
+            scores = solver.analyze(position, weak=options.weak)
             answer = " ".join("." if score is None else str(score) for score in scores)
         else:
-            answer = str(int(solver.solve_outcome(position)) if options.weak else solver.solve(position))
+            answer = str(solver.solve(position, weak=options.weak))
         print(moves, answer, flush=True)
     return code

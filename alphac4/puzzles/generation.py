@@ -84,7 +84,7 @@ def _only_win(position: Position) -> int | None:
             raise _TooHard
 
     try:
-        outcomes = shared_solver().analyze_outcome(position, lose_patience)
+        outcomes = shared_solver().analyze(position, lose_patience, weak=True)
     except _TooHard:
         return None
     wins = [column for column, outcome in enumerate(outcomes) if outcome == 1]

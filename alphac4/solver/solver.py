@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game.position import Outcome, Position, describe_end
+from alphac4.game.position import Position, describe_end
 from alphac4.game.rules import STANDARD, Geometry, Words
 from alphac4.solver.book import KnownScores, packaged_book
 from alphac4.solver.memory import LIMIT, NODES, make_memory, make_table
@@ -58,24 +58,18 @@ class Solver:
             self._book = packaged_book(self.geometry)
         return self._book
 
-    def solve(self, position: Position, on_pause: OnPause | None = None) -> int:
-        """The exact score; ``on_pause`` as in `analyze`."""
-        return int(self.solve_batch(*self._stones(position), on_pause=on_pause)[0])
+    def solve(self, position: Position, on_pause: OnPause | None = None, *, weak: bool = False) -> int:
+        """The exact score; the options are those of `analyze`."""
+        return int(self.solve_batch(*self._stones(position), weak=weak, on_pause=on_pause)[0])
 
-    def solve_outcome(self, position: Position) -> Outcome:
-        """Win, draw or loss with best play, which takes less search than the score."""
-        return Outcome(int(self.solve_outcome_batch(*self._stones(position))[0]))
-
-    def analyze(self, position: Position, on_pause: OnPause | None = None) -> list[int | None]:
+    def analyze(self, position: Position, on_pause: OnPause | None = None, *, weak: bool = False) -> list[int | None]:
         """The score of each column's move for the side that makes it; None where a move is not possible.
 
-        ``on_pause`` is called some dozens of times a second; what it raises ends the search.
+        With ``weak`` it is 1, 0 or -1 for win, draw and loss, which takes less search. ``on_pause`` is called some
+        dozens of times a second; what it raises ends the search.
         """
-        return _by_column(self.analyze_batch(*self._stones(position), on_pause=on_pause)[0])
-
-    def analyze_outcome(self, position: Position, on_pause: OnPause | None = None) -> list[int | None]:
-        """Like `analyze`, with 1, 0, -1 for win, draw and loss, which takes less search."""
-        return _by_column(self.analyze_batch(*self._stones(position), weak=True, on_pause=on_pause)[0])
+        scores = self.analyze_batch(*self._stones(position), weak=weak, on_pause=on_pause)[0]
+        return [None if score == FULL_COLUMN else int(score) for score in scores]
 
     def solve_outcome_batch(self, own: Words, occupied: Words) -> Scores:
         """Outcomes, int8 [B]: 1 win, 0 draw, -1 loss for the side to move."""
@@ -125,10 +119,6 @@ def _checked(own: Words, occupied: Words) -> tuple[Words, Words]:
     if own.ndim != 1 or own.shape != occupied.shape:
         raise ValueError(f"positions are two arrays of one length, not {own.shape} and {occupied.shape}")
     return own, occupied
-
-
-def _by_column(scores: Scores) -> list[int | None]:
-    return [None if score == FULL_COLUMN else int(score) for score in scores]
 
 
 def moves_to_end(geometry: Geometry, plies: int, score: int) -> int:
