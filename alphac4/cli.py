@@ -55,6 +55,9 @@ EXAMPLES = """\
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand; returns the exit code: 2 for bad input, with one line on stderr."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    for stream, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
+        if getattr(sys, stream) is None:  # it is closed, as in a program without a terminal
+            setattr(sys, stream, open(os.devnull, mode))  # noqa: PTH123, SIM115 - until the end of the process
     name = f"alphac4 {arguments[0]}" if arguments and arguments[0] in COMMANDS else "alphac4"
     try:
         try:
@@ -62,8 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except SystemExit as end:  # --help, or options that cannot be read
             return end.code if isinstance(end.code, int) else 0
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()  # here, where a full disk can still be reported
+            sys.stdout.flush()  # here, where a full disk can still be reported
     except (ValueError, RuntimeError) as error:  # bad input: every such error says in one line what is wrong
         return _refuse(name, str(error))
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -113,7 +115,7 @@ def _overview() -> str:
 
 def _announce_compilation() -> None:
     """Tell a person why the first use of something is silent for a while."""
-    if sys.stderr is not None and sys.stderr.isatty():
+    if sys.stderr.isatty():
         print("compiling once for this machine: 5 to 40 seconds ...", file=sys.stderr, flush=True)
 
 
@@ -128,7 +130,7 @@ def _refuse(name: str, message: str) -> int:
 
 def _forget_output() -> None:
     """Discard what is still to be written; at exit Python would otherwise try again, and complain."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # a stream without a file
+    with contextlib.suppress(OSError, ValueError):  # a stream without a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import psutil
 
-from alphac4.benchmarks import BenchmarkOptions
-from alphac4.benchmarks.parts import Figure, format_figures, untrained_network
+from alphac4.commands.benchmark import Figure, format_figures, untrained_network
+from alphac4.commands.options import BenchmarkOptions
 from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.compute.cluster.connection import local_cluster
 from alphac4.game.rules import STANDARD

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 
-from alphac4.benchmarks.parts import Figure, format_figures, random_batch, rate
+from alphac4.commands.benchmark import Figure, format_figures, random_batch, rate
 from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
 from alphac4.compute.gpu.trees import DeviceActor
 from alphac4.game.rules import STANDARD

@@ -18,7 +18,7 @@ from alphac4.arena.tournament import (
     short_names,
 )
 from alphac4.commands.arena import run
-from alphac4.commands.options.judge import ArenaOptions
+from alphac4.commands.options import ArenaOptions
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint

@@ -4,9 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alphac4.benchmarks import BenchmarkOptions, parts
-from alphac4.benchmarks.parts import PARTS
 from alphac4.cli import main
+from alphac4.commands import benchmark
+from alphac4.commands.benchmark import PARTS
+from alphac4.commands.options import BenchmarkOptions
 from alphac4.nn.config import NetworkConfig
 from alphac4.selfplay.config import SelfPlayConfig
 
@@ -14,7 +15,7 @@ from alphac4.selfplay.config import SelfPlayConfig
 @pytest.mark.slow
 def test_each_part_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Each figure has a name of its own, stands in the table, and is above 0."""
-    monkeypatch.setattr(parts, "SelfPlayConfig", lambda: SelfPlayConfig(games=8, full_simulations=8))
+    monkeypatch.setattr(benchmark, "SelfPlayConfig", lambda: SelfPlayConfig(games=8, full_simulations=8))
     options = BenchmarkOptions(seconds=0.01, repeats=1, channels=4, blocks=1, batches=(1, 2))
     figures = [
         figure for part in ("rules", "puct", "inference", "selfplay", "learning") for figure in PARTS[part](options)

@@ -8,11 +8,9 @@ import pytest
 import torch
 from campaigns.tiny_run import tiny_run
 
-from alphac4.benchmarks import presets
-from alphac4.benchmarks.presets import LATER_WORK, OTHER_WORK, measure_preset
 from alphac4.cli import main
 from alphac4.commands import doctor
-from alphac4.commands.doctor import EXTRAS, Check, check_installation, find_extras
+from alphac4.commands.doctor import CHECKS, EXTRAS, LATER_WORK, OTHER_WORK, find_extras, measure_preset
 from alphac4.compute.gpu.device import NO_DEVICE
 from alphac4.runs.reports import read_reports
 
@@ -21,9 +19,7 @@ PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
 @pytest.mark.slow
 def test_this_installation_is_sound() -> None:
-    checks = list(check_installation())
-    assert [check.name for check in checks if not check.sound] == []
-    assert all(check.says for check in checks)
+    assert all(check() for check in CHECKS.values())
 
 
 def test_every_extra_of_the_project_is_known() -> None:
@@ -42,17 +38,15 @@ def test_a_missing_extra_is_named_with_its_purpose(monkeypatch: pytest.MonkeyPat
 def test_what_does_not_work_is_told_and_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor, "check_installation", lambda: [Check(name="the sky", sound=False, says="it fell")])
-    assert main(["doctor"]) == 1
-    assert "the sky: it fell" in capsys.readouterr().out
-
-
-def test_a_damaged_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.solver.Solver.solve", lambda _solver, _position: 1)
-    assert not doctor._checked("solver", doctor._check_solver).sound
-    for module in ("hub", "checkpoints"):
-        monkeypatch.setattr(f"alphac4.storage.{module}.SHIPPED", {"best": "missing.safetensors"})
-    assert not doctor._checked("networks", doctor._check_networks).sound
+    for module in ("commands.doctor", "storage.checkpoints"):
+        monkeypatch.setattr(f"alphac4.{module}.SHIPPED", {"best": "missing.safetensors"})
+    monkeypatch.setattr(doctor, "CHECKS", {name: CHECKS[name] for name in ("rules and solver", "networks", "the page")})
+    assert main(["doctor"]) == 1
+    told = capsys.readouterr().out
+    assert "BAD  rules and solver: the solver gives 112233 the score 1, which is 18" in told
+    assert "BAD  networks: the shipped network 'best' is not here" in told
+    assert "ok   the page: " in told
 
 
 def test_the_estimate_brings_a_recorded_run_back() -> None:
@@ -96,38 +90,32 @@ def test_self_play_is_timed_from_block_to_block(
             if actor in actors and not stop.is_set():
                 on_block(actor, Mock(samples=[], work=Mock(evaluations=evaluations)))
 
-    monkeypatch.setattr(presets, "time", Mock(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(doctor, "time", Mock(perf_counter=lambda: now[0]))
     playing = MagicMock(play=play, __len__=lambda _self: 2)
-    assert presets._measure_self_play(playing, Mock(), seconds) == pytest.approx(rate)
+    assert doctor._measure_self_play(playing, Mock(), seconds) == pytest.approx(rate)
 
 
 def test_a_presets_duration_follows_from_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: ["torch-fp32"])
     config = tiny_run(iterations=10, samples=2_000, learning={"batch_size": 64})
     found = measure_preset(config, seconds=0.1, device="cpu")
-    play, learn = 2_000 / found.samples_a_second, 2_000 * 2 / 64 / found.steps_a_second
-    assert found.minutes == pytest.approx(10 * (0.55 * play + learn) / 0.75 / 60, rel=0.02)
+    play, learn = 2_000 / found.samples, 2_000 * 2 / 64 / found.steps
+    assert found.minutes(1) == pytest.approx(10 * (0.55 * play + learn) / 0.75 / 60, rel=0.02)
     assert found.backend == "torch-fp32"
 
 
 def test_what_more_cores_take_over_follows_from_games_parts_and_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worked by hand: 64 games keep two cores playing, a batch of 256 has four parts, matches have four streams."""
-    monkeypatch.setattr(presets, "cores", lambda: 2)
-    monkeypatch.setattr(presets, "_measure_self_play", lambda *_: 1_000.0)
-    monkeypatch.setattr(presets, "_measure_learning", lambda *_: 10.0)
-    monkeypatch.setattr(
-        presets, "choose_for_run", lambda *_: Mock(actors=lambda *_: MagicMock(__len__=lambda _self: 2))
-    )
-    monkeypatch.setattr(presets, "make_learner", Mock())
+    monkeypatch.setattr(doctor, "cores", lambda: 2)
+    monkeypatch.setattr(doctor, "_measure_self_play", lambda *_: 1_000.0)
+    monkeypatch.setattr(doctor, "_measure_learning", lambda *_: 10.0)
+    monkeypatch.setattr(doctor, "choose_for_run", lambda *_: Mock(actors=lambda *_: MagicMock(__len__=lambda _self: 2)))
+    monkeypatch.setattr(doctor, "make_learner", Mock())
     games = {"games": 64, "full_simulations": 4, "fast_simulations": 2, "full_search_prob": 0.5}
     config = tiny_run(iterations=3, samples=200_000, selfplay=games, learning={"batch_size": 256, "passes": 1.536})
     found = measure_preset(config)
-    play, learn = 2 * 3 * 0.55 * 200_000 / found.samples_a_second, 2 * 3 * config.learning_steps / 10
+    play, learn = 2 * 3 * 0.55 * 200_000 / found.samples, 2 * 3 * config.learning_steps / 10
     other = (play + learn) / 3
-    assert [estimate.cores for estimate in found.estimates] == [1, 2, 4, 8, 16, 64]
-    for estimate, (players, learners, streams) in zip(
-        found.estimates, [(1, 1, 1), (2, 2, 2), *[(2, 4, 4)] * 4], strict=True
-    ):
-        assert estimate.minutes == pytest.approx((play / players + learn / learners + other / streams) / 60)
-    assert found.minutes == pytest.approx(found.estimates[1].minutes)
-    assert found.estimates[-1].memory_mb == found.estimates[1].memory_mb > found.estimates[0].memory_mb
+    for count, players, learners, streams in ((1, 1, 1, 1), (2, 2, 2, 2), (4, 2, 4, 4), (64, 2, 4, 4)):
+        assert found.minutes(count) == pytest.approx((play / players + learn / learners + other / streams) / 60)
+    assert found.memory_mb(64) == found.memory_mb(2) > found.memory_mb(1)

@@ -8,7 +8,6 @@ from naive import Board, drop, minimax, wins
 from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
 from alphac4.certificate.walk import Claim, position_of
 from alphac4.cli import main
-from alphac4.commands import prove
 from alphac4.compute import Backends, Compute
 from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, PlyReport, outcome_solver, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
@@ -166,7 +165,7 @@ def test_a_record_names_the_backend_that_was_taken(
         taken.append(backend)
         return Compute(device="cpu", backends=Backends(evaluators="torch-fp32"), threads=threads)
 
-    monkeypatch.setattr(prove, "choose", choose)
+    monkeypatch.setattr("alphac4.compute.choose", choose)
     save_checkpoint(tmp_path / "small.safetensors", Checkpoint(network=network))
     command = ["prove", f"{tmp_path / 'small.safetensors'}@2", "--start", "444444222222666666", "--record", str(path)]
     for plies in ("18", "20"):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from alphac4.cli import main
-from alphac4.commands.options.play import SolveOptions
+from alphac4.commands.options import SolveOptions
 from alphac4.commands.solve import run
 from alphac4.game.position import Outcome, Position
 from alphac4.game.rules import STANDARD, make_geometry

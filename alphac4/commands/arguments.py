@@ -2,95 +2,55 @@
 
 import contextlib
 import inspect
-import io
-import re
 import shutil
-import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 
+from alphac4.storage.journal import read_about
 from alphac4.storage.records import BoardConfig
 
 if TYPE_CHECKING:
-    from alphac4.compute import Pool
+    from alphac4.compute import Compute, Pool
 
 Options = TypeVar("Options")
+Device = Literal["auto", "cpu", "cuda"]
 
 
 def read_arguments(
-    kind: type[Options],
-    arguments: Sequence[str],
-    command: str,
-    *,
-    description: str | None = None,
+    kind: type[Options], arguments: Sequence[str], command: str, *, description: str | None = None
 ) -> Options:
     """The options of ``alphac4 COMMAND`` as a dataclass; tyro answers ``--help``, and what it cannot read.
 
-    Args:
-        kind: the dataclass.
-        arguments: as given on the command line.
-        command: the command's name.
-        description: the text above the options; by default the dataclass's own.
+    The ``description`` above the help is by default the dataclass's own.
 
     Raises:
         SystemExit: after ``--help``, and with code 2 after a complaint on the standard error.
-        ValueError: of the dataclass itself.
     """
-    asked = bool({"-h", "--help"} & set(arguments))
-    if asked:
+    if {"-h", "--help"} & set(arguments):
         prepare_help(kind)
-    output = (
-        _Help(sys.stdout) if asked or not sys.stdout else sys.stdout
-    )  # tyro asks even a closed one for its encoding
-    try:
-        with contextlib.redirect_stdout(output):
-            options: Options = tyro.cli(
-                kind,
-                args=arguments,
-                prog=f"alphac4 {command}",
-                description=description,
-                config=(tyro.conf.DisallowNone,),  # or else its help says {None}|PATH
-            )
-    finally:
-        if isinstance(output, _Help):
-            print(output.wrapped(), end="")
-    return options
+        print(_wrapped(description or inspect.getdoc(kind) or ""), end="\n\n")
+    return tyro.cli(
+        kind,
+        args=arguments,
+        prog=f"alphac4 {command}",
+        description="",  # it would leave long lines to the terminal, which breaks words
+        config=(tyro.conf.DisallowNone,),  # or else its help says {None}|PATH
+    )
 
 
-class _Help(io.StringIO):
-    """The help that tyro writes. It leaves the text above the options in long lines, which terminals break anywhere."""
-
-    def __init__(self, stdout: TextIO | None) -> None:
-        super().__init__()
-        self._coloured = stdout is not None and stdout.isatty()
-        self._encoding = getattr(stdout, "encoding", None) or "utf-8"
-
-    def isatty(self) -> bool:
-        """Whether there may be colours."""
-        return self._coloured
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """Which decides whether there are frames."""
-        return self._encoding
-
-    def wrapped(self) -> str:
-        """The help with its lines broken between words, and none of Sphinx's marks."""
-        text = self.getvalue()
-        frame = re.search(r"^.*(╭|-{9})", text, re.MULTILINE)
-        end = frame.start() if frame else len(text)
-        about = re.sub(r"\n{3,}", "\n\n", text[:end].replace("``", "`"))
-        width = shutil.get_terminal_size().columns
-        lines = [
-            line if "\x1b" in line else textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-            for line in about.split("\n")  # the first one may be coloured, and is short
-        ]
-        return "\n".join(lines) + text[end:]
+def _wrapped(text: str) -> str:
+    """The text with its paragraphs as wide as the terminal, and none of Sphinx's marks."""
+    width = shutil.get_terminal_size().columns
+    return "\n\n".join(
+        part if part.startswith(" ") else textwrap.fill(part, width, break_long_words=False, break_on_hyphens=False)
+        for part in text.replace("``", "`").split("\n\n")
+    )
 
 
 def prepare_help(kind: Any) -> None:
@@ -116,38 +76,50 @@ def prepare_help(kind: Any) -> None:
 Board = Annotated[BoardConfig, tyro.conf.arg(name="")]
 """The type of an option whose fields are options of the command itself."""
 
-Cluster = Annotated[
-    str | None,
-    tyro.conf.arg(
-        help="Use the cores of a Ray cluster: HOST:PORT of its head, or auto for the one that this machine or job "
-        "belongs to (docs/cluster.md)."
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where networks run."""
+
+    device: Device = "auto"
+    """Where networks run."""
+    backend: str = "auto"
+    """Inference backend; auto takes that of a record that goes on, or else the fastest here."""
+    cluster: str | None = None
+    """Use the cores of a Ray cluster: HOST:PORT of its head, or auto for the one that this machine or job belongs to
+    (docs/cluster.md)."""
+
+    def __post_init__(self) -> None:
+        if self.cluster is not None and self.device == "cuda":
+            raise ValueError("--device cuda: with --cluster its cores do the work; leave one of the two out")
+
+    def of_record(self, path: Path | None, kind: str) -> "Place":
+        """This place with a record's backend, unless another is asked for: the last digits of two differ."""
+        about = None if path is None else read_about(path, kind)
+        return self if about is None or self.backend != "auto" else replace(self, backend=str(about["backend"]))
+
+    def compute(self, threads: int | None = None) -> "Compute":
+        """What runs networks in this process."""
+        from alphac4.compute import choose
+
+        return choose(self.device if self.cluster is None else "cpu", self.backend, threads=threads)
+
+    @contextlib.contextmanager
+    def pool(self) -> Iterator["Pool | None"]:
+        """The processes of the cluster until the end of the block, or None without one.
+
+        Raises:
+            RuntimeError: in one line, for a cluster that cannot be used.
+            ValueError: in one line, for anything else than an address.
+        """
+        if self.cluster is None:
+            yield None
+        else:
+            from alphac4.compute import choose_pool
+
+            with contextlib.closing(choose_pool(self.cluster)) as pool:
+                yield pool
 
 
-def device_with(cluster: str | None, device: str) -> str:
-    """Where a command thinks: on its own ``device``, or on the cores of a cluster.
-
-    Raises:
-        ValueError: in one line, for a GPU, which a cluster's cores do without.
-    """
-    if cluster is not None and device == "cuda":
-        raise ValueError("--device cuda: with --cluster its cores do the work; leave one of the two out")
-    return device if cluster is None else "cpu"
-
-
-@contextlib.contextmanager
-def pool_or_none(cluster: str | None) -> Iterator["Pool | None"]:
-    """The processes of a cluster until the end of the block, or None without its address.
-
-    Raises:
-        RuntimeError: in one line, for a cluster that cannot be used.
-        ValueError: in one line, for anything else than an address.
-    """
-    if cluster is None:
-        yield None
-    else:
-        from alphac4.compute import choose_pool
-
-        with contextlib.closing(choose_pool(cluster)) as pool:
-            yield pool
+Placed = Annotated[Place, tyro.conf.arg(name="")]
+"""As `Board`, the options of a `Place`."""

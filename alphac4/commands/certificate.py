@@ -18,7 +18,7 @@ from alphac4.certificate.file import (
     write_certificate,
 )
 from alphac4.certificate.walk import Claim, position_of
-from alphac4.commands.options.judge import CertificateOptions
+from alphac4.commands.options import CertificateOptions
 from alphac4.compute import choose
 from alphac4.evaluation.walks import KnownMoves, LevelReport, ProvingPlayer, build, moves_in_order
 from alphac4.game import Geometry

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from tqdm import tqdm
 
 from alphac4.commands.evaluate import parse_budgets
-from alphac4.commands.options.judge import CurveOptions
+from alphac4.commands.options import CurveOptions
 from alphac4.compute import choose
 from alphac4.evaluation.curves import (
     CurvePoint,

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from alphac4.arena.specifications import find_network, parse_searching_player
-from alphac4.commands.options.ship import EngineCommandOptions
+from alphac4.commands.options import EngineCommandOptions
 from alphac4.play.engine import Engine
 
 
@@ -20,7 +20,7 @@ def run(options: EngineCommandOptions) -> int:
         parse_searching_player(options.player, rng=np.random.default_rng(0), geometry=geometry)
     engine = Engine(lambda line: print(line, flush=True), options.player, options.nodes, geometry)
     try:
-        for line in sys.stdin.buffer if sys.stdin is not None else ():
+        for line in sys.stdin.buffer:
             if not engine.handle(line.decode(errors="replace")) or engine.abandoned:
                 break
         engine.finish()

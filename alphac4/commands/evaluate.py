@@ -3,9 +3,7 @@
 from pathlib import Path
 
 from alphac4.arena.specifications import common_geometry
-from alphac4.commands.arguments import device_with, pool_or_none
-from alphac4.commands.options.judge import EvaluateOptions
-from alphac4.compute import choose
+from alphac4.commands.options import EvaluateOptions
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.pictures import check_picture, save_picture
 from alphac4.evaluation.positions import choose_sets
@@ -21,15 +19,9 @@ def run(options: EvaluateOptions) -> int:
         check_picture(options.picture)
     check_output(options.picture)
     check_output(Path(options.json) if options.json not in (None, "-") else None)
-    device = device_with(options.cluster, options.device)
-    with pool_or_none(options.cluster) as pool:
-        measurement = Measurement(
-            sets=sets,
-            budgets=budgets,
-            seed=options.seed,
-            compute=choose(device, options.backend),
-            pool=pool,
-        )
+    with options.place.pool() as pool:
+        compute = options.place.compute()
+        measurement = Measurement(sets=sets, budgets=budgets, seed=options.seed, compute=compute, pool=pool)
         report = measure_strength(options.player, measurement, options.reference, twin=options.twin)
     if options.json is not None and options.json != "-":
         write_atomically(Path(options.json), f"{report.to_json()}\n".encode())

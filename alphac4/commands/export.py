@@ -4,7 +4,7 @@ import dataclasses
 import logging
 from pathlib import Path
 
-from alphac4.commands.options.ship import ExportOptions
+from alphac4.commands.options import ExportOptions
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint
 from alphac4.storage.files import check_folder, check_output
 from alphac4.storage.hub import SHIPPED

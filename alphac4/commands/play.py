@@ -14,7 +14,7 @@ from alphac4.arena.specifications import (
     parse_player,
     parse_searching_player,
 )
-from alphac4.commands.options.play import HUMAN, PlayOptions
+from alphac4.commands.options import HUMAN, PlayOptions
 from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import STANDARD
 from alphac4.machine import install_advice
@@ -34,7 +34,6 @@ def run(options: PlayOptions) -> int:
     Raises:
         RuntimeError: if the page was asked for, and its packages are not installed.
     """
-    options.check()
     if options.puzzle:
         return _run_puzzles(options)
     if not options.web:
@@ -64,7 +63,7 @@ def _run_terminal(options: PlayOptions) -> int:
         raise ValueError(f"--level and --network have no effect: {options.network} does not play on {describe(board)}")
     geometry = common_geometry((*named, *((options.network,) if plays_here else ())), board)
     rng = np.random.default_rng(options.seed)
-    at_once = sys.stdin is not None and sys.stdin.isatty()  # a person thinks while networks are loaded
+    at_once = sys.stdin.isatty()  # a person thinks while networks are loaded
     first, second = options.first, options.second or ("" if options.first == HUMAN else HUMAN)
     if not second and plays_here:
         second = find_level(options.level).name

@@ -5,7 +5,7 @@ import shutil
 import textwrap
 
 from alphac4.arena.forms import SPECIFICATIONS
-from alphac4.commands.options.play import PlayersOptions
+from alphac4.commands.options import PlayersOptions
 
 INDENT = " " * 25  # of the texts beside the players
 

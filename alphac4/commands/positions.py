@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from alphac4.commands.options.judge import PositionsOptions
+from alphac4.commands.options import PositionsOptions
 from alphac4.evaluation.positions import PUBLIC_NAMES, SETS, SUFFIX, random_positions, sampled_positions, write_set
 from alphac4.solver import Solver
 from alphac4.storage.locks import own_folder

@@ -16,13 +16,10 @@ from alphac4.arena.specifications import (
     pool_players,
 )
 from alphac4.certificate.walk import Claim
-from alphac4.commands.arguments import device_with, pool_or_none
-from alphac4.commands.options.judge import ProveOptions
-from alphac4.compute import choose
+from alphac4.commands.options import ProveOptions
 from alphac4.evaluation.answers import BATCH
 from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, PlyReport, outcome_solver, walk_games
 from alphac4.machine import cores
-from alphac4.storage.journal import read_about
 from alphac4.storage.locks import own_file
 
 SHOWN_ERRORS = 10
@@ -54,25 +51,23 @@ def run(options: ProveOptions) -> int:
 
 def _walk(options: ProveOptions, claim: Claim, plies: int) -> list[PlyReport]:
     """Walk, and print a line for each number of stones."""
-    backend = options.backend
-    if backend == "auto" and options.record is not None:
-        backend = str((read_about(options.record, FORMAT) or {}).get("backend", backend))
-    compute = choose(device_with(options.cluster, options.device), backend, threads=1)
+    place = options.place.of_record(options.record, FORMAT)
+    compute = place.compute(threads=1)
     one_a_core = find_network(options.player) is not None and compute.learning_device.type == "cpu"
     players: Sequence[Player] = [
         parse_player(
             options.player,
             rng=np.random.default_rng(options.seed),
             geometry=claim.geometry,
-            threads=1 if one_a_core or options.cluster is not None else None,
+            threads=1 if one_a_core or place.cluster is not None else None,
             compute=compute,
             batch_size=BATCH,
         )
-        for _ in range(cores() if one_a_core and options.cluster is None else 1)
+        for _ in range(cores() if one_a_core and place.cluster is None else 1)
     ]
     backend = compute.backends.evaluators
     reports: list[PlyReport] = []
-    with pool_or_none(options.cluster) as pool, tqdm(unit="pos", disable=None, leave=False) as bar:
+    with place.pool() as pool, tqdm(unit="pos", disable=None, leave=False) as bar:
         if pool is not None:
             recipe = SpecifiedPlayer(specification=options.player, geometry=claim.geometry, backend=backend)
             players = pool_players(pool, recipe, players[0], options.seed)

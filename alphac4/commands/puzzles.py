@@ -5,7 +5,7 @@ from collections import Counter
 
 from tqdm import tqdm
 
-from alphac4.commands.options.play import PuzzlesOptions
+from alphac4.commands.options import PuzzlesOptions
 from alphac4.puzzles import Puzzle, format_puzzles
 from alphac4.puzzles.generation import generate_puzzles
 from alphac4.storage.files import write_atomically

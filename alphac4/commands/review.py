@@ -11,7 +11,7 @@ import numpy as np
 
 from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.specifications import common_geometry, parse_searching_player
-from alphac4.commands.options.play import NOBODY, ReviewOptions
+from alphac4.commands.options import NOBODY, ReviewOptions
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.position import may_be_moves
 from alphac4.game.rules import STANDARD

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from alphac4.arena.specifications import common_geometry, parse_searching_player
-from alphac4.commands.options.play import SearchOptions
+from alphac4.commands.options import SearchOptions
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import draw_tree

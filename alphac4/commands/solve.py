@@ -2,7 +2,7 @@
 
 import sys
 
-from alphac4.commands.options.play import SolveOptions
+from alphac4.commands.options import SolveOptions
 from alphac4.game import IllegalMove, Position, column_name
 from alphac4.play.screen import SolvingProgress
 from alphac4.solver.book import no_known_scores
@@ -53,7 +53,7 @@ def _meaning(position: Position, score: int, *, weak: bool) -> str:
 def _solve_lines(options: SolveOptions, solver: Solver) -> int:
     """Answer line by line; a bad line is reported with its number and the rest goes on."""
     code = 0
-    for number, line in enumerate(sys.stdin or (), start=1):  # None if it is closed
+    for number, line in enumerate(sys.stdin, start=1):
         moves = line.strip()
         if not moves:
             continue

@@ -1,17 +1,17 @@
 """`alphac4 train`: the whole loop."""
 
-import argparse
+import re
 import signal
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from alphac4.commands.arguments import read_arguments
+from alphac4.commands.arguments import Device, read_arguments
 from alphac4.storage.files import check_folder
 from alphac4.storage.records import similar
 
@@ -27,9 +27,9 @@ class RunOptions:
 
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings if no others are named."""
-    preset: Literal["quick", "standard"] = "standard"
-    """quick: 7 to 18 minutes on two cores; standard: 75 minutes to two hours. `alphac4 doctor` estimates both for this
-    machine."""
+    preset: Literal["auto", "quick", "standard"] = "auto"
+    """quick: 7 to 18 minutes on two cores; standard: 75 minutes to two hours (`alphac4 doctor` estimates both for this
+    machine); auto: the settings of the run in the folder, or else standard."""
     settings: Path | None = None
     """A JSON file of settings over the preset, such as another run's config.json or a part of it."""
     cluster: str | None = None
@@ -37,49 +37,48 @@ class RunOptions:
     that this machine or job belongs to (docs/cluster.md). A run may change from one machine to a cluster and back."""
 
 
-OUTER_SETTINGS = ("iterations", "samples", "seed", "start-from")  # those that belong to no part
-
-
-def _setting(name: str, about: str) -> Any:
+def _setting(name: str) -> Any:
     """An option that ``--help`` shows of those that ``--help-all`` explains."""
-    return tyro.conf.arg(name=name, help=about, help_behavior_hint="(default: the preset's)")
+    return tyro.conf.arg(name=name, help_behavior_hint="(default: the preset's)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrequentOptions(RunOptions):
-    """Options that people set, for ``--help``: it does without the settings' own class, which takes seconds to load."""
+    """Options that people set, and all without a dot: the settings' own class takes seconds to load."""
 
-    iterations: Annotated[int, _setting("iterations", "Rounds of self-play, learning and gating.")] = 0
-    samples: Annotated[int, _setting("samples", "Positions recorded by self-play in an iteration.")] = 0
-    channels: Annotated[int, _setting("network.channels", "Channels of the residual tower.")] = 0
-    blocks: Annotated[int, _setting("network.blocks", "Residual blocks of two convolutions.")] = 0
-    seed: Annotated[int, _setting("seed", "Fixes the run on one machine.")] = 0
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"],
-        _setting("machine.device", "Where the network runs and learns; auto takes CUDA where there is one (not mps)."),
-    ] = "auto"
+    iterations: Annotated[int, _setting("iterations")] = 0
+    """Rounds of self-play, learning and gating."""
+    samples: Annotated[int, _setting("samples")] = 0
+    """Positions recorded by self-play in an iteration."""
+    start_from: Annotated[str, _setting("start-from")] = ""
+    """A network to begin with, instead of random weights."""
+    channels: Annotated[int, _setting("network.channels")] = 0
+    """Channels of the residual tower."""
+    blocks: Annotated[int, _setting("network.blocks")] = 0
+    """Residual blocks of two convolutions."""
+    seed: Annotated[int, _setting("seed")] = 0
+    """Fixes the run on one machine."""
+    device: Annotated[Device, _setting("machine.device")] = "auto"
+    """Where the network runs and learns; auto takes CUDA where there is one (not mps)."""
 
 
 def parse(arguments: Sequence[str]) -> Any:
     """`RunOptions` with the settings as ``config``, by default those of the preset and the file, or the run's own."""
-    if {"-h", "--help"} & set(arguments):
-        more = f"{DESCRIPTION} These are the usual ones; `alphac4 train --help-all` explains them all."
-        read_arguments(FrequentOptions, ["--help"], "train", description=more)
-    _check_names(arguments)
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--run", type=Path, nargs="?", default=RunOptions.run)
-    first.add_argument("--preset", nargs="?")
-    first.add_argument("--settings", type=Path, nargs="?")
-    chosen, _ = first.parse_known_args(arguments)
-    presets = get_args(get_type_hints(RunOptions)["preset"])
-    if chosen.preset not in (None, *presets):
-        raise ValueError(
-            f"no preset {chosen.preset!r}{similar(chosen.preset, presets)}; there are {', '.join(presets)}"
-        )
-    from alphac4.runs.session import find_config
+    shown = ["--help" if argument == "--help-all" else argument for argument in arguments]
+    dotted = [word[2:].partition("=")[0] for word in arguments if re.match(r"--[\w-]+\.", word)]
+    if shown == list(arguments) and not dotted:
+        usual = f"{DESCRIPTION} These are the usual ones; `alphac4 train --help-all` explains them all."
+        read_arguments(FrequentOptions, arguments, "train", description=usual)  # tells at once what is misspelt
     from alphac4.training.config import TrainConfig
 
-    config = find_config(chosen.run or RunOptions.run, chosen.preset, chosen.settings, RunOptions.preset)
+    known = list(_setting_names(TrainConfig))
+    for name in dotted:  # before PyTorch is loaded
+        if name.replace("_", "-").replace(".no-", ".") not in known:
+            raise ValueError(f"no option --{name}{similar(name, known)}; alphac4 train --help-all lists them")
+    from alphac4.runs.session import find_config
+
+    chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)
+    config = find_config(chosen.run, None if chosen.preset == "auto" else chosen.preset, chosen.settings)
 
     @dataclass(frozen=True, kw_only=True)
     class TrainOptions(RunOptions):
@@ -87,33 +86,14 @@ def parse(arguments: Sequence[str]) -> Any:
             default_factory=lambda: config
         )
 
-    shown = ["--help" if argument == "--help-all" else argument for argument in arguments]
     return read_arguments(TrainOptions, shown, "train", description=DESCRIPTION)
-
-
-def _check_names(arguments: Sequence[str]) -> None:
-    """Refuse misspelt options before PyTorch is loaded, which takes seconds."""
-    given = [argument.partition("=")[0].replace("_", "-") for argument in arguments if argument.startswith("--")]
-    known = ["help", "help-all", *OUTER_SETTINGS, *(item.name for item in fields(RunOptions))]
-    if any("." in name for name in given):
-        from alphac4.training.config import TrainConfig
-
-        known += _setting_names(TrainConfig)
-    known = [f"--{name.replace('_', '-')}" for name in known]
-    for name in given:
-        if name not in known:
-            raise ValueError(f"no option {name}{similar(name, known)}; alphac4 train --help-all lists them")
 
 
 def _setting_names(kind: Any, prefix: str = "") -> Iterator[str]:
     """The options for settings, such as gate.pairs."""
     for item in fields(kind):
-        if is_dataclass(item.type):
-            yield from _setting_names(item.type, f"{prefix}{item.name}.")
-        else:
-            yield prefix + item.name
-            if item.type is bool:
-                yield f"{prefix}no-{item.name}"
+        name = prefix + item.name.replace("_", "-")
+        yield from _setting_names(item.type, f"{name}.") if is_dataclass(item.type) else (name,)
 
 
 def run(options: Any) -> int:

@@ -85,13 +85,11 @@ class TrainedRun:
         return str(self)
 
 
-def find_config(
-    folder: Path, preset: str | None, settings: Path | Mapping[str, Any] | None, otherwise: str = "standard"
-) -> TrainConfig:
+def find_config(folder: Path, preset: str | None, settings: Path | Mapping[str, Any] | None) -> TrainConfig:
     """The settings of a run: the preset's, then those of a file or a mapping over them.
 
     If no preset and no file is named, the run in the folder, if there is one, goes on with its own; the preset is else
-    ``otherwise``.
+    "standard".
 
     Raises:
         ValueError: in one line, for an unknown preset or setting.
@@ -101,7 +99,7 @@ def find_config(
         raise NotADirectoryError(errno.ENOTDIR, "is a file, where a run needs a folder", str(folder))
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"no preset {preset!r}{similar(preset, PRESETS)}; there are {', '.join(PRESETS)}")
-    chosen = PRESETS[preset or otherwise]
+    chosen = PRESETS[preset or "standard"]
     if settings is not None and not isinstance(settings, Mapping):
         return load_config(settings, chosen)
     own = stored_settings(folder) if preset is None else None

@@ -1,0 +1,541 @@
+"""The options of the commands, apart from what the commands do, so that nothing else is loaded to explain them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from alphac4.arena.forms import check_players
+from alphac4.commands.arguments import Board, Device, Place, Placed, read_arguments
+from alphac4.play.levels import LEVELS, find_level
+from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
+
+HUMAN = "human"
+NOBODY = "none"  # whose opinion a review can do without
+MAX_PORT = 65_535
+MAX_GAMES = 1_000_000
+MAX_PROCESSES = 1024
+MAX_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
+WAYS = {"puzzle": ("puzzle_file", "difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}
+"""What else than a game in the terminal `play` can begin, and the options of each."""
+IN_TERMINAL = ("network", "seed")  # of these, those that such a game has too
+_LEVELS = "\n".join(f"      {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions:
+    """Play a game: against the network, another player, or another person; or watch two players.
+
+    Players are written by a level's name, or as `alphac4 players` lists them. The levels:
+    """
+
+    first: str = HUMAN
+    """Who moves first: human, a level's name, or any player."""
+    second: str = ""
+    """Who moves second; by default the network at the level, or you where --first is another player."""
+    level: str = "1"
+    """Strength of the network where no player is named: 1 to 8, or a name; the first can be beaten."""
+    network: str = "best"
+    """The network of the levels and the analysis: best, fast, or a checkpoint's file."""
+    moves: str = ""
+    """Begin after these moves, such as 4455; or a file that the command save wrote."""
+    analysis: bool = False
+    """Show what the network thinks after each move."""
+    simulations: int = 800
+    """Simulations of an analysis or a hint."""
+    exact: bool = False
+    """Show the solver's verdict after each move; early positions take it seconds."""
+    seed: int | None = None
+    """Seed of the players' random choices."""
+    puzzle: bool = False
+    """Solve puzzles instead: positions where one move alone wins."""
+    puzzle_file: Path | None = None
+    """With --puzzle: a file that `alphac4 puzzles` wrote, instead of the puzzles that come with the package."""
+    difficulty: int = 0
+    """With --puzzle: 1 to 5, by how much search it takes to find the move; 0 for all, the easiest first. Of one
+    difficulty the nearest wins come first."""
+    web: bool = False
+    """Play in the browser instead: serves a page with the network of --network until Ctrl-C."""
+    host: str = "127.0.0.1"
+    """With --web: the address to listen on; the default is this machine only."""
+    port: int = 8000
+    """With --web: the port; 0 takes a free one."""
+    token: Literal["auto", "always", "never"] = "auto"
+    """With --web: whether the link carries a secret word without which the server does nothing; auto: where --host
+    lets others on the network connect."""
+    names: tuple[str, ...] = ()
+    """With --web: further names under which the server is reached, such as that of a proxy before it."""
+    open: bool = True
+    """With --web: open the page in the browser, if it was started at a terminal of this machine's desktop."""
+    board: Board = field(default_factory=BoardConfig)
+    """The board."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED), difficulty=(0, 5), port=(0, MAX_PORT))
+        find_level(self.level)
+        check_players(self.first, self.second, others=(HUMAN, *(level.name for level in LEVELS)))
+        given = [item.name for item in fields(self) if getattr(self, item.name) not in (item.default, BoardConfig())]
+        way = next((name for name in WAYS if name in given), None)
+        if "level" in given and (self.second or self.first != HUMAN):
+            raise ValueError("--level has no effect where both sides are named: leave --second out")
+        for name in given:
+            unlike = {"board": "another board", "open": "--no-open"}
+            shown = unlike.get(name, f"--{name.replace('_', '-')}")
+            if way is not None and name not in (way, *WAYS[way]):
+                raise ValueError(f"{shown} has no effect with --{way}: leave one of them out")
+            needed = next((other for other, own in WAYS.items() if name in own), None)
+            if way is None and needed is not None and name not in IN_TERMINAL:
+                raise ValueError(f"{shown} needs --{needed}")
+
+
+PlayOptions.__doc__ = f"{(PlayOptions.__doc__ or '').rstrip()}\n\n{_LEVELS}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewOptions:
+    """Review games: judge every move by the exact solver, and show what a network thought of each position.
+
+    The solver takes some minutes for a long game's opening, seconds for the rest; --seconds limits it, from the end of
+    the game backwards.
+    """
+
+    game: Annotated[str, tyro.conf.Positional] = ""
+    """The game as 1-based columns from the empty board, such as 4455; or a file of games, one a line; or - for games on
+    the standard input."""
+    html: Path | None = None
+    """Write a page to this file, to be opened in a browser; it needs nothing else."""
+    json: bool = False
+    """Print JSON: an object a line and game."""
+    player: str = ""
+    """Whose opinion to show: a network such as best@200, uct with its options, or none; by default best@200, and none
+    on a board that no network comes with the package for."""
+    seconds: float = 120.0
+    """Longest time for the solver to judge a game."""
+    seed: int = 0
+    """Fixes the player's search."""
+    board: Board = field(default_factory=BoardConfig)
+    """The board."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, seconds=(0, 1e9), seed=(0, 2**63 - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """Search one position and show what the search saw: visits, mean value, prior and score of each move.
+
+    Values are seen by the side to move, from -1 (lost) to 1 (won).
+    """
+
+    moves: Annotated[str, tyro.conf.Positional] = ""
+    """The position as 1-based columns from the empty board, such as 4455."""
+    player: str = ""
+    """Who searches: a network such as best@600 or FILE.safetensors@600, or uct with its options; by default best@600,
+    and uct:10000 on a board that no network comes with the package for."""
+    svg: Path | None = None
+    """Draw the tree to this file."""
+    depth: int = 2
+    """Plies of the tree to draw."""
+    branches: Annotated[int, tyro.conf.arg(aliases=["--width"])] = 3
+    """Moves of each node to draw, the most visited ones."""
+    seed: int = 0
+    """Seed of the search."""
+    board: Board = field(default_factory=BoardConfig)
+    """The board."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, depth=(0, 64), branches=(1, 64), seed=(0, MAX_SEED))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolveOptions:
+    """Score positions exactly, for the side to move.
+
+    A positive score is a win, the higher the faster: the stones that the winner still holds before its last move. A
+    negative score is the same for the opponent, and 0 is a draw.
+    """
+
+    moves: Annotated[str, tyro.conf.Positional] = ""
+    """The position as 1-based columns from the empty board, such as 4455."""
+    batch: bool = False
+    """Read a move string from each line of the standard input; write it with its score."""
+    column_scores: bool = False
+    """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
+    weak: bool = False
+    """Give only win (1), draw (0) and loss (-1), which is faster."""
+    book: bool = True
+    """Whether to use the opening book of the package."""
+    table_bits: int = 22
+    """Memory for proven bounds: 8 bytes times 2 to this power."""
+    board: Board = field(default_factory=BoardConfig)
+    """The board."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, table_bits=(10, 34))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PuzzlesOptions:
+    """Make puzzles: positions where one move alone wins, and where a network is tempted by another.
+
+    Networks play games that are partly left to chance; the exact solver finds the positions with a single winning move;
+    how much search it takes to find that move is the difficulty. `alphac4 play --puzzle --puzzle-file FILE` sets them.
+    """
+
+    output: Path = Path("puzzles.txt")
+    """The file to write, a new one. It is written after every round of games, so that Ctrl-C leaves what has been
+    found."""
+    count: int = 500
+    """How many puzzles to make."""
+    max_of_a_difficulty: int = 0
+    """How many puzzles may have the same difficulty; 0 for as many as are found."""
+    seed: int = 0
+    """Fixes the puzzles on one machine."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count=(1, 1_000_000), max_of_a_difficulty=(0, 1_000_000), seed=(0, MAX_SEED))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayersOptions:
+    """List the players, as every command takes them: arena, evaluate, play, search, review, engine, prove, puzzles."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveOptions:
+    """Judge every network that runs have kept, and draw the errors against minutes and evaluations.
+
+    A run keeps all its networks with ``alphac4 train --machine.keep-checkpoints 1000``. One run is drawn with a line
+    for each set of positions; several with a line each, over all positions. Runs that differ in their seed alone are
+    given as one, and drawn as their mean in a band from the best to the worst of them:
+
+        alphac4 curve runs/mine
+        alphac4 curve quick=runs/q0,runs/q1,runs/q2 standard=runs/s0
+
+    A file that ``--output`` has written stands for the runs in it: they are drawn again without being judged again.
+    Runs of a name that is in it join its band.
+
+        alphac4 curve quick=runs/q0,runs/q1 --output curve.jsonl
+        alphac4 curve curve.jsonl standard=runs/s0
+    """
+
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Folders of runs, or files of figures (.jsonl); or NAME=FOLDER, or NAME=FOLDER,FOLDER,... for several seeds."""
+    simulations: str = "0,600"
+    """Simulations a position; each is judged. 0 is the raw network."""
+    positions: tuple[Path, ...] = ()
+    """Files of positions to take instead of the package's six sets; see `alphac4 evaluate`."""
+    count: int | None = None
+    """Only the first so many positions of each set."""
+    every: int = 1
+    """Judge each so-many-th network, counted from the last."""
+    picture: Path = Path("curve.png")
+    """The picture to draw."""
+    output: Path | None = None
+    """A file of JSON lines, to which the figures of the networks judged are added. What it holds is not judged again,
+    so that the same command goes on if interrupted."""
+    backend: str = "auto"
+    """Inference backend."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count=(1, MAX_NUMBER), every=(1, MAX_NUMBER))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkOptions:
+    """Measure rules, searches, inference, self-play and learning; each figure is the median of several runs."""
+
+    only: tuple[str, ...] = ()
+    """Parts to measure: rules, uct, puct, inference, selfplay, learning; by default all."""
+    seconds: float = 1.0
+    """Rough length of each measurement."""
+    repeats: int = 3
+    """Runs of each; the median counts."""
+    channels: int = 64
+    """Channels of the network."""
+    blocks: int = 4
+    """Residual blocks of the network."""
+    batches: tuple[int, ...] = (1, 32, 128, 256)
+    """Batch sizes for inference."""
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self, seconds=(1e-6, 3600), repeats=(1, 1000), channels=(1, 4096), blocks=(0, 256), batches=(1, 65_536)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArenaOptions:
+    """Play a round robin and rate the players.
+
+    Games are colour-swapped pairs from a common set of openings. Checkpoints decide the board.
+
+    `alphac4 players` lists the players.
+    """
+
+    players: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Two players or more; with one, the shipped network is its opponent."""
+    games: int = 100
+    """Games in each pairing, an even number; with --sprt, the most there may be."""
+    seed: int = 0
+    """Seed of openings and players; games between players limited by time still differ from run to run."""
+    output: Path | None = None
+    """A file of JSON lines for results and games; if it holds some of this tournament already, it goes on."""
+    processes: int | None = None
+    """Processes that play; by default one a core."""
+    sprt: tuple[float, float] | None = None
+    """ELO0 ELO1: end each pairing once a sequential test tells whether the first is ELO1 or only ELO0 stronger."""
+    board: Board = field(default_factory=BoardConfig)
+    """The board."""
+    place: Placed = field(default_factory=Place)
+    """Where networks run."""
+    json: bool = False
+    """Print the result as JSON instead of a table."""
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self, games=(2, MAX_GAMES), seed=(0, MAX_SEED), processes=(1, MAX_PROCESSES), sprt=(-MAX_ELO, MAX_ELO)
+        )
+        if self.games % 2:
+            raise ValueError(
+                f"--games must be an even number, not {self.games}: every opening is played with both colours"
+            )
+        if self.place.cluster is not None and self.processes is not None:
+            raise ValueError("--processes are those of this machine; on a cluster there is one a core")
+        if self.sprt is not None and self.sprt[0] >= self.sprt[1]:
+            raise ValueError(f"--sprt needs ELO0 below ELO1, not {self.sprt[0]:g} and {self.sprt[1]:g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """Measure a network, or any player, against exact play.
+
+    A move errs if its outcome (win, draw or loss) is worse than the best move's. The package brings six sets of
+    positions with exact scores, by the stage of the game and by how far its end is.
+
+    `alphac4 players` lists the players.
+    """
+
+    player: Annotated[str, tyro.conf.Positional] = "best"
+    """A checkpoint (FILE.safetensors, best or fast), which is measured with every budget, or any other player."""
+    simulations: str = "0,1,32,100,600,1600"
+    """Simulations a position, for networks; each is measured. 0 is the raw network, without any look ahead."""
+    positions: tuple[Path, ...] = ()
+    """Files to take instead of the package's six sets: lines with moves, then a score for each column."""
+    count: int | None = None
+    """Only the first so many positions of each set."""
+    reference: tuple[str, ...] = ()
+    """Other players to measure beside it."""
+    twin: bool = True
+    """Measure a checkpoint's untrained twin as well, for comparison; it takes as long as the checkpoint."""
+    json: str | None = None
+    """A file for the report as JSON; - prints it instead of the tables."""
+    picture: Path | None = None
+    """A file for the report as a picture, such as strength.png."""
+    seed: int = 0
+    """Seed of searches and the untrained network."""
+    place: Placed = field(default_factory=Place)
+    """Where networks run."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count=(1, MAX_NUMBER), seed=(0, MAX_SEED))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProveOptions:
+    """Judge every move that a player makes in any game that an opponent can play against it, by the exact solver.
+
+    A move errs if it gives away a win, or a draw in a position that is not won. If none does and every line is followed
+    to its end, the player is proven not to err. A line ends early once the player's own search has proven that it wins:
+    it plays on from that tree. The number of positions grows about threefold with every two plies, so begin with
+    --plies 10.
+
+    `alphac4 players` lists the players.
+    """
+
+    player: Annotated[str, tyro.conf.Positional] = "best@600"
+    """Any player, as below; one that plays at random proves nothing beyond the games seen."""
+    side: Literal["first", "second"] = "first"
+    """Whether the player has the first move of the game or the second."""
+    start: str = ""
+    """Moves from which the games begin, such as 44."""
+    plies: int | None = None
+    """Look no further than positions with so many stones; by default to the end of every game."""
+    beyond_errors: bool = False
+    """Go on after a move that errs, so that players can be compared by their share of errors."""
+    record: Path | None = None
+    """A file for the player's move in each position. If interrupted, the same command goes on from it."""
+    seed: int = 0
+    """Seed of a player that plays at random."""
+    place: Placed = field(default_factory=Place)
+    """Where networks run."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, plies=(0, 64), seed=(0, MAX_SEED))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificateOptions:
+    """Make or check a certificate: a player's move in every position that any opponent can bring about.
+
+    It claims that the first or the second player wins, or at least draws, from the empty board or after some moves:
+
+        alphac4 certificate build --side second --after 1 --record runs/after-1
+
+    The task `build` walks every reply to a player. Where a line is not won, it takes the player's last move back and
+    asks it again, then the one before, until every line is won, and writes the file. The player is asked about one of a
+    position and its mirror image. Answers are kept in a folder, so that the same command goes on if interrupted.
+
+    The task `verify` checks a file from the rules alone; `scripts/verify_certificate.py` does the same in plain Python,
+    without this package.
+    """
+
+    task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
+    """Which of the two to do."""
+    file: Annotated[Path | None, tyro.conf.Positional] = None
+    """The certificate; by default all that come with the project (verify), or RECORD/best.certificate (build)."""
+    player: str = "best@auto"
+    """Whose moves they are: a network and its limit (build)."""
+    side: Literal["first", "second"] = "first"
+    """Whether the player has the first move of the game or the second (build)."""
+    after: str = ""
+    """Moves after which it plays, such as 44 (build)."""
+    result: Literal["win", "draw"] = "win"
+    """What the player reaches at least (build)."""
+    record: Path = Path("runs/certificate")
+    """A folder for the answers so far (build)."""
+    stones: int = 64
+    """Look no further than positions with so many stones; then no certificate is written (build)."""
+    judge: bool = False
+    """Measure instead: the exact solver counts those of the player's own moves that give the result away. None is taken
+    back, and what would follow is left out (build)."""
+    seed: int = 0
+    """Fixes the player, if it draws lots (build)."""
+    device: Device = "auto"
+    """Where the network runs (build)."""
+    backend: str = "auto"
+    """Inference backend; auto takes the fastest here (build)."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, stones=(0, 64), seed=(0, MAX_SEED))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionsOptions:
+    """Make sets of positions with the exact score of every move, for `alphac4 evaluate --positions`.
+
+    There are six, by stage (begin up to 14 stones, middle up to 28, end) and by how many stones are still to come with
+    best play (easy up to 14, medium up to 28, hard). If interrupted, the same command goes on. A begin-hard position
+    takes seconds, the others far less.
+    """
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """Where the files go, one a set."""
+    sets: tuple[str, ...] = ()
+    """Which sets to make; by default all."""
+    count: int = 200
+    """Positions in each set."""
+    sample: tuple[Path, ...] = ()
+    """Files whose lines begin with move strings, from which to draw instead of random play; each is named after its
+    set, or like the public ones (Test_L1_R1)."""
+    seed: int = 0
+    """Seed of the positions."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count=(1, MAX_NUMBER), seed=(0, MAX_SEED))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """Write a checkpoint's network in a form that runs without this package."""
+
+    checkpoint: Annotated[Path, tyro.conf.Positional]
+    """The network's file, such as checkpoints/quick.safetensors; or best, fast, or hf://OWNER/NAME."""
+    kaggle: Path | None = None
+    """Write a submission for Kaggle's ConnectX, one Python file that needs only numpy, such as main.py."""
+    onnx: Path | None = None
+    """Write the network for ONNX runtimes, such as network.onnx, checked against PyTorch (extra alphac4[onnx])."""
+    web: Path | None = None
+    """Write a page that plays in the visitor's browser into this folder, for any web server to serve."""
+    hub: Path | None = None
+    """Write a folder ready for the Hugging Face hub: model card with its errors, cost and licence, and the network as
+    safetensors and ONNX (extras alphac4[hub,onnx]). Its errors in the package's positions are measured in a minute."""
+    evaluation: Path | None = None
+    """With --hub: a report of `alphac4 evaluate --json` on this network, whose table the card gets."""
+    notes: Path | None = None
+    """With --hub: a file of Markdown for the card, such as errors that you know of, or the machine."""
+    license: str | None = None
+    """With --hub: the licence as the hub abbreviates it, such as mit or cc-by-4.0; the project's networks have mit."""
+    web_runtime: Path | None = None
+    """With --web: onnxruntime-web-1.30.0.tgz from npm, for machines that cannot download it (33 MB, once)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineCommandOptions:
+    """Read commands from the standard input and answer on the standard output, in the manner of chess's UCI.
+
+    The commands are c4i, isready, setoption, newgame, position, go, stop, exact, d, help and quit; `help` lists what
+    they do, and docs/ENGINE.md describes them. Unknown input is answered by a line that begins with "error".
+    """
+
+    player: str = "best"
+    """Who searches: best, fast, a checkpoint's file, or uct with its options."""
+    nodes: int = 600
+    """Simulations where "go" names no limit."""
+    board: Board = field(default_factory=BoardConfig)
+    """The board."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, nodes=(1, MAX_SIMULATIONS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions:
+    """Check the installation, and measure how fast this machine is and how long training takes here.
+
+    Checks take some ten seconds, measurements about a minute on two idle cores, longer where other programs run; the
+    first time on a machine, code is compiled besides. The exit code is 1 if something that every installation needs
+    does not work.
+    """
+
+    measure: bool = True
+    """Whether to measure; the checks alone take some ten seconds."""
+    device: Device = "auto"
+    """Where to measure; auto takes CUDA where there is one."""
+
+
+OPTIONS: dict[str, type] = {
+    "play": PlayOptions,
+    "review": ReviewOptions,
+    "search": SearchOptions,
+    "solve": SolveOptions,
+    "puzzles": PuzzlesOptions,
+    "players": PlayersOptions,
+    "curve": CurveOptions,
+    "benchmark": BenchmarkOptions,
+    "arena": ArenaOptions,
+    "evaluate": EvaluateOptions,
+    "prove": ProveOptions,
+    "certificate": CertificateOptions,
+    "positions": PositionsOptions,
+    "export": ExportOptions,
+    "engine": EngineCommandOptions,
+    "doctor": DoctorOptions,
+}
+"""Those of `train` and `selfplay` are settings, which these commands read themselves."""
+
+
+def read_options(name: str, arguments: Sequence[str]) -> object:
+    """The options of a command in `OPTIONS`.
+
+    Raises:
+        SystemExit: after ``--help``, and with code 2 after a complaint on the standard error.
+        ValueError: in one line, for a player's name that is misspelt.
+    """
+    options: object = read_arguments(OPTIONS[name], arguments, name)
+    for field_name in ("player", "players", "reference"):
+        value = getattr(options, field_name, ())
+        check_players(*([value] if isinstance(value, str) else value), others=[NOBODY])
+    return options
