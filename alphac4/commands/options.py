@@ -462,10 +462,6 @@ class ExportOptions:
     hub: Path | None = None
     """Write a folder ready for the Hugging Face hub: model card with its errors, cost and licence, and the network as
     safetensors and ONNX (extras alphac4[hub,onnx]). Its errors in the package's positions are measured in a minute."""
-    evaluation: Path | None = None
-    """With --hub: a report of `alphac4 evaluate --json` on this network, whose table the card gets."""
-    notes: Path | None = None
-    """With --hub: a file of Markdown for the card, such as errors that you know of, or the machine."""
     license: str | None = None
     """With --hub: the licence as the hub abbreviates it, such as mit or cc-by-4.0; the project's networks have mit."""
     web_runtime: Path | None = None
