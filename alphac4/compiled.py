@@ -87,25 +87,19 @@ def _sources_digest() -> str:
 
 
 class _Announcement(event.Listener):
-    """Calls ``announce`` before the first compilation of this process."""
+    """Calls ``announce`` before the first compilation."""
 
-    def __init__(self) -> None:
-        self.announce: Callable[[], None] | None = None
+    def __init__(self, announce: Callable[[], None]) -> None:
+        self._announce = functools.cache(announce)
 
     def on_start(self, event: event.Event) -> None:  # noqa: ARG002
         """Numba compiles a function that it did not find on disk."""
-        announce, self.announce = self.announce, None
-        if announce is not None:
-            announce()
+        self._announce()
 
     def on_end(self, event: event.Event) -> None:
         """Nothing: the next function may follow."""
 
 
-_announcement = _Announcement()
-event.register("numba:compile", _announcement)  # type: ignore[no-untyped-call]
-
-
 def announce_compilation(announce: Callable[[], None]) -> None:
     """Call ``announce`` once, before anything is compiled; never if all is found on disk."""
-    _announcement.announce = announce
+    event.register("numba:compile", _Announcement(announce))  # type: ignore[no-untyped-call]

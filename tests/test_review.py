@@ -199,14 +199,14 @@ def test_the_graph_tells_the_exact_outcomes() -> None:
 def test_games_come_from_files_and_the_standard_input(tmp_path: Path) -> None:
     path = tmp_path / "games.txt"
     path.write_bytes("\ufeff# ours\r\n4455\n\n1 1 2 2 # spaces\n".encode())  # also as Windows' editors save it
-    assert read_games(str(path), None) == ["4455", "1122"]
+    assert read_games(str(path), []) == ["4455", "1122"]
     assert read_games("-", io.StringIO("44\n")) == ["44"]
-    assert read_games(" 44 5 5", None) == ["4455"]
+    assert read_games(" 44 5 5", []) == ["4455"]
     path.write_text("44\n49\n")
     with pytest.raises(ValueError, match=r"games.txt, line 2: illegal move '9'"):
-        read_games(str(path), None)
+        read_games(str(path), [])
     with pytest.raises(ValueError, match=r"'nofile.txt' is no game .* there is no such file"):
-        read_games("nofile.txt", None)
+        read_games("nofile.txt", [])
 
 
 def test_the_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,7 @@ def test_ctrl_c_stops_at_once(
     assert "goes on from there" in capsys.readouterr().out
 
 
-def test_a_seed_fixes_the_games_of_an_untrained_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_seed_fixes_the_games_of_a_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = []
     for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
         options = ["--samples", "60", "--games", "8", "--full-simulations", "8", "--fast-simulations", "4"]

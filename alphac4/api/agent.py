@@ -1,7 +1,7 @@
 """A player made ready for use from Python, and what it sees in a position."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast, overload
 
@@ -31,12 +31,12 @@ class WinDrawLoss(NamedTuple):
     loss: float
 
 
+@dataclass(frozen=True)
 class SearchTree:
     """The tree of one search; a notebook draws it."""
 
-    def __init__(self, trees: Searched, index: int) -> None:
-        self._trees = trees
-        self._index = index
+    _trees: Searched
+    _index: int
 
     def svg(self, *, depth: int = 2, width: int = 3) -> str:
         """An SVG document of ``depth`` plies, with the ``width`` most visited moves of each node."""
@@ -46,57 +46,48 @@ class SearchTree:
         return self.svg()
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SearchedPosition:
     """What a search saw in a position; values are for the side to move, columns 0-based."""
 
-    def __init__(self, position: Position, player: str, result: SearchResult, index: int, trees: Searched) -> None:
-        self.position = position
-        self.player = player
-        self._result = result
-        self._index = index
-        self._trees = trees
-
-    @property
-    def move(self) -> int:
-        """The column to play."""
-        return int(self._result.moves[self._index])
-
-    @property
-    def value(self) -> float:
-        """From -1, lost, to 1, won."""
-        return float(self._result.value[self._index])
-
-    @property
-    def wdl(self) -> WinDrawLoss:
-        """The probabilities of win, draw and loss; certain where the search has proven the outcome."""
-        return WinDrawLoss(*map(float, self._result.wdl[self._index]))
-
-    @cached_property
-    def columns(self) -> dict[int, ColumnAnalysis]:
-        """What it saw of each move that can be made, by column."""
-        return {item.column: item for item in describe_columns(self._result, self._index)}
-
-    @property
-    def line(self) -> list[int]:
-        """Best play of both sides as far as the tree goes."""
-        return list(self._result.variations[self._index])
-
-    @property
-    def simulations(self) -> int:
-        """How many there were for this position."""
-        return int(self._result.simulations[self._index])
-
-    @property
-    def tree(self) -> SearchTree | None:
-        """The tree; None for a raw policy, which has none."""
-        return SearchTree(self._trees, self._index) if self._result.visits[self._index].any() else None
+    position: Position
+    player: str
+    move: int
+    """The column to play."""
+    value: float
+    """From -1, lost, to 1, won."""
+    wdl: WinDrawLoss
+    """The probabilities of win, draw and loss; certain where the search has proven the outcome."""
+    columns: dict[int, ColumnAnalysis]
+    """What it saw of each move that can be made, by column."""
+    line: list[int]
+    """Best play of both sides as far as the tree goes."""
+    simulations: int
+    """How many there were for this position."""
+    tree: SearchTree | None
+    """The tree; None for a raw policy, which has none."""
+    table: str
+    """All that in lines of text, as ``print`` shows it."""
 
     def __repr__(self) -> str:
         moves = self.position.moves
         after = f"after {moves!r}" if moves is not None else f"with {self.position.plies} stones"
-        return (
-            f"{self.player} plays column {column_name(self.move)} {after}\n{describe_search(self._result, self._index)}"
-        )
+        return f"{self.player} plays column {column_name(self.move)} {after}\n{self.table}"
+
+
+def _seen(position: Position, player: str, result: SearchResult, index: int, trees: Searched) -> SearchedPosition:
+    return SearchedPosition(
+        position=position,
+        player=player,
+        move=int(result.moves[index]),
+        value=float(result.value[index]),
+        wdl=WinDrawLoss(*map(float, result.wdl[index])),
+        columns={item.column: item for item in describe_columns(result, index)},
+        line=list(result.variations[index]),
+        simulations=int(result.simulations[index]),
+        tree=SearchTree(trees, index) if result.visits[index].any() else None,
+        table=describe_search(result, index),
+    )
 
 
 class Agent:
@@ -148,7 +139,7 @@ class Agent:
             return [self.search(position, simulations=simulations, seconds=seconds) for position in found]
         result = searching.search(found, budget)
         trees = keep_trees(searching)
-        seen = [SearchedPosition(position, self.name, result, index, trees) for index, position in enumerate(found)]
+        seen = [_seen(position, self.name, result, index, trees) for index, position in enumerate(found)]
         return seen if several else seen[0]
 
     def __repr__(self) -> str:

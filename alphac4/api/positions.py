@@ -19,36 +19,34 @@ Given = str | Position
 """A move string such as "4455", or a position."""
 
 
-def read_position(given: Given, geometry: Geometry = STANDARD) -> Position:
-    """The unfinished position that is meant.
+def as_position(given: Given, geometry: Geometry = STANDARD) -> Position:
+    """The position that is meant, of a finished game too.
 
     Raises:
-        ValueError: in one line, for an illegal move, another board, or a game that is over.
+        ValueError: in one line, for an illegal move, or anything else than a move string or a position.
     """
-    _check_kind(given)
-    position = Position.from_moves(given, geometry) if isinstance(given, str) else given
-    if position.geometry != geometry:
-        raise ValueError("the position is on another board than the player's")
-    if position.outcome() is not None:
-        raise ValueError(f"the game is over after {position.moves or 'these moves'}")
-    return position
-
-
-def _check_kind(given: object) -> None:
-    """Raise a ValueError, in one line, for what is neither a move string nor a position."""
-    if not isinstance(given, str | Position):
+    if isinstance(given, str):
+        return Position.from_moves(given, geometry)
+    if not isinstance(given, Position):
         raise ValueError(f"a position is a move string such as '4455', or a Position, not {given!r}")
+    return given
 
 
 def read_positions(given: Sequence[Given], geometry: Geometry = STANDARD) -> list[Position]:
-    """`read_position` for each of them.
+    """The unfinished positions that are meant, on one board.
 
     Raises:
-        ValueError: in one line, for one that it refuses, or for a single position in place of several.
+        ValueError: in one line, for a single position in place of several, another board, or a game that is over.
     """
     if isinstance(given, str | Position):
         raise ValueError(f"several positions are a list of them, not {given!r}")
-    return [read_position(item, geometry) for item in given]
+    positions = [as_position(item, geometry) for item in given]
+    for position in positions:
+        if position.geometry != geometry:
+            raise ValueError("the position is on another board than the player's")
+        if position.outcome() is not None:
+            raise ValueError(f"the game is over after {position.moves or 'these moves'}")
+    return positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +89,13 @@ def solve(position: Given, *, geometry: Geometry = STANDARD) -> int:
     Raises:
         ValueError: for an illegal move, or a game that is over.
     """
-    found = read_position(position, position.geometry if isinstance(position, Position) else geometry)
+    (found,) = read_positions([position], position.geometry if isinstance(position, Position) else geometry)
     return shared_solver(found.geometry).solve(found)
 
 
 def analyze(position: Given, *, geometry: Geometry = STANDARD) -> SolvedPosition:
     """The exact score of every move; see `solve`."""
-    found = read_position(position, position.geometry if isinstance(position, Position) else geometry)
+    (found,) = read_positions([position], position.geometry if isinstance(position, Position) else geometry)
     return SolvedPosition(position=found, columns={verdict.column: verdict for verdict in exact(found)})
 
 
@@ -123,8 +121,7 @@ def draw_board(
     """
     from alphac4.runs import figures
 
-    _check_kind(position)
-    found = Position.from_moves(position, geometry) if isinstance(position, str) else position
+    found = as_position(position, geometry)
     if policy is not None and len(policy) != found.geometry.columns:
         raise ValueError(f"the policy needs {found.geometry.columns} shares, one for each column, not {len(policy)}")
     if axes is None:

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 
@@ -64,7 +63,7 @@ def review_with_progress(
         return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_move=on_move)
 
 
-def read_games(source: str, stdin: TextIO | None, geometry: Geometry = STANDARD) -> list[str]:
+def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD) -> list[str]:
     """The move strings that ``source`` holds: a game itself, a file of games a line, or "-" for the standard input.
 
     Blank lines and what follows "#" are passed over.
@@ -74,33 +73,27 @@ def read_games(source: str, stdin: TextIO | None, geometry: Geometry = STANDARD)
         OSError: if the file cannot be read.
     """
     if source == STDIN:
-        return _parse_games(stdin or (), "the standard input", geometry)
-    if os.path.exists(source) and not os.path.isdir(source):  # noqa: PTH110, PTH112 - a name too long is none, no error
+        name, lines = "the standard input", stdin
+    elif os.path.exists(source) and not os.path.isdir(source):  # noqa: PTH110, PTH112 - a name too long is none, no error
         text = Path(source).read_bytes().decode("utf-8-sig", errors="replace")  # Windows' editors begin with a mark
-        return _parse_games(text.splitlines(), source, geometry)
-    if not source.strip():
-        raise ValueError("there is no move to review; write the game as columns, such as 4455, a file's name, or -")
-    moves = "".join(source.split())
-    if not may_be_moves(moves, geometry):
-        raise ValueError(f"{source!r} is no game such as 4455, and there is no such file")
-    _check_game(moves, geometry)
-    return [moves]
-
-
-def _parse_games(lines: Iterable[str], name: str, geometry: Geometry) -> list[str]:
+        name, lines = source, text.splitlines()
+    else:
+        moves = "".join(source.split())
+        if not moves:
+            raise ValueError("there is no move to review; write the game as columns, such as 4455, a file's name, or -")
+        if not may_be_moves(moves, geometry):
+            raise ValueError(f"{source!r} is no game such as 4455, and there is no such file")
+        Position.from_moves(moves, geometry)
+        return [moves]
     games = []
     for number, line in enumerate(lines, start=1):
         moves = "".join(line.partition("#")[0].split())
         if moves:
             try:
-                _check_game(moves, geometry)
+                Position.from_moves(moves, geometry)
             except IllegalMove as error:
                 raise ValueError(f"{name}, line {number}: {error}") from error
             games.append(moves)
     if not games:
         raise ValueError(f"{name} holds no game")
     return games
-
-
-def _check_game(moves: str, geometry: Geometry) -> None:
-    Position.from_moves(moves, geometry)

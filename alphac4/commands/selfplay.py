@@ -7,21 +7,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import tyro
 from tqdm import tqdm
 
-from alphac4.commands.arguments import read_arguments
+from alphac4.commands.arguments import Device, read_arguments
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import append_line
 from alphac4.storage.locks import own_folder
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_ranges
 
 if TYPE_CHECKING:
-    from alphac4.game import Geometry
-    from alphac4.nn.network import PolicyValueNetwork
     from alphac4.selfplay.samples import Block
 
 
@@ -29,15 +28,15 @@ if TYPE_CHECKING:
 class SelfPlayOptions:
     """Let a checkpoint play itself and record positions (shards of samples) and games (move strings)."""
 
-    checkpoint: Annotated[Path | None, tyro.conf.Positional] = None
-    """The network; without one, an untrained network of 64 channels and 4 blocks plays."""
+    checkpoint: Annotated[Path, tyro.conf.Positional] = Path("best")
+    """The network's file, or best or fast."""
     output: Path = Path("runs/selfplay")
     """Folder for the shards and games.txt; what lies there already is kept."""
     samples: int = 20_000
     """Positions to record."""
     seed: int = 0
     """Seed; it fixes the games on one machine."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Device = "auto"
     """Where the network runs."""
     backend: str = "auto"
     """Inference backend; auto takes the fastest here."""
@@ -68,13 +67,16 @@ def _play(options: SelfPlayOptions) -> int:
     from alphac4.selfplay.replay import Replay, parse_shard_name
     from alphac4.training.reports import selfplay_report
 
-    network, geometry = _network(options)
+    checkpoint = load_checkpoint(options.checkpoint)
     replay = Replay(options.output / "replay")
     names = map(parse_shard_name, replay.folder.glob("*.safetensors"))
     first = max((name.number + 1 for name in names if name), default=0)  # beside what lies there already
     compute = choose_for_run(options.device, options.backend, Backends(), options.cluster)
     actors = compute.actors(
-        network, geometry, options.config, lambda index: np.random.default_rng([options.seed, first, index])
+        checkpoint.network,
+        checkpoint.geometry,
+        options.config,
+        lambda index: np.random.default_rng([options.seed, first, index]),
     )
     started, blocks = time.perf_counter(), list["Block"]()
     numbers = itertools.count(first)
@@ -93,26 +95,10 @@ def _play(options: SelfPlayOptions) -> int:
             bar.update(len(block.samples))
 
         actors.play(options.samples, threading.Event(), on_block, last=True)
-        report = selfplay_report(geometry, blocks, started, actors)
+        report = selfplay_report(checkpoint.geometry, blocks, started, actors)
     print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
     print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")
     print(f"network {report.network_share:.0%}, tree {report.tree_share:.0%} of the actors' time ({report.evaluator})")
     print(f"first player won {report.first_player_wins:.1%}, {report.draws:.1%} drawn, {report.mean_plies:.1f} plies")
     return 0
-
-
-def _network(options: SelfPlayOptions) -> "tuple[PolicyValueNetwork, Geometry]":
-    """Who plays, and on which board."""
-    import torch
-
-    from alphac4.game.rules import STANDARD
-    from alphac4.nn.config import NetworkConfig
-    from alphac4.nn.network import PolicyValueNetwork
-    from alphac4.storage.checkpoints import load_checkpoint
-
-    if options.checkpoint is not None:
-        checkpoint = load_checkpoint(options.checkpoint)
-        return checkpoint.network, checkpoint.geometry
-    torch.manual_seed(options.seed)
-    return PolicyValueNetwork(NetworkConfig()).eval(), STANDARD

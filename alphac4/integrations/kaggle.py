@@ -28,8 +28,6 @@ from alphac4.compute import choose
 from alphac4.export.submission import SHARE_OF_TIME, Game, Rollouts, Searcher
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.mcts.search import Budget
-from alphac4.storage.checkpoints import named_file
-from alphac4.storage.files import FileError
 
 Agent = Callable[[Any, Any], int]  # Kaggle's observation and configuration to a 0-based column
 
@@ -39,7 +37,7 @@ MAX_SIMULATIONS = 1_000_000  # of about 130 bytes each
 
 
 def make_agent(
-    player: str | Path | None = None, *, seed: int | None = None, threads: int = 1, backend: str = "auto"
+    player: str | Path = "best", *, seed: int | None = None, threads: int = 1, backend: str = "auto"
 ) -> Agent:
     """An agent that plays as ``player`` does, within the act timeout, on any board.
 
@@ -48,8 +46,8 @@ def make_agent(
     tree, such as "solver", know no clock: the solver may need seconds for an early position.
 
     Args:
-        player: a specification such as "FILE.safetensors@600" or "uct:1000". A checkpoint without a number of
-            simulations, and the default, use the act timeout; any other tree search at most that.
+        player: a specification such as "FILE.safetensors@600" or "uct:1000". A network without a number of simulations
+            uses the act timeout; any other tree search at most that.
         seed: of its random choices.
         threads: cores to use; a batch of one position gains little from a second and stalls on a busy one.
         backend: of the network's inference; see `alphac4.compute.choose`.
@@ -58,71 +56,40 @@ def make_agent(
         PlayerError: for an unknown player, a checkpoint that cannot be used, or a player that needs to know the moves
             so far, which Kaggle does not tell.
     """
-    specification = str(player) if player is not None else _default_player()
+    specification = str(player)
     network = find_network(specification)
     if network is not None and not network.limit:
         specification = specification.replace(network.written, f"{network.written}@{AS_LONG_AS_ALLOWED}s", 1)
-    rng = np.random.default_rng(seed)
+    rng, geometry = np.random.default_rng(seed), common_geometry((specification,))
     compute = choose(backend=backend, threads=threads)
     parse = functools.partial(parse_player, specification, rng=rng, threads=threads, compute=compute, batch_size=1)
-    return _KaggleAgent(parse, common_geometry((specification,)), rng)
+    first = parse(geometry=geometry)
+    # Compile all that a move needs; a player that cannot do without the moves so far says so now.
+    early = as_searching(first) is not None  # the solver may need minutes so early in the game: ask late in one
+    position = Position(geometry=geometry).play(0) if early else _late_position(geometry)
+    _timed_choice(first, dataclasses.replace(position, moves=None), MIN_SECONDS)
 
-
-def _default_player() -> str:
-    """A shipped network, or classic MCTS where there is none."""
-    try:
-        named_file(Path("best"))
-    except FileError:  # installed without the networks
-        return f"uct:{MAX_SIMULATIONS}"
-    return "best"
-
-
-class _KaggleAgent:
-    """Keeps a player for each board that it has been asked about."""
-
-    def __init__(self, parse: Callable[..., Player], geometry: Geometry, rng: np.random.Generator) -> None:
-        self._parse = parse
-        self._rng = rng
-        self._choosers: dict[tuple[int, int, int], _Choose] = {}
-        player = parse(geometry=geometry)
-        # Compile all that a move needs; a player that cannot do without the moves so far says so now.
-        early = as_searching(player) is not None  # the solver may need minutes so early in the game: ask late in one
-        position = Position(geometry=geometry).play(0) if early else _late_position(geometry)
-        _timed_choice(player, dataclasses.replace(position, moves=None), MIN_SECONDS)
-        shape = geometry.rows, geometry.columns, geometry.run_length
-        if geometry == make_geometry(*shape):  # Kaggle's runs may be diagonal
-            self._choosers[shape] = _on_board(player, geometry)
-
-    def __call__(self, obs: Any, config: Any) -> int:
-        """The 0-based column to play; the clock starts once the board's player is there."""
-        shape = config.rows, config.columns, config.inarow
-        if shape not in self._choosers:
-            self._choosers[shape] = self._make(*shape)
-        seconds = max(SHARE_OF_TIME * getattr(config, "actTimeout", 2.0), MIN_SECONDS)
-        return self._choosers[shape](obs.board, obs.mark, seconds)
-
-    def _make(self, rows: int, columns: int, run_length: int) -> "_Choose":
+    @functools.cache
+    def chooser(rows: int, columns: int, run_length: int) -> Callable[[list[int], int, float], int]:
+        """Kaggle's board, the mark to move and seconds to a column."""
         try:
-            geometry = make_geometry(rows, columns, run_length)
+            board = make_geometry(rows, columns, run_length)
         except ValueError:  # too large for compiled bitboards, or a run that does not fit the board
-            return _on_any_board(Game(rows, columns, run_length), random.Random(int(self._rng.integers(2**63))))
+            game = Game(rows, columns, run_length)
+            searcher = Searcher(game, Rollouts(game, random.Random(int(rng.integers(2**63)))))
+            return lambda cells, mark, seconds: searcher.choose(game.read(cells, mark), time.perf_counter() + seconds)
         try:
-            return _on_board(self._parse(geometry=geometry), geometry)
+            own = first if board == geometry else parse(geometry=board)
         except PlayerError:
-            return _on_board(UctPlayer(Budget(simulations=MAX_SIMULATIONS), self._rng, geometry), geometry)
+            own = UctPlayer(Budget(simulations=MAX_SIMULATIONS), rng, board)
+        return lambda cells, mark, seconds: _timed_choice(own, Position.from_kaggle(cells, mark, board), seconds)
 
+    def agent(obs: Any, config: Any) -> int:
+        choose_column = chooser(config.rows, config.columns, config.inarow)  # the clock starts once this is there
+        seconds = max(SHARE_OF_TIME * getattr(config, "actTimeout", 2.0), MIN_SECONDS)
+        return choose_column(obs.board, obs.mark, seconds)
 
-_Choose = Callable[[list[int], int, float], int]  # Kaggle's board, the mark to move and seconds to a column
-
-
-def _on_board(player: Player, geometry: Geometry) -> _Choose:
-    return lambda board, mark, seconds: _timed_choice(player, Position.from_kaggle(board, mark, geometry), seconds)
-
-
-def _on_any_board(game: Game, rng: random.Random) -> _Choose:
-    """Classic MCTS where our compiled bitboards end."""
-    player = Searcher(game, Rollouts(game, rng))
-    return lambda board, mark, seconds: player.choose(game.read(board, mark), time.perf_counter() + seconds)
+    return agent
 
 
 def _timed_choice(player: Player, position: Position, seconds: float) -> int:

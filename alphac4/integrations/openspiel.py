@@ -48,19 +48,6 @@ class OpenSpielBot(pyspiel.Bot):  # type: ignore[misc] # its package has no type
             raise ValueError(f"player {self._player_id} is not to move in this state")
         return int(self._player.choose([position_from_state(state)])[0])
 
-    def provides_policy(self) -> bool:
-        """True: see `step_with_policy`."""
-        return True
-
-    def step_with_policy(self, state: Any) -> tuple[list[tuple[int, float]], int]:
-        """All legal actions with their probabilities, and the action: it has been chosen, so its probability is 1."""
-        chosen = self.step(state)
-        return [(action, float(action == chosen)) for action in state.legal_actions()], chosen
-
-    def get_policy(self, state: Any) -> list[tuple[int, float]]:
-        """The probabilities of `step_with_policy`."""
-        return self.step_with_policy(state)[0]
-
     def restart_at(self, state: Any) -> None:
         """Go on from any state."""
 

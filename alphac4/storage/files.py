@@ -6,10 +6,10 @@ import os
 import secrets
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 _TEMPORARY = ".alphac4-tmp"  # the ending of temporary names
-_NO_FOLDER_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
 
 class FileError(ValueError):
@@ -25,11 +25,11 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises:
         OSError: if it cannot be written; the old file, if any, is untouched and nothing is left behind.
     """
-    try:
-        target = _target(path)
-        if target is None:
+    with _naming(path):
+        if not is_file_to_be(path):
             _write_through(path, content)
             return
+        target = path.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
         try:
@@ -44,8 +44,6 @@ def write_atomically(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
             raise
         flush_folder(target.parent)
-    except OSError as error:  # writes to a full disk do not say which file they were for
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def append_line(path: Path, line: str) -> None:
@@ -53,25 +51,20 @@ def append_line(path: Path, line: str) -> None:
 
     What is no file is written through, as by `write_atomically`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    try:
-        if _target(path) is None:
+    with _naming(path):
+        if not is_file_to_be(path):
             _write_through(path, line.encode() + b"\n")
             return
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+") as file:
-            start = b""
-            if file.tell() > 0:
-                file.seek(-1, os.SEEK_END)
-                if file.read(1) != b"\n":
-                    start = b"\n"
-            file.write(start + line.encode() + b"\n")
+            before = file.tell()
+            file.seek(max(0, before - 1))
+            cut = file.read(1) not in (b"", b"\n")
+            file.write(b"\n" * cut + line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    if is_new:
-        flush_folder(path.parent)
+        if before == 0:
+            flush_folder(path.parent)
 
 
 def read_lines(path: Path) -> list[str]:
@@ -79,12 +72,9 @@ def read_lines(path: Path) -> list[str]:
 
     Of what `append_line` writes through there are none: reading a pipe of one's own would wait for ever.
     """
-    if not is_file_to_be(path):
+    if not (path.exists() and is_file_to_be(path)):
         return []
-    try:
-        return path.read_bytes().decode("utf-8", errors="replace").split("\n")
-    except FileNotFoundError:
-        return []
+    return path.read_bytes().decode("utf-8", errors="replace").split("\n")
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -95,25 +85,13 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Make the names in a folder outlast a power failure, where the system can."""
-    try:
+    """Make the names in a folder outlast a power failure, where the system can: Windows opens no folders."""
+    with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
-    except OSError as error:  # Windows opens no folders
-        if error.errno in _NO_FOLDER_FLUSH:
-            return
-        raise
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in _NO_FOLDER_FLUSH:
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def is_file_to_be(path: Path) -> bool:
-    """Whether writing to ``path`` makes or changes a file, rather than going through a device or a pipe."""
-    return path.is_dir() or _target(path) is not None
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def check_output(path: Path | None) -> None:
@@ -133,55 +111,55 @@ def check_output(path: Path | None) -> None:
 
 
 def check_folder(folder: Path, asked: Path | None = None) -> None:
-    """The same for a folder, which is made if it is not there.
-
-    Args:
-        folder: where files are to be written.
-        asked: what to name in the error; by default the folder.
+    """The same for a folder, which is made if it is not there; an error names ``asked``, or else the folder.
 
     Raises:
-        OSError: naming ``asked``.
+        OSError: naming it.
     """
-    named = str(asked or folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _naming(asked or folder):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise OSError(errno.ENOTDIR, "is in a file's place: a folder is needed there") from error
         probe = folder / f".alphac4-{os.getpid()}"
         probe.touch()  # a killed process of the same number may have left it
         probe.unlink(missing_ok=True)
-    except FileExistsError as error:
-        raise OSError(errno.ENOTDIR, "is in a file's place: a folder is needed there", named) from error
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors name the file that was asked for: a full disk does not say which file a write was for."""
+    try:
+        yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror, named) from error
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _target(path: Path) -> Path | None:
-    """The file to be replaced for ``path``; None if it must be written through."""
+def is_file_to_be(path: Path) -> bool:
+    """Whether writing to ``path`` makes or changes a file, rather than going through a device, a pipe or a stream."""
     try:
         found = path.stat()
     except FileNotFoundError:
-        return path.resolve()  # new, or a link to what is not there yet
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", str(path))
-    return path.resolve() if stat.S_ISREG(found.st_mode) and _stream_into(path) is None else None
+        return True
+    return stat.S_ISREG(found.st_mode) and _stream_into(found) is None
 
 
 def _write_through(path: Path, content: bytes) -> None:
-    number = _stream_into(path)
+    number = _stream_into(path.stat())
     if number is None:
         path.write_bytes(content)
         return
     # Opened anew, a file in the place of the standard output would lose what is in it, or be written over later.
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
+        stream.flush()
     with open(os.dup(number), "wb") as file:  # noqa: PTH123 - a descriptor has no path
         file.write(content)
 
 
-def _stream_into(path: Path) -> int | None:
-    """The descriptor of the standard output or error, if what is written there goes to ``path``."""
+def _stream_into(found: os.stat_result) -> int | None:
+    """The descriptor of the standard output or error, if what is written there goes to this file."""
     for number in (1, 2):
         with contextlib.suppress(OSError):  # it is closed
-            if os.path.samestat(path.stat(), os.fstat(number)):
+            if os.path.samestat(found, os.fstat(number)):
                 return number
     return None
