@@ -18,8 +18,9 @@ import torch
 from kaggle_stub import Struct, play, random_agent
 from test_rules import random_positions
 
+from alphac4.cli import main
 from alphac4.export import submission
-from alphac4.export.kaggle import export_kaggle, submission_text
+from alphac4.export.kaggle import submission_text
 from alphac4.export.submission import Game, Network, Rollouts, Searcher
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
@@ -223,12 +224,7 @@ def test_without_a_visit_the_submission_plays_the_priors_best_move() -> None:
     assert root.best_move() == int(np.argmax(root.prior)) != 0
 
 
-def test_the_settings_of_the_search_are_written_into_the_submission(network: PolicyValueNetwork) -> None:
-    """Whatever PuctConfig holds; the template's own numbers are its defaults."""
-    puct = PuctConfig(c_init=2.5, c_base=1000.0, fpu_reduction=0.4, root_fpu_reduction=0.1, prior_temperature=1.1)
-    namespace = load(submission_text(Checkpoint(network=network), puct))
-    for name, value in dataclasses.asdict(puct).items():
-        assert namespace[name.upper()] == value
+def test_the_submission_searches_with_the_packages_settings() -> None:
     for name, value in dataclasses.asdict(PuctConfig()).items():
         assert getattr(submission, name.upper()) == value
 
@@ -292,16 +288,17 @@ def test_the_submission_keeps_what_it_knows_of_the_position_two_moves_on() -> No
 def test_the_submission_ends_with_the_agent_and_is_the_same_at_every_export(
     network: PolicyValueNetwork, tmp_path: Path
 ) -> None:
-    path = tmp_path / "main.py"
-    export_kaggle(Checkpoint(network=network), path)
-    text = path.read_text()
+    path = tmp_path / "net.safetensors"
+    save_checkpoint(path, Checkpoint(network=network))
+    assert main(["export", str(path), "--kaggle", str(tmp_path / "main.py")]) == 0
+    text = (tmp_path / "main.py").read_text()
     assert text == submission_text(Checkpoint(network=network))
     assert kaggle_stub.last_callable(text).__name__ == "agent"
 
 
 def test_the_submission_plays_where_only_numpy_can_be_imported(network: PolicyValueNetwork, tmp_path: Path) -> None:
     """It beats random moves wherever a win can be had: on its board, a small one, one beyond 64 bits."""
-    export_kaggle(Checkpoint(network=network), tmp_path / "main.py")
+    (tmp_path / "main.py").write_text(submission_text(Checkpoint(network=network)))
     games = [(6, 7, 4, 1), (6, 7, 4, 2), (5, 5, 3, 1), (8, 9, 5, 2), (3, 3, 4, 1), (2, 1, 1, 1)]
     command = [sys.executable, "-I", kaggle_stub.__file__, "main.py", json.dumps(games)]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)

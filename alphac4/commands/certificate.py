@@ -33,19 +33,14 @@ SHOWN_ERRORS = 10
 
 
 def run(options: CertificateOptions) -> int:
-    """Build or check."""
+    """Build, or check a file or all that come with the project; 1 if the player errs, or one does not hold."""
     if options.task == "verify":
-        return verify(options)
+        return max(map(_verify, [options.file] if options.file else shipped_certificates()))
     with own_folder(options.record):
-        return build_certificate(options)
+        return _build(options)
 
 
-def verify(options: CertificateOptions) -> int:
-    """Check a file, or all that come with the project; 1 if one does not hold."""
-    return max(verify_file(path) for path in ([options.file] if options.file else shipped_certificates()))
-
-
-def verify_file(path: Path) -> int:
+def _verify(path: Path) -> int:
     """Check a file; 1 if it does not hold."""
     certificate = read_certificate(path)
     print(f"{path}: moves of {certificate.about.get('player', 'nobody')}")
@@ -65,7 +60,7 @@ def verify_file(path: Path) -> int:
     return 0
 
 
-def build_certificate(options: CertificateOptions) -> int:
+def _build(options: CertificateOptions) -> int:
     """Walk and write; 1 if the player errs."""
     geometry, path = common_geometry((options.player,)), options.file or options.record / "best.certificate"
     claim = Claim(geometry=geometry, side=options.side, after=options.after, result=options.result)

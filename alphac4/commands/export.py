@@ -4,7 +4,7 @@ import logging
 
 from alphac4.commands.options import ExportOptions
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.storage.files import check_folder, check_output
+from alphac4.storage.files import check_folder, check_output, write_atomically
 
 _log = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ def run(options: ExportOptions) -> int:
             check_folder(folder.absolute().parent, folder)
     checkpoint = load_checkpoint(options.checkpoint)
     if options.kaggle is not None:
-        from alphac4.export.kaggle import export_kaggle
+        from alphac4.export.kaggle import submission_text
 
-        export_kaggle(checkpoint, options.kaggle)
+        write_atomically(options.kaggle, submission_text(checkpoint).encode())
         _log.info("%s: a submission of %d KB", options.kaggle, options.kaggle.stat().st_size // 1000)
     if options.onnx is not None:
         from alphac4.export.onnx import export_onnx

@@ -79,25 +79,15 @@ def _walk(options: ProveOptions, claim: Claim, plies: int) -> list[PlyReport]:
                 bar.set_postfix_str(f"then about {following:,.0f}", refresh=False)
             bar.refresh()
 
-        known = KnownMoves(claim.geometry, options.record, _about(options, backend))
+        about = {name: getattr(options, name) for name in ("player", "side", "start", "seed")}
+        about |= {"network": network_digest(options.player), "backend": backend}
+        known = KnownMoves(claim.geometry, options.record, about)
         bar.write("  ".join(f"{heading:>10}" for heading in ("stones", "positions", *COLUMNS)), file=sys.stdout)
         solve, beyond = outcome_solver(claim.geometry, pool), options.beyond_errors
         for report in walk_games(players, solve, known, claim, plies=plies, beyond_errors=beyond, on_moves=show):
             bar.write(_line(report), file=sys.stdout)
             reports.append(report)
     return reports
-
-
-def _about(options: ProveOptions, backend: str) -> dict[str, object]:
-    """The settings of a record; a network is known by its content, and ``backend`` is the one that runs it."""
-    return {
-        "player": options.player,
-        "network": network_digest(options.player),
-        "side": options.side,
-        "start": options.start,
-        "seed": options.seed,
-        "backend": backend,
-    }
 
 
 def _line(report: PlyReport) -> str:

@@ -1,35 +1,26 @@
 """A self-contained submission for Kaggle's ConnectX: `alphac4.export.submission` with a network's weights in it."""
 
 import base64
-import dataclasses
 import io
-import re
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.export import submission
-from alphac4.mcts.puct import PuctConfig
 from alphac4.nn.network import fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
-from alphac4.storage.files import write_atomically
 
 PLACEHOLDER = 'WEIGHTS = ""\n'
 LINE_LENGTH = 120
 
 
-def export_kaggle(checkpoint: Checkpoint, path: Path) -> None:
-    """Write the submission with the checkpoint's weights and the search's settings filled in.
+def submission_text(checkpoint: Checkpoint) -> str:
+    """The text of a submission file with the checkpoint's weights filled in.
 
     Raises:
         ValueError: for a network of a game that Kaggle's ConnectX is not.
     """
-    write_atomically(path, submission_text(checkpoint).encode())
-
-
-def submission_text(checkpoint: Checkpoint, puct: PuctConfig | None = None) -> str:
-    """The text of a submission file, which searches with the settings ``puct``."""
     geometry = checkpoint.geometry
     if not geometry.diagonals and geometry.run_length <= min(geometry.rows, geometry.columns):
         raise ValueError("diagonal runs count in Kaggle's ConnectX; this network was trained without them")
@@ -49,7 +40,4 @@ def submission_text(checkpoint: Checkpoint, puct: PuctConfig | None = None) -> s
     encoded = base64.b64encode(packed.getvalue()).decode()
     lines = [encoded[start : start + LINE_LENGTH] for start in range(0, len(encoded), LINE_LENGTH)]
     before, after = Path(submission.__file__).read_text(encoding="utf-8").split(PLACEHOLDER)
-    for name, value in dataclasses.asdict(puct or PuctConfig()).items():
-        before, found = re.subn(rf"^{name.upper()} = .*$", f"{name.upper()} = {value!r}", before, flags=re.MULTILINE)
-        assert found == 1, name
     return f'{before}WEIGHTS = """\n' + "\n".join(lines) + f'\n"""\n{after}'

@@ -1,6 +1,5 @@
 """The network as an ONNX file, checked against PyTorch before it is written."""
 
-import io
 import json
 import logging
 import warnings
@@ -63,11 +62,11 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
     """
     try:
         import onnx
+        import onnxruntime  # noqa: F401 - which checks the file
         import onnxscript  # noqa: F401 - PyTorch's exporter needs it
     except ImportError as error:
         raise RuntimeError(f"ONNX needs {error.name}: {install_advice('onnx')}") from error
     geometry = checkpoint.geometry
-    planes = torch.zeros(2, 2, geometry.rows, geometry.columns)
     disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # the exporter tells of every step, and of packages that nothing here needs
     try:
@@ -75,7 +74,7 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 _Answers(checkpoint),
-                (planes,),
+                (torch.zeros(2, 2, geometry.rows, geometry.columns),),
                 input_names=["planes"],
                 output_names=["policy", "wdl"],
                 dynamic_shapes={"planes": {0: torch.export.Dim("N")}},
@@ -85,29 +84,19 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
     finally:
         logging.disable(disabled)
     assert program is not None
-    model = program.model_proto
-    board = board_settings(geometry)
-    about = {"game": "Connect Four", "board": json.dumps(board), "input": INPUT, "output": OUTPUT}
+    model, board = program.model_proto, json.dumps(board_settings(geometry))
+    about = {"game": "Connect Four", "board": board, "input": INPUT, "output": OUTPUT}
     onnx.helper.set_model_props(model, about)
     onnx.checker.check_model(model)
-    packed = io.BytesIO()
-    onnx.save_model(model, packed)
-    return packed.getvalue()
+    return bytes(model.SerializeToString())
 
 
 def deviation_from_torch(checkpoint: Checkpoint, content: bytes) -> float:
-    """The largest difference in a probability, of moves or results, on random boards.
+    """The largest difference in a probability, of moves or results, on random boards."""
+    import onnxruntime
 
-    Raises:
-        RuntimeError: if onnxruntime is missing.
-    """
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise RuntimeError(f"checking ONNX needs onnxruntime: {install_advice('onnx')}") from error
-    geometry = checkpoint.geometry
-    network = checkpoint.network.eval()
-    seen = random_boards(geometry, CHECKED_BOARDS, np.random.default_rng(0), network.config.input_planes)
+    network, rng = checkpoint.network.eval(), np.random.default_rng(0)
+    seen = random_boards(checkpoint.geometry, CHECKED_BOARDS, rng, network.config.input_planes)
     session: Any = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     policy, wdl = session.run(["policy", "wdl"], {"planes": seen[:, :2]})
     with torch.inference_mode():

@@ -1,9 +1,8 @@
 """An agent for Kaggle's ConnectX that needs nothing but numpy.
 
-`alphac4 export --kaggle` writes this file with a network's weights and the settings of its search filled in. Without
-weights, or on a board that they are not for, the agent is a classic tree search with random games. Games, nodes and
-searches are written as in examples/alphazero.py. What is added here are proofs: wins in one move, losses in two, and
-whatever follows from them.
+`alphac4 export --kaggle` writes this file with a network's weights filled in. Without weights, or on a board that they
+are not for, the agent is a classic tree search with random games. Games, nodes and searches are written as in
+examples/alphazero.py. What is added here are proofs: wins in one move, losses in two, and whatever follows from them.
 
 Two conventions hold everywhere. A value is seen by the side to move and lies in [-1, 1]: +1 means that it wins. Columns
 count from 0.
@@ -27,7 +26,7 @@ SHARE_OF_TIME = 0.85  # of the act timeout; a slow moment beyond it comes off th
 MAX_SIMULATIONS = 200_000  # a move; bounds the memory where time does not
 EXPLORATION = math.sqrt(2.0)  # of UCB1 on values in [-1, 1] (Kocsis and Szepesvari 2006)
 
-# The settings of the search with a network, filled in from `alphac4.mcts.PuctConfig`, which explains them.
+# The settings of the search with a network: those of `alphac4.mcts.PuctConfig`, which explains them.
 C_INIT = 1.25
 C_BASE = 19652.0
 FPU_REDUCTION = 0.25
