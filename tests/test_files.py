@@ -182,7 +182,7 @@ lock = FileLock(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(600)
 """
-HOLD_SHORTLY = HOLD.replace("time.sleep(600)", "lock.release()")
+HOLD_SHORTLY = HOLD.replace("time.sleep(600)", "lock.close()")
 
 
 def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path: Path) -> None:
@@ -196,9 +196,9 @@ def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path: Path) -> 
     holder.wait()
     lock = FileLock(path)
     again = FileLock(path)  # the same process
-    again.release()
+    again.close()
     assert path.stat().st_size > 0
-    lock.release()
+    lock.close()
     assert not path.exists()
 
 
@@ -225,7 +225,7 @@ def test_a_child_holds_nothing_of_its_parent(tmp_path: Path) -> None:
     if not living:
         time.sleep(60)
         os._exit(0)
-    lock.release()
+    lock.close()
     try:
         tried = subprocess.run([sys.executable, "-c", HOLD_SHORTLY, str(path)], capture_output=True, check=False)
         assert tried.returncode == 0, tried.stderr
@@ -238,7 +238,7 @@ def test_a_child_holds_nothing_of_its_parent(tmp_path: Path) -> None:
 def test_a_damaged_lock_file_blocks_nobody(tmp_path: Path, content: str) -> None:
     path = tmp_path / "lock"
     path.write_text(content)
-    FileLock(path).release()
+    FileLock(path).close()
     with held_elsewhere(path):
         path.write_text(content)
         with pytest.raises(LockedError, match="in use by another process"):

@@ -71,11 +71,7 @@ MB, MB_AN_ACTOR = 740, 10  # of a run; quick took 744 on one core and 767 with e
 
 
 def run(options: DoctorOptions) -> int:
-    """Check, measure and print as results come; 1 if a check fails.
-
-    Raises:
-        RuntimeError: in one line, for CUDA without a device.
-    """
+    """Check, measure and print as results come; 1 if a check fails."""
     if options.device == "cuda":  # refused before anything is checked
         choose(options.device)
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"

@@ -29,11 +29,7 @@ from alphac4.puzzles import load_puzzles, packaged_puzzles
 
 
 def run(options: PlayOptions) -> int:
-    """Play until the input ends.
-
-    Raises:
-        RuntimeError: if the page was asked for, and its packages are not installed.
-    """
+    """Play until the input ends."""
     if options.puzzle:
         return _run_puzzles(options)
     if not options.web:
@@ -42,14 +38,8 @@ def run(options: PlayOptions) -> int:
         from alphac4.play.web.server import serve
     except ImportError as error:
         raise RuntimeError(f"the page needs {error.name}: {install_advice('web')}") from error
-    serve(
-        options.network,
-        options.host,
-        options.port,
-        token=options.token,
-        names=options.names,
-        open_browser=options.open,
-    )
+    place = options.host, options.port
+    serve(options.network, *place, token=options.token, names=options.names, open_browser=options.open)
     return 0
 
 
@@ -133,9 +123,6 @@ def _run_puzzles(options: PlayOptions) -> int:
     The easier ones come first, and of these the nearer wins; otherwise chance decides. Those solved at an earlier start
     come last. Half of them are mirrored: most of those in the file that are won beside the border are won at the left
     one.
-
-    Raises:
-        ValueError: if there is none of the difficulty.
     """
     known = load_puzzles(options.puzzle_file) if options.puzzle_file is not None else packaged_puzzles()
     puzzles = [puzzle for puzzle in known if options.difficulty in (0, puzzle.difficulty)]

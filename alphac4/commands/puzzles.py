@@ -1,4 +1,4 @@
-"""`alphac4 puzzles`: makes puzzles, or shows some of those that come with the package."""
+"""`alphac4 puzzles`: makes puzzles."""
 
 import sys
 from collections import Counter
@@ -13,11 +13,7 @@ from alphac4.storage.locks import own_file
 
 
 def run(options: PuzzlesOptions) -> int:
-    """Make puzzles until there are enough.
-
-    Raises:
-        ValueError: if the output holds something already, which the first round of games would replace.
-    """
+    """Make puzzles until there are enough; in a new file, as each round of games replaces what is there."""
     with own_file(options.output):
         if options.output.is_file() and options.output.stat().st_size:
             raise ValueError(f"{options.output}: is there already; name another file with --output, or remove it")

@@ -114,7 +114,7 @@ class RunFolder:
 
     def close(self) -> None:
         """Let other processes have the folder."""
-        self._lock.release()
+        self._lock.close()
 
     def checkpoint_path(self, iteration: int) -> Path:
         """The file of an iteration's network."""

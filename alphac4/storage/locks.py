@@ -25,7 +25,7 @@ class LockedError(ValueError):
 
 
 class FileLock:
-    """A lock held by this process until `release`, or until it ends; several holders in one process share it.
+    """A lock held by this process until `close`, or until it ends; several holders in one process share it.
 
     Args:
         path: the lock's file, which is there as long as it is held, and after a kill.
@@ -49,18 +49,12 @@ class FileLock:
                     f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%Y-%m-%d %H:%M:%S')}\n"
                 )
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Give the lock back."""
         if self._is_ours():
             with contextlib.suppress(OSError):  # Windows removes no open file: it stays
                 self.path.unlink()
         self._lock.release()
-
-    def __enter__(self) -> None:
-        """Hold it for a block."""
-
-    def __exit__(self, *_error: object) -> None:
-        self.release()
 
     def _is_ours(self) -> bool:
         """Whether the file is this holder's to write: it is the only one here, and filelock keeps no mark in it."""
@@ -79,7 +73,7 @@ def own_file(path: Path | None) -> Iterator[None]:
     if path is None or not is_file_to_be(path):
         yield
         return
-    with FileLock(path.resolve().with_name(f".{path.resolve().name}.lock"), path):
+    with contextlib.closing(FileLock(path.resolve().with_name(f".{path.resolve().name}.lock"), path)):
         yield
 
 
@@ -87,7 +81,7 @@ def own_file(path: Path | None) -> Iterator[None]:
 def own_folder(folder: Path) -> Iterator[None]:
     """The same for a folder, which is made if it is not there; a run's folder has the same lock."""
     check_folder(folder)
-    with FileLock(folder / "lock", folder):
+    with contextlib.closing(FileLock(folder / "lock", folder)):
         yield
 
 
