@@ -29,6 +29,7 @@ GROUPS = {
         "train": "train a network: self-play, learning, gating",
         "selfplay": "let a checkpoint play itself and record the games",
         "curve": "draw how the networks of a run got better",
+        "benchmark": "measure rules, searches, inference and self-play",
     },
     "Judge": {
         "arena": "play matches between any players and rate them",

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import psutil
-from speed import Figure, Options, format_figures, untrained_network
 
+from alphac4.commands.benchmark import Figure, format_figures, untrained_network
+from alphac4.commands.options import BenchmarkOptions
 from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.compute.cluster.connection import local_cluster
 from alphac4.game.rules import STANDARD
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of a turn")
     parser.add_argument("--repeats", type=int, default=3, help="turns of each")
     options = parser.parse_args()
-    config, network, seconds = SelfPlayConfig(), untrained_network(Options()), options.seconds
+    config, network, seconds = SelfPlayConfig(), untrained_network(BenchmarkOptions()), options.seconds
     first = cores() // 2
     with local_cluster([0, first, cores() - first]) as address:
         plain = choose_for_run("cpu", "auto", Backends()).actors(network, STANDARD, config, np.random.default_rng)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
-from speed import Figure, format_figures, random_batch, rate
 
+from alphac4.commands.benchmark import Figure, format_figures, random_batch, rate
 from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
 from alphac4.compute.gpu.trees import DeviceActor
 from alphac4.game.rules import STANDARD

@@ -60,14 +60,14 @@ def plan(folder: Path, positions: Sequence[Path], *, tiny: bool) -> list[Step]:
         Step(
             name=f"benchmark-{channels}x{blocks}",
             title=f"Self-play with trees on the GPU, and learning, {channels} x {blocks} network",
-            command=f"experiments/gpu_speed.py --json --channels {channels} --blocks {blocks} --seconds 0.5"
+            command=f"experiments.gpu_speed --json --channels {channels} --blocks {blocks} --seconds 0.5"
             " --games 1024 4096 16384 65536",
             minutes=4,
         )
         for channels, blocks in SIZES
     ]
     if tiny:
-        command = f"experiments/gpu_speed.py --json {TINY_BENCHMARK}"
+        command = f"experiments.gpu_speed --json {TINY_BENCHMARK}"
         benchmarks = [Step(name="benchmark", title="Self-play and learning", command=command)]
     return [
         Step(
@@ -141,10 +141,10 @@ def run_step(step: Step, folder: Path, seconds: float) -> dict[str, Any]:
     """Run a step, no longer than so many seconds; what it prints can be watched in a file of its own."""
     started, spent = time.monotonic(), read_result(folder, step).get("seconds", 0.0)
     program, *arguments = shlex.split(step.command)
-    command = [program] if program.endswith(".py") else ["-m", {"alphac4": "alphac4.cli"}.get(program, program)]
+    module = {"alphac4": "alphac4.cli"}.get(program, program)
     path = folder / "steps" / f"{step.name}.txt"
     with path.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen([sys.executable, *command, *arguments], stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=output, stderr=subprocess.STDOUT)
         in_time = True
         try:
             process.wait(seconds)

@@ -53,6 +53,6 @@ def test_the_plan_takes_commands_that_exist(script: ModuleType, tmp_path: Path) 
         assert len({step.name for step in steps}) == len(steps)
         for step in steps:
             program, *arguments = step.command.split()
-            known = program in ("pytest", "experiments/gpu_speed.py")
+            known = program in ("pytest", "experiments.gpu_speed")
             assert known or (program == "alphac4" and arguments[0] in COMMANDS)
         assert any("--positions 'a b.txt'" in step.command for step in steps)

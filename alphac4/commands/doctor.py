@@ -19,6 +19,7 @@ import torch
 from tqdm import tqdm
 
 from alphac4.arena.specifications import named_checkpoint, parse_player
+from alphac4.commands.benchmark import rate_of_streams
 from alphac4.commands.options import DoctorOptions
 from alphac4.compute import Actors, Backends, choose, choose_for_run
 from alphac4.compute.cores import MAX_STREAMS, MIN_GAMES, count_actors
@@ -172,12 +173,8 @@ def _measure(device: str) -> Iterator[str]:
         compute = choose(device)
         evaluator = compute.evaluator(network, batch_size=batch)
         boards = boards_for(network.config, batch, np.random.default_rng(0))
-        evaluator.evaluate(boards)  # to warm up
-        started, calls = time.perf_counter(), 0
-        while (seconds := time.perf_counter() - started) < MEASURED_SECONDS:
-            evaluator.evaluate(boards)
-            calls += 1
-        place, rate = compute.learning_device.type, batch * calls / seconds
+        rate = rate_of_streams(evaluator.evaluate, boards, 1, MEASURED_SECONDS)
+        place = compute.learning_device.type
         yield f"  {use}: best on {place} by {evaluator.backend}, {rate:,.0f} evaluations/s in batches of {batch}"
     for name, config in tqdm(PRESETS.items(), desc="measuring presets", disable=None, leave=False, file=sys.stderr):
         speed, games = measure_preset(config, device=device), config.selfplay.games

@@ -244,6 +244,29 @@ class CurveOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BenchmarkOptions:
+    """Measure rules, searches, inference, self-play and learning; each figure is the median of several runs."""
+
+    only: tuple[str, ...] = ()
+    """Parts to measure: rules, uct, puct, inference, selfplay, learning; by default all."""
+    seconds: float = 1.0
+    """Rough length of each measurement."""
+    repeats: int = 3
+    """Runs of each; the median counts."""
+    channels: int = 64
+    """Channels of the network."""
+    blocks: int = 4
+    """Residual blocks of the network."""
+    batches: tuple[int, ...] = (1, 32, 128, 256)
+    """Batch sizes for inference."""
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self, seconds=(1e-6, 3600), repeats=(1, 1000), channels=(1, 4096), blocks=(0, 256), batches=(1, 65_536)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArenaOptions:
     """Play a round robin and rate the players.
 
@@ -487,6 +510,7 @@ OPTIONS: dict[str, type] = {
     "puzzles": PuzzlesOptions,
     "players": PlayersOptions,
     "curve": CurveOptions,
+    "benchmark": BenchmarkOptions,
     "arena": ArenaOptions,
     "evaluate": EvaluateOptions,
     "prove": ProveOptions,

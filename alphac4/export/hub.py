@@ -89,8 +89,7 @@ def measure_figures(checkpoint: Checkpoint) -> CardFigures:
         return CardFigures()
     sets, compute = packaged_positions(), choose()
     evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
-    parts: dict[str, slice] = {part.name: slice(index, index + 1) for index, part in enumerate(sets)}
-    parts[ALL] = slice(None)
+    parts = {part.name: slice(index, index + 1) for index, part in enumerate(sets)} | {ALL: slice(None)}
     rates: dict[tuple[str, int], Estimate] = {}
     errors: list[Row] = []
     for simulations in BUDGETS:

@@ -1,23 +1,16 @@
-"""Speed of each part on this machine: rules, searches, inference, self-play and learning.
-
-    python experiments/speed.py
-    python experiments/speed.py --only inference learning --channels 64 --blocks 5 --batches 1 128
-
-Each figure is the median of several runs.
-"""
+"""`alphac4 benchmark`: how fast each part is on this machine."""
 
 import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-import tyro
 from tqdm import tqdm
 
+from alphac4.commands.options import BenchmarkOptions
 from alphac4.compiled import compiled
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, U64_0, Geometry, has_run, play
@@ -43,35 +36,20 @@ LEARNING_BATCH = 128  # positions, as in the quick and standard presets
 LEARNING_STEPS = 2  # at a time
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Measure rules, searches, inference, self-play and learning; each figure is the median of several runs."""
-
-    only: tuple[Literal["rules", "uct", "puct", "inference", "selfplay", "learning"], ...] = ()
-    """Parts to measure; by default all."""
-    seconds: float = 1.0
-    """Rough length of each measurement."""
-    repeats: int = 3
-    """Runs of each; the median counts."""
-    channels: int = 64
-    """Channels of the network."""
-    blocks: int = 4
-    """Residual blocks of the network."""
-    batches: tuple[int, ...] = (1, 32, 128, 256)
-    """Batch sizes for inference."""
-
-
-def main() -> None:
+def run(options: BenchmarkOptions) -> int:
     """Measure and print."""
-    options = tyro.cli(Options)
+    unknown = [name for name in options.only if name not in PARTS]
+    if unknown:
+        raise ValueError(f"no part {unknown[0]!r} to measure; there are {', '.join(PARTS)}")
     chosen = [name for name in PARTS if name in (options.only or PARTS)]
-    progress = tqdm(chosen, desc="measuring", unit="part", disable=None, leave=False)
+    progress = tqdm(chosen, desc="benchmark", unit="part", disable=None, leave=False)
     figures = [figure for name in progress for figure in PARTS[name](options)]
     print(
         f"{processor_name()}, {cores()} cores, Python {platform.python_version()}, "
         f"PyTorch {torch.__version__}; network {options.channels} x {options.blocks}"
     )
     print(format_figures(figures))
+    return 0
 
 
 class Figure(NamedTuple):
@@ -99,12 +77,12 @@ def rate(work: Callable[[], float], seconds: float) -> float:
     return units / (time.perf_counter() - started)
 
 
-def untrained_network(options: Options) -> PolicyValueNetwork:
+def untrained_network(options: BenchmarkOptions) -> PolicyValueNetwork:
     """A network of the size asked for."""
     return PolicyValueNetwork(NetworkConfig(channels=options.channels, blocks=options.blocks)).eval()
 
 
-def median_rate(work: Callable[[], float], options: Options) -> float:
+def median_rate(work: Callable[[], float], options: BenchmarkOptions) -> float:
     """The median `rate` of the repeats; ``work`` runs once more before, to warm up."""
     work()
     return float(np.median([rate(work, options.seconds / options.repeats) for _ in range(options.repeats)]))
@@ -135,7 +113,7 @@ def count_positions(geometry: Geometry, own: np.uint64, occupied: np.uint64, dep
     return nodes
 
 
-def measure_rules(options: Options) -> Iterator[Figure]:
+def measure_rules(options: BenchmarkOptions) -> Iterator[Figure]:
     """Move generation and random playouts on one core."""
     positions = median_rate(lambda: count_positions(STANDARD, U64_0, U64_0, 7), options)
     yield Figure("rules", positions, "positions/s, one core")
@@ -148,20 +126,20 @@ def measure_rules(options: Options) -> Iterator[Figure]:
     yield Figure("random playouts, empty board", median_rate(playouts, options), "playouts/s, one core")
 
 
-def search_rate(search: TreeSearch, trees: int, simulations: int, options: Options) -> float:
+def search_rate(search: TreeSearch, trees: int, simulations: int, options: BenchmarkOptions) -> float:
     """Simulations/s from the empty board, over all trees."""
     positions, budget = [Position()] * trees, Budget(simulations=simulations)
     return median_rate(lambda: float(search.search(positions, budget).simulations.sum()), options)
 
 
-def measure_uct(options: Options) -> Iterator[Figure]:
+def measure_uct(options: BenchmarkOptions) -> Iterator[Figure]:
     """Classic MCTS on a single tree, one core."""
     for simulations in (1_000, 10_000, 100_000):
         found = search_rate(UctSearch(rng=np.random.default_rng(0)), 1, simulations, options)
         yield Figure(f"UCT, {simulations:,} a move", found, "simulations/s, one tree, one core")
 
 
-def measure_puct(options: Options) -> Iterator[Figure]:
+def measure_puct(options: BenchmarkOptions) -> Iterator[Figure]:
     """The network-guided search with a free evaluator: what the tree costs."""
     search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0))
     for trees in (1, 256):
@@ -169,7 +147,7 @@ def measure_puct(options: Options) -> Iterator[Figure]:
         yield Figure(f"PUCT, free evaluator, {trees} trees", found, "simulations/s, one core")
 
 
-def measure_inference(options: Options) -> Iterator[Figure]:
+def measure_inference(options: BenchmarkOptions) -> Iterator[Figure]:
     """Evaluations/s of every backend of this machine at several batch sizes, with one calling thread a core."""
     network = untrained_network(options)
     rng = np.random.default_rng(0)
@@ -181,7 +159,7 @@ def measure_inference(options: Options) -> Iterator[Figure]:
                 yield Figure(f"inference, {name}, batch {batch}", found, "evaluations/s")
 
 
-def measure_selfplay(options: Options) -> Iterator[Figure]:
+def measure_selfplay(options: BenchmarkOptions) -> Iterator[Figure]:
     """Self-play on the cores with the default settings, against the evaluator's rate alone in the same run."""
     config = SelfPlayConfig()
     slots = -(-config.games // cores())
@@ -217,7 +195,7 @@ def measure_selfplay(options: Options) -> Iterator[Figure]:
         yield Figure(name, float(value), unit)
 
 
-def measure_learning(options: Options) -> Iterator[Figure]:
+def measure_learning(options: BenchmarkOptions) -> Iterator[Figure]:
     """Gradient steps as the presets take them; where those are by Winograd's filtering, by PyTorch alone too."""
     network = NetworkConfig(channels=options.channels, blocks=options.blocks, ownership=True)
     config = LearningConfig(batch_size=LEARNING_BATCH, optimizer="muon")
@@ -248,7 +226,7 @@ def random_batch(size: int, network: NetworkConfig) -> Batch:
     return Batch(planes, policy / policy.sum(axis=1, keepdims=True), np.ones(size, np.float32), wdl, planes[:, :2])
 
 
-PARTS: dict[str, Callable[[Options], Iterator[Figure]]] = {
+PARTS: dict[str, Callable[[BenchmarkOptions], Iterator[Figure]]] = {
     "rules": measure_rules,
     "uct": measure_uct,
     "puct": measure_puct,
@@ -256,7 +234,3 @@ PARTS: dict[str, Callable[[Options], Iterator[Figure]]] = {
     "selfplay": measure_selfplay,
     "learning": measure_learning,
 }
-
-
-if __name__ == "__main__":
-    main()
