@@ -89,7 +89,8 @@ def measure_figures(checkpoint: Checkpoint) -> CardFigures:
         return CardFigures()
     sets, compute = packaged_positions(), choose()
     evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
-    parts = {part.name: slice(index, index + 1) for index, part in enumerate(sets)} | {ALL: slice(None)}
+    groups: dict[str, Sequence[int]] = {part.name: [index] for index, part in enumerate(sets)}
+    groups[ALL] = range(len(sets))
     rates: dict[tuple[str, int], Estimate] = {}
     errors: list[Row] = []
     for simulations in BUDGETS:
@@ -97,8 +98,9 @@ def measure_figures(checkpoint: Checkpoint) -> CardFigures:
         with tqdm(total=sum(map(len, sets)), desc=label, unit="pos", disable=None, leave=False) as bar:
             players = network_players(compute, evaluator, simulations, STANDARD)
             answers = ask_players(players, sets, on_batch=bar.update)
-        for name, part in parts.items():
-            rates[name, simulations] = judge_moves(sets[part], answers.columns[part]).error
+        for name, group in groups.items():
+            judged = judge_moves([sets[index] for index in group], [answers.columns[index] for index in group])
+            rates[name, simulations] = judged.error
         errors = _known_errors(sets, answers)
     return CardFigures(rates=rates, errors=errors, backend=evaluator.backend)
 
