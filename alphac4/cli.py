@@ -97,10 +97,10 @@ def _dispatch(arguments: Sequence[str]) -> int:
     level = logging.INFO if name in TALKATIVE else logging.WARNING
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     module: Any = import_module(f"alphac4.commands.{name}")
-    if "numba" in sys.modules:  # else nothing is compiled
+    if "numba" in sys.modules and sys.stderr.isatty():  # a person would wonder why the first use is silent for a while
         from alphac4.compiled import announce_compilation
 
-        announce_compilation(_announce_compilation)
+        announce_compilation(lambda: print("compiling once for this machine: 5 to 40 seconds ...", file=sys.stderr))
     execute: Callable[[Any], int] = module.run
     return execute(module.parse(rest) if options is None else options)
 
@@ -111,12 +111,6 @@ def _overview() -> str:
         lines += ["", f"{group}:", *(f"  {name:<11} {summary}" for name, summary in commands.items())]
     lines += ["", "Examples:", EXAMPLES, "", "alphac4 COMMAND --help explains a command's options."]
     return "\n".join(lines)
-
-
-def _announce_compilation() -> None:
-    """Tell a person why the first use of something is silent for a while."""
-    if sys.stderr.isatty():
-        print("compiling once for this machine: 5 to 40 seconds ...", file=sys.stderr, flush=True)
 
 
 def _refuse(name: str, message: str) -> int:
@@ -132,7 +126,3 @@ def _forget_output() -> None:
     """Discard what is still to be written; at exit Python would otherwise try again, and complain."""
     with contextlib.suppress(OSError, ValueError):  # a stream without a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

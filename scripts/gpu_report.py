@@ -141,10 +141,9 @@ def run_step(step: Step, folder: Path, seconds: float) -> dict[str, Any]:
     """Run a step, no longer than so many seconds; what it prints can be watched in a file of its own."""
     started, spent = time.monotonic(), read_result(folder, step).get("seconds", 0.0)
     program, *arguments = shlex.split(step.command)
-    module = {"alphac4": "alphac4.cli"}.get(program, program)
     path = folder / "steps" / f"{step.name}.txt"
     with path.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen([sys.executable, "-m", program, *arguments], stdout=output, stderr=subprocess.STDOUT)
         in_time = True
         try:
             process.wait(seconds)

@@ -193,7 +193,7 @@ def test_nothing_is_loaded_before_it_is_needed() -> None:
     ],
 )
 def test_full_and_closed_streams_end_the_command_without_a_traceback(line: str, code: int, told: str) -> None:
-    command = f"set -o pipefail; {sys.executable} -m alphac4.cli {line}"
+    command = f"set -o pipefail; {sys.executable} -m alphac4 {line}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stderr
     assert told in done.stderr

@@ -155,7 +155,7 @@ def test_the_command_answers_bytes_that_are_no_text_by_an_error_line(
 
 
 def command(player: str) -> list[str]:
-    return [sys.executable, "-m", "alphac4.cli", "engine", "--player", player]
+    return [sys.executable, "-m", "alphac4", "engine", "--player", player]
 
 
 @contextlib.contextmanager

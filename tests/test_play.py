@@ -271,7 +271,7 @@ def test_analysis_keeps_its_tree_its_time_and_can_be_stopped(monkeypatch: pytest
 def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
     master, slave = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
-    command = [sys.executable, "-m", "alphac4.cli", "play", "--second", "human"]
+    command = [sys.executable, "-m", "alphac4", "play", "--second", "human"]
     process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
     os.close(slave)
     os.write(master, b"1\n1\n2\n2\n3\n3\n4\nquit\n")

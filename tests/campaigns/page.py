@@ -62,7 +62,7 @@ class Server:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
 
-def start_server(folder: Path, *options: str, program: tuple[str, ...] = ("-m", "alphac4.cli")) -> Server:
+def start_server(folder: Path, *options: str, program: tuple[str, ...] = ("-m", "alphac4")) -> Server:
     """``alphac4 play --web`` on a free port; ``program`` is what Python runs in place of `alphac4`."""
     complaints = folder / "stderr.txt"
     with complaints.open("w") as errors:
