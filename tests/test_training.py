@@ -87,6 +87,9 @@ def test_a_full_disk_ends_the_run_and_leaves_it_intact(
     assert main(command) == 0
     assert "is finished, with all of its 2 iterations. Ask for more to go on: --iterations 4" in caplog.text
     assert "Trained 2 iterations" in capsys.readouterr().out
+    (tmp_path / "run" / "reports.jsonl").unlink()
+    assert main(command) == 0
+    assert "The best network: " in capsys.readouterr().out
 
 
 def test_ctrl_c_stops_at_once(

@@ -62,6 +62,8 @@ class TrainedRun:
     closing: Sequence[MatchReport]  # the best network against classic MCTS
 
     def __str__(self) -> str:
+        if not self.history:  # its file was lost or damaged
+            return f"The best network: {self.best}"
         last = self.history[-1]
         spent = f"{last.games_total:,} games, {last.samples_total:,} positions, {last.evaluations_total:,} evaluations"
         lines = [f"Trained {last.iteration} iterations in {last.seconds_total / 60:.1f} minutes: {spent}."]
