@@ -192,10 +192,10 @@ def test_generated_sets_go_on_where_they_were_cut_and_leave_alone_what_is_no_set
     cut.write_text(text[: len(text) // 2])
     assert write(cut) == text
     assert len(load_positions(whole)) == 8
-    whole.write_text("\n -2 -1 0 1 0 -1 -2\n\n 1 cut")  # of which the empty board is one
+    whole.write_text("\n -2 -1 0 1 0 -1 -2\n\n 1 -")  # of which the empty board is one
     assert write_set(whole, "begin-hard", 1, [], solver) == 1
     assert whole.read_text() == "\n -2 -1 0 1 0 -1 -2\n\n"
-    for content in (b"hello\nworld", b"\xff\xfe\n", b"44 1 2\n"):
+    for content in (b"hello\nworld", b"\xff\xfe\n", b"44 1 2\n", b"hello", b"\xff\xfe", text.encode() + b"world"):
         whole.write_bytes(content)
         with pytest.raises(FileError, match=re.escape(str(whole))):
             write_set(whole, "begin-hard", 1, [], solver)

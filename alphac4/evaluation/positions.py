@@ -261,6 +261,8 @@ def _whole_lines(path: Path) -> set[Position]:
         return set()
     text = _read_text(path)
     whole = text[: text.rfind("\n") + 1]
+    if text[len(whole) :].strip("0123456789 .-"):  # no part of such a line: the file is somebody else's, and refused
+        whole = text
     known = set(parse_positions(whole.splitlines(), str(path), path.stem).positions) if whole.strip() else set()
     if whole != text:
         write_atomically(path, whole.encode())
