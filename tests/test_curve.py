@@ -123,6 +123,8 @@ def test_seeds_become_a_mean_in_a_band_of_their_extremes() -> None:
     [
         ([], "name at least one run's folder"),
         (["a", "b/a"], "the name a is given twice"),
+        (["one=a,b"], "one: its runs have kept no network of the same iteration"),
+        (["many=" + ",".join(f"missing-{n}" for n in range(40))], "missing-0: no networks of a run here"),
         (["."], "no networks of a run here"),
         (["a", "--every", "0"], "every must be at least 1"),
         (["a", "--picture", "curve.txt"], "curve.txt"),
@@ -134,6 +136,7 @@ def test_runs_that_cannot_be_told_apart_are_refused(
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         make_run(Path(name), 1)
+    Path("b/checkpoints/000001.safetensors").rename("b/checkpoints/000007.safetensors")
     assert main(["curve", *runs]) == 2
     assert words in capsys.readouterr().err
 

@@ -9,6 +9,7 @@ from alphac4.commands.options import CurveOptions
 from alphac4.compute import choose
 from alphac4.evaluation.curves import (
     CurvePoint,
+    check_common,
     check_comparable,
     find_checkpoints,
     find_runs,
@@ -35,6 +36,7 @@ def run(options: CurveOptions) -> int:
         for folder in folders
         for path in find_checkpoints(folder, options.every)
     ]
+    check_common(found, points)
     networks = [path for _, _, path in found]
     geometries = {checkpoint_geometry(path) for path in networks} or {STANDARD}
     if len(geometries) > 1:

@@ -1,5 +1,7 @@
 """The errors of the networks that runs have kept, from finding them to judging each."""
 
+import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +83,21 @@ def check_comparable(points: Sequence[CurvePoint], sets: Sequence[PositionSet]) 
         raise ValueError(f"figures of different positions cannot be drawn beside each other: {told}")
 
 
+def check_common(networks: Sequence[tuple[str, Path, Path]], points: Sequence[CurvePoint]) -> None:
+    """Raise a ValueError unless all runs of a name have a common iteration: their mean is drawn of those alone.
+
+    The ``networks`` are files, each with what its run is drawn as, and the run's folder.
+    """
+    kept: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for name, folder, path in networks:
+        kept[name][str(folder)].add(int(path.stem))
+    for point in points:
+        kept[point.run][point.folder].add(point.iteration)
+    for name, runs in kept.items():
+        if not set.intersection(*runs.values()):
+            raise ValueError(f"{name}: its runs have kept no network of the same iteration")
+
+
 def find_runs(texts: Sequence[str]) -> tuple[dict[str, list[Path]], list[CurvePoint]]:
     """The folders of runs by what they are drawn as, and the points of files, before any network is judged.
 
@@ -97,8 +114,9 @@ def find_runs(texts: Sequence[str]) -> tuple[dict[str, list[Path]], list[CurvePo
         if path.suffix == ".jsonl" and path.is_file():
             points += open_figures(path)[1]
             continue
-        name, equals, listed = ("", "", text) if path.is_dir() else text.rpartition("=")
-        folders = [path] if path.is_dir() else [Path(folder) for folder in listed.split(",") if folder]
+        is_folder = os.path.isdir(text)  # noqa: PTH112 - a list too long for a name is no folder, not an error
+        name, equals, listed = ("", "", text) if is_folder else text.rpartition("=")
+        folders = [path] if is_folder else [Path(folder) for folder in listed.split(",") if folder]
         if not folders or (equals and not name):
             raise ValueError(f"{text!r} names no runs; write FOLDER, or NAME=FOLDER,FOLDER")
         name = name or folders[0].absolute().name
