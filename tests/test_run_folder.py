@@ -16,6 +16,7 @@ from test_files import held_elsewhere
 from alphac4 import machine
 from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8, backend_names
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import SECONDS_BETWEEN_ENTRIES, CostJournal
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
@@ -25,7 +26,7 @@ from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.actor import GamesInProgress, count_games, deal, fill_up, join_games
 from alphac4.selfplay.games import NEW_GAME, SEARCHING, Games, make_games
 from alphac4.selfplay.samples import Block
-from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import LearningConfig
 
 
@@ -380,6 +381,17 @@ def test_a_run_begins_with_a_given_network_lets_it_grow_and_reports_its_costs(ru
     with TrainingSession(tmp_path / "third", tiny_run(**second | {"start_from": str(last)})):
         third = load_checkpoint(tmp_path / "third" / "checkpoints" / "000000.safetensors").provenance
     assert third["with_start"]["evaluations"] == costs["with_start"]["evaluations"]
+
+
+@pytest.mark.parametrize("provenance", [{"seconds": "an hour"}, {"with_start": 3}])
+def test_a_start_whose_costs_are_no_numbers_is_refused(provenance: dict[str, Any], tmp_path: Path) -> None:
+    """Before anything is written; such a file another program has made."""
+    start = tmp_path / "start.safetensors"
+    network = PolicyValueNetwork(tiny_run().network_config())
+    save_checkpoint(start, Checkpoint(network=network, provenance=provenance))
+    with pytest.raises(ValueError, match=rf"start\.safetensors: {next(iter(provenance))} must be"):
+        TrainingSession(tmp_path / "run", tiny_run(start_from=str(start)))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:

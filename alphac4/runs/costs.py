@@ -13,7 +13,7 @@ from alphac4.runs.state import Costs, RunState
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import write_atomically
 from alphac4.storage.journal import read_entry, sign_line
-from alphac4.storage.records import read_record
+from alphac4.storage.records import read_record, read_value
 from alphac4.training.config import TrainConfig, to_dict
 
 logger = logging.getLogger(__name__)
@@ -98,9 +98,10 @@ def load_start(config: TrainConfig) -> Start | None:
         raise ValueError(f"{name}: plays on another board than the run")
     try:
         config.network_config().check_grown_from(checkpoint.network.config)
+        known = {key: checkpoint.provenance[key] for key in _OF_START if key in checkpoint.provenance}
+        total_costs(known)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    known = {key: checkpoint.provenance[key] for key in _OF_START if key in checkpoint.provenance}
     return Start(network=checkpoint.network, facts={"checkpoint": name, **known})
 
 
@@ -120,9 +121,13 @@ def describe_network(run: str, iteration: int, costs: Costs, state: RunState, co
 
 
 def total_costs(provenance: Mapping[str, Any]) -> Costs:
-    """Costs of a network, with those of the network that its run began with; without a record they are 0."""
-    recorded = provenance.get("with_start", provenance)
-    return Costs(**{key: recorded[key] for key in asdict(Costs()) if key in recorded})
+    """Costs of a network, with those of the network that its run began with; without a record they are 0.
+
+    Raises:
+        ValueError: if the record, which another program may have made, holds anything else than numbers.
+    """
+    recorded = read_value(dict[str, Any], provenance.get("with_start", provenance), "with_start")
+    return read_record(Costs, {key: recorded[key] for key in asdict(Costs()) if key in recorded})
 
 
 def _rounded(costs: Costs) -> dict[str, int]:
