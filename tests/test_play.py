@@ -115,8 +115,9 @@ def test_undo_against_a_player_takes_its_answer_too() -> None:
 
 
 def test_a_player_taken_back_to_the_start_waits_for_a_move() -> None:
-    # A question is none: what was undone can still be played again. An empty line lets the player move.
-    game, text = run_game(["undo", "moves", "level", "redo"], first=random_player())
+    # A question is none, nor is a second undo: what was undone can still be played again. An empty line lets the player
+    # move.
+    game, text = run_game(["undo", "moves", "level", "undo", "redo"], first=random_player())
     assert "(no moves yet)" in text
     assert text.count("random plays") == len(game.session.moves) == 1
     assert run_game(["undo", ""], first=random_player())[1].count("random plays") == 2

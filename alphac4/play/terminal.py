@@ -71,15 +71,17 @@ class Session:
 
     def undo(self, plies: int = 1) -> int:
         """Take moves back; returns how many there were to take."""
-        left = max(0, len(self.moves) - plies)
-        kept, taken = self.moves[:left], self.moves[left:]
-        self.position, self._undone = Position.from_moves(kept, self.geometry), taken + self._undone
+        taken = self.moves[-plies:]
+        if taken:  # or else the position would be another one, on which a player that waits would move
+            kept = self.moves[: -len(taken)]
+            self.position, self._undone = Position.from_moves(kept, self.geometry), taken + self._undone
         return len(taken)
 
     def redo(self, plies: int = 1) -> int:
         """Play undone moves again; returns how many there were."""
         again, self._undone = self._undone[:plies], self._undone[plies:]
-        self.position = Position.from_moves(self.moves + again, self.geometry)
+        if again:
+            self.position = Position.from_moves(self.moves + again, self.geometry)
         return len(again)
 
     def save(self, path: Path) -> None:
