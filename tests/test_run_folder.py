@@ -2,6 +2,7 @@ import contextlib
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -341,8 +342,9 @@ def test_curves_on_a_full_disk_print_no_traceback(tmp_path: Path, capfd: pytest.
     with contextlib.suppress(OSError):  # where the thread has failed already, at what it was still writing
         monitor._writer.add_text("settings", "x", 0)
     queue._worker.join(60)
-    with pytest.raises(OSError, match="No space left"):
-        monitor.close()
+    for write in (partial(monitor.record_closing, [], 1), monitor.close):
+        with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path}'"):
+            write()
     assert "Traceback" not in capfd.readouterr().err
 
 

@@ -103,7 +103,8 @@ def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
     """Read a file in the ``.columns`` format; the set is named after it.
 
     Raises:
-        FileError: if it cannot be read or a line is malformed.
+        OSError: if it cannot be read.
+        FileError: if a line is malformed.
     """
     stem = path.name.removesuffix(SUFFIX)
     return parse_positions(_read_text(path).splitlines(), str(path), PUBLIC_NAMES.get(stem, stem), geometry)
@@ -209,7 +210,8 @@ def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position
     """The positions of a file's lines in random order: move strings, whatever follows them unread.
 
     Raises:
-        FileError: if the file cannot be read or holds an impossible move.
+        OSError: if the file cannot be read.
+        FileError: if it holds an impossible move.
     """
     moves = [line.split()[0] for line in _read_text(path).splitlines() if line.strip()]
     for index in rng.permutation(len(moves)):

@@ -13,6 +13,7 @@ from torch.utils.tensorboard import SummaryWriter
 from alphac4.game import Geometry, column_name
 from alphac4.runs import figures
 from alphac4.runs.reports import IterationReport
+from alphac4.storage.files import naming
 from alphac4.training.reports import MatchReport
 
 SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
@@ -40,7 +41,7 @@ LAYOUT = {
 
 
 class Monitor:
-    """Writes one run's curves and pictures, until `close`.
+    """Writes one run's curves and pictures, until `close`. Each call raises OSError, naming the folder, if it cannot.
 
     Args:
         folder: where the event files go; iterations after ``history`` that a killed run left there are hidden.
@@ -51,22 +52,25 @@ class Monitor:
     def __init__(
         self, folder: Path, settings: Mapping[str, Any], geometry: Geometry, history: Sequence[IterationReport] = ()
     ) -> None:
+        self._folder = folder
         self._geometry = geometry
         self._history = list(history)
         self._next_pictures = 0.0
         self._hook_before = threading.excepthook
         threading.excepthook = self._on_thread_error
         next_step = self._history[-1].iteration + 1 if self._history else 0
-        self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
-        if not self._history:
-            self._writer.add_custom_scalars(LAYOUT)
-            rows = [f"| {name} | {value} |" for name, value in flatten(settings).items()]
-            self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
+        with naming(folder):
+            self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
+            if not self._history:
+                self._writer.add_custom_scalars(LAYOUT)
+                rows = [f"| {name} | {value} |" for name, value in flatten(settings).items()]
+                self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
 
     def close(self) -> None:
-        """Write what is left. Raises OSError if that could not be written."""
+        """Write what is left."""
         try:
-            self._writer.close()
+            with naming(self._folder):
+                self._writer.close()
         finally:
             threading.excepthook = self._hook_before
 
@@ -78,23 +82,25 @@ class Monitor:
     def record(self, report: IterationReport) -> None:
         """Show one iteration."""
         self._history.append(report)
-        for tag, value in scalars(self._history).items():
-            self._writer.add_scalar(tag, value, report.iteration)
-        if time.monotonic() >= self._next_pictures:
-            for tag, figure in self._figures(report).items():
-                self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
-            self._next_pictures = time.monotonic() + SECONDS_BETWEEN_PICTURES
-        for warning in report.warnings:
-            self._writer.add_text("warnings", warning, report.iteration)
-        self._writer.flush()
+        with naming(self._folder):
+            for tag, value in scalars(self._history).items():
+                self._writer.add_scalar(tag, value, report.iteration)
+            if time.monotonic() >= self._next_pictures:
+                for tag, figure in self._figures(report).items():
+                    self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
+                self._next_pictures = time.monotonic() + SECONDS_BETWEEN_PICTURES
+            for warning in report.warnings:
+                self._writer.add_text("warnings", warning, report.iteration)
+            self._writer.flush()
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
         """Show the matches that close a run, at the run's last ``iteration``: as points, and in words."""
-        for match in matches:
-            tag = f"Strength/closing match against {match.opponent}"
-            self._writer.add_scalar(tag, match.score, iteration)
-            self._writer.add_text("closing matches", f"against {match.opponent}: {match.in_words}", iteration)
-        self._writer.flush()
+        with naming(self._folder):
+            for match in matches:
+                tag = f"Strength/closing match against {match.opponent}"
+                self._writer.add_scalar(tag, match.score, iteration)
+                self._writer.add_text("closing matches", f"against {match.opponent}: {match.in_words}", iteration)
+            self._writer.flush()
 
     def _figures(self, report: IterationReport) -> dict[str, Figure]:
         selfplay = report.selfplay

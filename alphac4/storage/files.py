@@ -25,7 +25,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises:
         OSError: if it cannot be written; the old file, if any, is untouched and nothing is left behind.
     """
-    with _naming(path):
+    with naming(path):
         if not is_file_to_be(path):
             _write_through(path, content)
             return
@@ -51,7 +51,7 @@ def append_line(path: Path, line: str) -> None:
 
     What is no file is written through, as by `write_atomically`.
     """
-    with _naming(path):
+    with naming(path):
         if not is_file_to_be(path):
             _write_through(path, line.encode() + b"\n")
             return
@@ -116,7 +116,7 @@ def check_folder(folder: Path, asked: Path | None = None) -> None:
     Raises:
         OSError: naming it.
     """
-    with _naming(asked or folder):
+    with naming(asked or folder):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
@@ -127,7 +127,7 @@ def check_folder(folder: Path, asked: Path | None = None) -> None:
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Let errors name the file that was asked for: a full disk does not say which file a write was for."""
     try:
         yield
