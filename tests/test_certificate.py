@@ -166,7 +166,6 @@ def test_the_stand_alone_checker_walks_the_shipped_certificates_as_we_do(
 ) -> None:
     """The first moves of all games, and from some later positions to the end; the whole takes it minutes."""
     levels = shipped[2]
-    on_board = [level.stones for level in levels]
     told: list[str] = []
 
     def tell(*words: str, **_options: object) -> None:
@@ -178,20 +177,20 @@ def test_the_stand_alone_checker_walks_the_shipped_certificates_as_we_do(
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(shipped_file(shipped[0]))])
     with pytest.raises(KeyboardInterrupt):
         checker.main()
-    counts = [len(keys) for keys, _ in levels]
-    expected = [f"{stones:2d} stones: {count:,} positions" for stones, count in zip(on_board, counts, strict=True)]
+    expected = [f"{level.stones:2d} stones: {len(level.keys):,} positions" for level in levels]
     assert told[1:] == expected[:WALKED_LEVELS]
 
     monkeypatch.setattr(checker, "print", lambda *_words, **_options: None)
-    for key in np.random.default_rng(0).choice(levels[11][0], 40):
-        level, keys, visited, parts = 11, np.array([key]), 0, []
+    for key in np.random.default_rng(0).choice(levels[11].keys, 40):
+        number, keys, visited, parts = 11, np.array([key]), 0, []
         while len(keys):
             visited += len(keys)
-            moves = levels[level][1][np.searchsorted(levels[level][0], keys)]
+            level = levels[number]
+            moves = level.moves[np.searchsorted(level.keys, keys)]
             parts.append(moves[rule_moves(STANDARD, keys) == ASK])
-            longest = on_board[level]
+            longest = level.stones
             own, occupied, _ = play_moves(STANDARD, keys, moves)
-            keys, level = np.unique(play_replies(STANDARD, own, occupied, STANDARD.board)[1]), level + 1
+            keys, number = np.unique(play_replies(STANDARD, own, occupied, STANDARD.board)[1]), number + 1
         digits = "".join(str(column + 1) for column in np.concatenate(parts)).encode()
         own, occupied = map(int, unpack_key(STANDARD, key))
         assert checker.check(digits, {int(key): (own, occupied)}, False) == (visited, longest)
