@@ -48,19 +48,6 @@ class NetworkParameters(Protocol):
         """Divides the policy logits."""
 
 
-def network_parameters(config: PuctConfig | NetworkParameters | None) -> NetworkParameters:
-    """The numbers for compiled code: those of PUCT, with its defaults where none are given, or of another rule.
-
-    Raises:
-        ValueError: for parameters without a rule.
-    """
-    config = config or PuctConfig()
-    parameters = config.parameters() if isinstance(config, PuctConfig) else config
-    if type(parameters) not in simulation.rules:
-        raise ValueError(f"no rule of selection is registered for {type(parameters).__name__}: see scores_actions")
-    return parameters
-
-
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashing (Knuth, volume 3, 6.4)
 
 
@@ -186,12 +173,6 @@ def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations
     return simulations
 
 
-@inlined
-def goes_on(trees: Trees, t: int, left: int) -> bool:
-    """Whether a tree's search goes on after `walk_to_leaf` left so many: with a leaf, or with simulations to make."""
-    return trees.leaf[t] != NO_NODE or left == 0
-
-
 @compiled
 def step(
     trees: Trees,
@@ -234,11 +215,11 @@ def step(
             left = walk_to_leaf(trees, t, targets[t], parameters, left)
             if not expand_from_cache(trees, t, cache, temperature):
                 break
-        going_on += goes_on(trees, t, left)
         if trees.leaf[t] != NO_NODE:
             rows[waiting] = t
             write_leaf(trees, t, planes[waiting], np.float32(1))
             waiting += 1
+        going_on += trees.leaf[t] != NO_NODE or left == 0
     return waiting, going_on
 
 
@@ -250,6 +231,9 @@ class NetworkSearch(TreeSearch):
     ``cache`` for so many evaluations, of 64 bytes each on the standard board, most positions go through the network
     once until `forget`: a new evaluation takes the place of one that it collides with, and trees that wait for the
     same position in one step all ask for it.
+
+    Raises:
+        ValueError: for parameters without a rule.
     """
 
     def __init__(
@@ -262,13 +246,17 @@ class NetworkSearch(TreeSearch):
         reuse: Reuse = "nothing",
         cache: int = 0,
     ) -> None:
-        super().__init__(geometry, rng, reuse, network_parameters(config))
+        config = config or PuctConfig()
+        parameters = config.parameters() if isinstance(config, PuctConfig) else config
+        if type(parameters) not in simulation.rules:
+            raise ValueError(f"no rule of selection is registered for {type(parameters).__name__}: see scores_actions")
+        super().__init__(geometry, rng, reuse, parameters)
         self.evaluator = evaluator
         self._cache = make_cache(cache, geometry)
 
     def forget(self) -> None:
-        """See `TreeSearch.forget`."""
-        super().forget()
+        """Keep nothing of the searches so far, as for a network with other weights; the memory stays."""
+        self.drop_trees()
         clear_cache(self._cache)
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
