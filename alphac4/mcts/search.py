@@ -69,20 +69,13 @@ class Budget:
         if simulations is None and seconds is None:
             raise ValueError("a search needs a budget: simulations, seconds or both")
         if simulations is not None:
-            if not is_number(simulations) or simulations != int(simulations):
+            if not isinstance(simulations, Real) or not 0 <= simulations < math.inf or simulations % 1:
                 raise ValueError(f"a search makes a whole number of simulations, not {simulations!r}")
             if simulations > MAX_BUDGET:
                 raise ValueError(f"a search makes {MAX_BUDGET:,} simulations at most, not {simulations}")
             object.__setattr__(self, "simulations", int(simulations))  # 1e3 is one, too
-        if seconds is not None and not is_number(seconds):
+        if seconds is not None and not (isinstance(seconds, Real) and 0 < seconds < math.inf):
             raise ValueError(f"a search's seconds are a positive number, not {seconds!r}")
-        if (simulations is not None and simulations < 0) or (seconds is not None and seconds <= 0):
-            raise ValueError("a search's simulations must not be negative, and its seconds must be positive")
-
-
-def is_number(value: object) -> bool:
-    """Whether this is a finite number, and no text or the like."""
-    return isinstance(value, Real) and math.isfinite(value)
 
 
 class TreeSearch(ABC):
@@ -168,10 +161,6 @@ class TreeSearch(ABC):
         """Let no tree be kept for the positions that follow; the memory stays."""
         self._kept.positions = []
 
-    def forget(self) -> None:
-        """Keep nothing of the searches so far, as for a network with other weights; the memory stays."""
-        self.drop_trees()
-
     def detach(self) -> Self:
         """The trees searched last, in a search of their own; this one begins anew with the next positions."""
         detached = copy.copy(self)
@@ -212,10 +201,10 @@ class TreeSearch(ABC):
 
     def _tree(self, index: int) -> tuple[Trees, int]:
         """The trees, and which of them is the first of the ``index``-th position searched last."""
-        trees, t = self._kept.trees, index * self.roots
-        if trees is None or not 0 <= t < len(self._kept.positions):
+        t = index * self.roots
+        if not 0 <= t < len(self._kept.positions):
             raise ValueError(f"there is no tree {index}")
-        return trees, t
+        return self._kept.trees, t
 
     def _statistics(self, trees: Trees, first: int, count: int, node: int) -> dict[str, npt.NDArray[Any]]:
         """What ``count`` trees say of a node's actions, as results name it: [count, A] each."""
@@ -267,7 +256,7 @@ class KeptTrees:
     """
 
     def __init__(self, make: Callable[[int, int], Trees]) -> None:
-        self.trees: Trees | None = None
+        self.trees = make(0, 0)
         self.positions: list[Position] = []  # whose trees they are
         self._make = make
 
@@ -277,23 +266,15 @@ class KeptTrees:
 
     def prepare(self, positions: Sequence[Position], capacity: int, reuse: Reuse) -> Trees:
         """Trees whose roots are these positions, with room for ``capacity`` more nodes each."""
-        old = self.trees
-        sources: list[int | None] = [None] * len(positions)
-        if old is not None and reuse != "nothing":
-            sources = self._sources(old, positions, reuse)
-        kept = max((int(old.size[row]) for row in sources if row is not None and old is not None), default=0)
+        old = trees = self.trees
+        sources = [None] * len(positions) if reuse == "nothing" else self._sources(positions, reuse)
+        kept = max((int(old.size[row]) for row in sources if row is not None), default=0)
         room = capacity + kept if reuse == "trees" else max(capacity, kept)  # proven trees grow no more
-        if old is None:
-            trees = self._make(len(positions), room)
-        elif len(old.size) >= len(positions) and old.parent.shape[1] >= room:
-            trees = old
-        else:
+        if len(old.size) < len(positions) or old.parent.shape[1] < room:
             if reuse == "trees" and old.parent.shape[1] < room:
                 room = max(room, 2 * old.parent.shape[1])  # or a tree that grows and grows would be copied each time
-            trees = self._make(max(len(positions), len(old.size)), room)
-        if old is not None:
-            _copy(old, trees, sources, kept)
-        self.trees = trees
+            self.trees = trees = self._make(max(len(positions), len(old.size)), room)
+        _copy(old, trees, sources, kept)
         for t, (position, row) in enumerate(zip(positions, sources, strict=True)):
             if row is not None:
                 for name in (position.moves or "")[len(self.positions[row].moves or "") :]:
@@ -304,11 +285,11 @@ class KeptTrees:
         self.positions = list(positions)
         return trees
 
-    def _sources(self, trees: Trees, positions: Sequence[Position], reuse: Reuse) -> list[int | None]:
+    def _sources(self, positions: Sequence[Position], reuse: Reuse) -> list[int | None]:
         """The tree of the last call from whose position each follows; one tree for one position, None without."""
         rows: dict[str | tuple[int, int], list[int]] = {}
         for row, position in enumerate(self.positions):
-            if reuse == "trees" or node_proof(trees, row, ROOT) != UNPROVEN:
+            if reuse == "trees" or node_proof(self.trees, row, ROOT) != UNPROVEN:
                 rows.setdefault(_name(position), []).append(row)
         sources = []
         for position in positions:
