@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import math
 import re
 import tempfile
 from dataclasses import dataclass, field
@@ -33,7 +34,6 @@ from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
-from alphac4.mcts.classic.search import MAX_ROOTS
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
 from alphac4.mcts.puct import PuctConfig
@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do witho
 
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # a limit: as long as the player is unsure
+MAX_ROOTS = 256  # more than any machine has threads to search them
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 ONNX = ".onnx"
 NETWORK_FORM = re.compile(
@@ -66,8 +67,7 @@ class UctOptions(UctConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.roots <= MAX_ROOTS:
-            raise ValueError(f"roots must be at least 1 and at most {MAX_ROOTS}, not {self.roots}")
+        check_ranges(self, roots=(1, MAX_ROOTS))
         if self.tree == "keep" and self.roots > 1:
             raise ValueError("several roots start anew each move: tree=keep needs roots=1")
 
@@ -80,8 +80,7 @@ class NetworkOptions(PuctConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.temperature < 0:
-            raise ValueError(f"temperature must not be negative, not {self.temperature:g}")
+        check_ranges(self, temperature=(0, math.inf))
 
 
 Options = TypeVar("Options", UctOptions, NetworkOptions)

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, replace
 
 from alphac4.game.planes import PLANES, PlanesName
+from alphac4.storage.records import check_ranges
+
+MAX_WEIGHTS = 1 << 30  # fifty times AlphaZero's; sizes beyond are typing errors or damaged files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +40,8 @@ class NetworkConfig(NetworkSize):
     def __post_init__(self) -> None:
         if self.planes not in PLANES:
             raise ValueError(f"planes must be one of {', '.join(PLANES)}, not {self.planes!r}")
-        for name, least, most in _BOUNDS:
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name} must be within {least} and {most:,}, not {getattr(self, name):,}")
+        check_ranges(self, rows=(1, 64), columns=(1, 64), channels=(1, 4096), blocks=(0, 256))
+        check_ranges(self, head_channels=(1, 1024), value_hidden=(1, 65_536))
         if self.convolution_weights > MAX_WEIGHTS:
             raise ValueError(f"a tower of {self.convolution_weights:,} weights is too large: at most {MAX_WEIGHTS:,}")
 
@@ -63,14 +65,3 @@ class NetworkConfig(NetworkSize):
             raise ValueError(f"a network of {self} cannot take over one of {other}: only blocks or planes may be added")
         if other.blocks > self.blocks or other.input_planes > self.input_planes:
             raise ValueError(f"a network of {self} cannot take over one of {other}: it would lose some of its weights")
-
-
-MAX_WEIGHTS = 1 << 30  # fifty times AlphaZero's; sizes beyond are typing errors or damaged files
-_BOUNDS = (
-    ("rows", 1, 64),
-    ("columns", 1, 64),
-    ("channels", 1, 4096),
-    ("blocks", 0, 256),
-    ("head_channels", 1, 1024),
-    ("value_hidden", 1, 65_536),
-)

@@ -19,7 +19,6 @@ from alphac4.mcts.tree import ROOT, UNPROVEN, Trees, proof_value
 
 NODES_A_SECOND = 3_000_000  # more than classic search makes on one core
 MAX_NODES = 4_000_000
-MAX_ROOTS = 256  # more than any machine has threads to search them
 
 
 class UctSearch(TreeSearch):
@@ -40,10 +39,6 @@ class UctSearch(TreeSearch):
         threads: int = 1,
         roots: int = 1,
     ) -> None:
-        if threads < 1 or not 1 <= roots <= MAX_ROOTS:
-            raise ValueError(
-                f"threads must be at least 1 and roots within 1 and {MAX_ROOTS}, not {threads} and {roots}"
-            )
         self.config = config or UctConfig()
         parameters = self.config.parameters()
         super().__init__(

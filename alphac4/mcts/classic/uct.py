@@ -33,7 +33,7 @@ from alphac4.mcts.tree import (
     proof_value,
     root_visits,
 )
-from alphac4.storage.records import check_finite
+from alphac4.storage.records import check_finite, check_ranges
 
 HEURISTICS = {"none": NO_HEURISTIC, "lines": LINES, "longest": LONGEST, "chains": CHAINS}
 REWARD_SCALES = {"1/0/-1": 1.0, "1/0.5/0": 0.5, "2/1/0": 1.0}
@@ -75,12 +75,7 @@ class UctConfig:
 
     def __post_init__(self) -> None:
         check_finite(self)
-        if self.exploration < 0:
-            raise ValueError("exploration must not be negative")
-        if self.depth is not None and self.depth < 0:
-            raise ValueError(f"depth must not be negative, but is {self.depth}")
-        if self.weight < 0:
-            raise ValueError("weight must not be negative")
+        check_ranges(self, exploration=(0, math.inf), depth=(0, math.inf), weight=(0, math.inf))
 
     def parameters(self) -> "UctParameters":
         """What compiled code needs of this."""
@@ -286,13 +281,12 @@ def final_move(
 
     A proven win is taken, the fastest of several; of proven losses the slowest, and only if nothing else is left.
     """
-    legal = proofs != ILLEGAL
-    wins = legal & (proofs > PROVEN_DRAW) & (proofs <= PROVEN_WIN)
+    wins = (proofs > PROVEN_DRAW) & (proofs <= PROVEN_WIN)
     if wins.any():
         return int(np.where(wins, proofs, ILLEGAL).argmax())
-    open_moves = legal & (proofs >= PROVEN_DRAW)
+    open_moves = proofs >= PROVEN_DRAW
     if not open_moves.any():
-        return int(np.where(legal, proofs, ILLEGAL).argmax())
+        return int(proofs.argmax())
     means = np.where(visits > 0, values, -np.inf)
     means = np.where(proofs == PROVEN_DRAW, 0.0, means)
     tried_scores = np.where((visits > 0) & np.isfinite(scores), scores, -np.inf)  # an untried move's is infinite
