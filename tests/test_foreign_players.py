@@ -70,7 +70,8 @@ def test_what_goes_wrong_with_a_program_is_reported_in_one_line(
 ) -> None:
     if moves in "35":  # it will not leave by itself
         monkeypatch.setattr(foreign, "CLOSE_SECONDS", 0.1)
-    player = EnginePlayer(command, move_seconds=seconds)
+    monkeypatch.setattr(foreign, "MOVE_SECONDS", seconds)
+    player = EnginePlayer(command)
     with pytest.raises(PlayerError, match=told) as error:
         player.choose([Position.from_moves(moves)])
     assert "\n" not in str(error.value)

@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from alphac4.arena.players import PlayerError
 from alphac4.compiled import compiled, inlined
 from alphac4.game import Outcome, Position
 from alphac4.game.rules import (
@@ -20,7 +19,7 @@ from alphac4.game.rules import (
     winning_cells,
 )
 from alphac4.machine import cores
-from alphac4.solver import Solver, best_columns, shared_solver
+from alphac4.solver import best_columns, shared_solver
 
 MAX_REMEMBERED = 100_000  # positions whose scores the solver's player keeps
 WIN = 10_000  # a win in d plies scores WIN - d, above any evaluation
@@ -45,17 +44,15 @@ class SolverPlayer:
         self.name = "solver" if fastest else "solver:outcome"
         self._rng = rng
         self._threads = threads or cores()
-        self._solver: Solver = shared_solver(geometry)
-        self._analyze = partial(self._solver.analyze, weak=not fastest)
+        self._analyze = partial(shared_solver(geometry).analyze, weak=not fastest)
         self._scores: dict[Position, list[int | None]] = {}
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
+        if len(self._scores) > MAX_REMEMBERED:
+            self._scores.clear()
         # The games of a match share early positions, which cost the most.
         unknown = [position for position in dict.fromkeys(positions) if position not in self._scores]
-        if len(self._scores) + len(unknown) > MAX_REMEMBERED:
-            self._scores.clear()
-            unknown = list(dict.fromkeys(positions))
         with ThreadPoolExecutor(self._threads) as pool:
             self._scores.update(zip(unknown, pool.map(self._analyze, unknown), strict=True))
         return [int(self._rng.choice(best_columns(self._scores[position]))) for position in positions]
@@ -65,8 +62,6 @@ class NegamaxPlayer:
     """Alpha-beta to a fixed depth in plies with a hand-written evaluation, at random among equally good moves."""
 
     def __init__(self, depth: int, rng: np.random.Generator) -> None:
-        if depth < 1:
-            raise PlayerError(f"negamax looks at least 1 ply ahead, not {depth}")
         self.name = f"negamax:{depth}"
         self.depth = depth
         self._rng = rng

@@ -55,9 +55,7 @@ class CheckedCertificate:
         Raises:
             CertificateError: if the certificate does not hold.
         """
-        if not self._may_hold(position):
-            return None
-        if position.plies not in self._levels:
+        if not self._may_hold(position) or position.plies not in self._levels:
             return None
         keys, moves, longest = self._levels[position.plies]
         place = int(np.searchsorted(keys, key))

@@ -84,9 +84,8 @@ class EnginePlayer:
         PlayerError: in one line, if it cannot be started, does not speak the protocol, or is too slow.
     """
 
-    def __init__(self, command: str, *, move_seconds: float = MOVE_SECONDS) -> None:
+    def __init__(self, command: str) -> None:
         self.name = f"engine:{command}"
-        self._move_seconds = move_seconds
         try:
             self._process = subprocess.Popen(
                 shlex.split(command),
@@ -100,7 +99,7 @@ class EnginePlayer:
             )
         except (OSError, ValueError, IndexError) as error:
             raise PlayerError(f"{self.name!r} cannot be started: {error}") from error
-        self._close = weakref.finalize(self, _end, self._process)
+        self.close = weakref.finalize(self, _end, self._process)  # ends the program, once
         self._lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
         self._ask("c4i", "c4iok", START_SECONDS)
@@ -114,16 +113,12 @@ class EnginePlayer:
         """
         return [self._choose(position) for position in positions]
 
-    def close(self) -> None:
-        """End the program."""
-        self._close()
-
     def _choose(self, position: Position) -> int:
         if position.moves is None:
             raise PlayerError(f"{self.name!r} only plays positions whose moves are known")
         moves = " ".join(position.moves)
         self._send(f"position startpos moves {moves}" if moves else "position startpos")
-        words = self._ask("go", "bestmove", self._move_seconds).split()
+        words = self._ask("go", "bestmove", MOVE_SECONDS).split()
         column = COLUMN_NAMES.find(words[1].lower()) if len(words) > 1 and len(words[1]) == 1 else -1
         if not 0 <= column < position.geometry.columns:
             raise PlayerError(f"{self.name!r} answered {' '.join(words)!r}, which names no column")

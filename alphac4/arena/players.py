@@ -122,14 +122,12 @@ class TreePlayer:
 
     def drop_trees(self) -> None:
         """Let no tree be kept for the positions that follow."""
-        self._trees = 0
         self._search.drop_trees()
 
     def detach(self) -> Self:
         """The player with the trees of its last search, which this one gives away: they stay as they are."""
         detached = copy.copy(self)
         detached._search = self._search.detach()
-        self._trees = 0
         return detached
 
 
