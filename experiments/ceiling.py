@@ -120,10 +120,10 @@ def main() -> None:
         own, occupied = own[shuffled], occupied[shuffled]
         print(f"{len(own)} distinct positions", flush=True)
         solver = Solver(table_bits=24)
-        outcome = solver.solve_outcome_batch(own, occupied)
+        outcome = solver.solve_batch(own, occupied, weak=True)
         held = len(own) - len(own) // 10
         b_own, b_occupied = beside(own[held:], occupied[held:], np.random.default_rng(1))
-        b_outcome = solver.solve_outcome_batch(b_own, b_occupied)
+        b_outcome = solver.solve_batch(b_own, b_occupied, weak=True)
         if options.cache:
             np.savez(options.cache, own, occupied, outcome, b_own, b_occupied, b_outcome)
     if options.canonical:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -231,12 +232,12 @@ SolveOutcomes = Callable[[Words, Words], Scores]
 def outcome_solver(geometry: Geometry, pool: Pool | None = None) -> SolveOutcomes:
     """The exact solver here, or those of a pool's processes, each of which keeps its own table."""
     if pool is None:
-        return Solver(geometry).solve_outcome_batch
+        return partial(_solve_outcomes, geometry)
     return lambda own, occupied: pool.submit(_solve_outcomes, geometry, own, occupied).result()
 
 
 def _solve_outcomes(geometry: Geometry, own: Words, occupied: Words) -> Scores:
-    return shared_solver(geometry).solve_outcome_batch(own, occupied)
+    return shared_solver(geometry).solve_batch(own, occupied, weak=True)
 
 
 def walk_games(
@@ -513,5 +514,5 @@ def _errs(judge: Solver, claim: Claim, keys: Keys, moves: Columns) -> npt.NDArra
     """Whether each move gives the claim away [B]."""
     own, occupied, ends = play_moves(claim.geometry, keys, moves)
     going_on = occupied != claim.geometry.board
-    ends[going_on] = -judge.solve_outcome_batch(own[going_on], occupied[going_on])
+    ends[going_on] = -judge.solve_batch(own[going_on], occupied[going_on], weak=True)
     return ends < claim.min_outcome

@@ -217,7 +217,7 @@ def settle(
     longest_win = (empties - 3) // 2  # no win within two plies: the next chance comes two plies later
     if empties <= 3 or longest_win <= alpha:
         stack.children[depth] = 0
-        return max(0, longest_win) if empties > 3 else 0
+        return max(0, longest_win)
     best = -UNBOUNDED
     if alpha < 1 and empties % 2 == 1:
         best = claim_by_follow_up(geometry, layout, stack, depth, own, occupied, alpha)

@@ -47,16 +47,9 @@ class Solver:
     ) -> None:
         self.geometry = geometry
         self.nodes = 0  # positions whose moves were generated so far, by all calls
-        self._book = book
+        self.book = packaged_book(geometry) if book is None else book
         self._layout = make_layout(geometry)
         self._table = make_table(geometry, table_bits)
-
-    @property
-    def book(self) -> KnownScores:
-        """Known scores, loaded at the first use."""
-        if self._book is None:
-            self._book = packaged_book(self.geometry)
-        return self._book
 
     def solve(self, position: Position, on_pause: OnPause | None = None, *, weak: bool = False) -> int:
         """The exact score; the options are those of `analyze`."""
@@ -70,10 +63,6 @@ class Solver:
         """
         scores = self.analyze_batch(*self._stones(position), weak=weak, on_pause=on_pause)[0]
         return [None if score == FULL_COLUMN else int(score) for score in scores]
-
-    def solve_outcome_batch(self, own: Words, occupied: Words) -> Scores:
-        """Outcomes, int8 [B]: 1 win, 0 draw, -1 loss for the side to move."""
-        return self.solve_batch(own, occupied, weak=True)
 
     def analyze_batch(
         self, own: Words, occupied: Words, *, weak: bool = False, on_pause: OnPause | None = None
