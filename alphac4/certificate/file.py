@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -101,11 +101,10 @@ def read_certificate(path: Path) -> Certificate:
 
 def read_claim(described: object, geometry: Geometry) -> Claim:
     """The claim that a header describes. Raises ValueError if it describes none."""
-    hints = {"side": Literal["first", "second"], "after": str, "result": Literal["win", "draw"]}
     found = read_value(dict[str, Any], described, "the claim")
-    if found.keys() != hints.keys():
-        raise ValueError(f"a claim has {', '.join(hints)}, not {', '.join(found)}")
-    return Claim(geometry=geometry, **{name: read_value(hint, found[name], name) for name, hint in hints.items()})
+    if found.keys() != {"side", "after", "result"}:
+        raise ValueError(f"a claim has side, after and result, not {', '.join(found)}")
+    return read_record(Claim, {**found, "geometry": geometry})
 
 
 def walk_certificate(
