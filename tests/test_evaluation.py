@@ -16,6 +16,7 @@ import torch
 from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.cli import main
+from alphac4.evaluation import answers
 from alphac4.evaluation.answers import Answers, ask_players, judge_moves, judge_values, mean, proportion
 from alphac4.evaluation.measurement import untrained
 from alphac4.evaluation.positions import (
@@ -107,17 +108,18 @@ def test_answers_do_not_depend_on_threads() -> None:
     assert [part.tolist() for part in one.columns] == [part.tolist() for part in three.columns]
 
 
-def test_players_that_fail_end_the_questions_at_once() -> None:
+def test_players_that_fail_end_the_questions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many batches nobody has asked about yet: who waits for a player gets one."""
 
     class Failing(RandomPlayer):
         def choose(self, positions: Sequence[Position]) -> list[int]:
             raise RuntimeError(f"no idea about {len(positions)}")
 
+    monkeypatch.setattr(answers, "BATCH", 16)
     players = [Failing(np.random.default_rng(0)) for _ in range(2)]
     before = set(threading.enumerate())
     with pytest.raises(RuntimeError, match="no idea about 16"):
-        ask_players(players, packaged_positions(40), 16)
+        ask_players(players, packaged_positions(40))
     for thread in set(threading.enumerate()) - before:
         thread.join(60)
         assert not thread.is_alive()

@@ -49,16 +49,14 @@ def network_players(
 def ask_players(
     players: Sequence[Player],
     sets: Sequence[PositionSet],
-    size: int | None = None,
     on_batch: Callable[[int], object] = lambda _count: None,
 ) -> Answers:
     """The answers of several players that are one and the same, for as many batches at a time.
 
-    ``size`` is how many positions each gets at once, by default `BATCH`, or fewer if some would have none; ``on_batch``
-    gets how many have just been answered.
+    A batch is `BATCH` positions, or fewer if some would have none; ``on_batch`` gets how many have just been answered.
     """
     positions = [position for part in sets for position in part.positions]
-    size = size or min(BATCH, max(MIN_BATCH, -(-len(positions) // len(players))))
+    size = min(BATCH, max(MIN_BATCH, -(-len(positions) // len(players))))
     idle: SimpleQueue[Player] = SimpleQueue()
     for player in players:
         idle.put(player)

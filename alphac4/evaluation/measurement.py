@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError
+from alphac4.arena.players import Player, PlayerError
 from alphac4.arena.specifications import (
     NamedNetwork,
     NetworkOptions,
@@ -33,9 +33,6 @@ from alphac4.evaluation.report import (
     summarise_sets,
 )
 from alphac4.game import Geometry
-from alphac4.mcts.network_search import NetworkSearch
-from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
 
@@ -129,14 +126,18 @@ def _measure_network(
     compute = measurement.compute
     evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
     reports: list[BudgetReport] = []
-    players: Sequence[Player]
     for simulations in measurement.budgets:
         started = time.perf_counter()
         with _bar(f"{name}, {simulations or 'no'} simulations", measurement) as bar:
-            if measurement.pool is None:
-                players = network_players(compute, evaluator, simulations, measurement.geometry, options)
-            else:
-                players = _in_pool(measurement.pool, checkpoint, evaluator, simulations, options)
+            players: Sequence[Player] = network_players(compute, evaluator, simulations, measurement.geometry, options)
+            if measurement.pool is not None:
+                recipe = SpecifiedPlayer(
+                    specification=f"network.safetensors@{simulations}{describe_options(options)}",
+                    geometry=checkpoint.geometry,
+                    backend=evaluator.backend,
+                    reuse="nothing",
+                )
+                players = pool_players(measurement.pool, recipe, players[0], network=pack_checkpoint(checkpoint))
             answers = ask_players(players, measurement.sets, on_batch=bar.update)
         reports.append(budget_report(measurement.sets, answers, simulations, time.perf_counter() - started))
     config = checkpoint.network.config
@@ -146,21 +147,6 @@ def _measure_network(
         budgets=reports,
         network=digest,
     )
-
-
-def _in_pool(
-    pool: Pool, checkpoint: Checkpoint, evaluator: Evaluator, simulations: int, options: NetworkOptions
-) -> list[Player]:
-    """See `network_players`; they think in the processes of a pool."""
-    search = NetworkSearch(evaluator, options, geometry=checkpoint.geometry)
-    model = NetworkPlayer("network", evaluator, Budget(simulations=simulations), search=search)
-    player = SpecifiedPlayer(
-        specification=f"network.safetensors@{simulations}{describe_options(options)}",
-        geometry=checkpoint.geometry,
-        backend=evaluator.backend,
-        reuse="nothing",
-    )
-    return pool_players(pool, player, model, network=pack_checkpoint(checkpoint))
 
 
 def _bar(label: str, measurement: Measurement) -> Any:

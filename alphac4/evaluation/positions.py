@@ -1,7 +1,7 @@
 """Positions with the exact score of every move, the measure of all players: read, shipped, and made."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -70,12 +70,7 @@ class PositionSet:
 
     def head(self, count: int) -> "PositionSet":
         """The first ``count`` positions."""
-        return PositionSet(
-            name=self.name,
-            geometry=self.geometry,
-            positions=self.positions[:count],
-            scores=self.scores[:count],
-        )
+        return replace(self, positions=self.positions[:count], scores=self.scores[:count])
 
 
 def parse_positions(lines: Iterable[str], source: str, name: str, geometry: Geometry = STANDARD) -> PositionSet:
