@@ -86,14 +86,23 @@ def test_a_search_stops_when_its_visitor_leaves(application: WebApplication, mon
 
 
 def test_there_are_only_so_many_connections(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more is told so; when another goes there is room again."""
-    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    """Those that ask nothing make room; where all have asked, one more is closed at once until another goes."""
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
+    begun = request("/api/move", b"{", Content_Length="9", Expect="100-continue").replace(b"HTTP/1.0", b"HTTP/1.1")
 
     async def answered(port: int) -> bool:
-        return (await ask(port, request("/api/setup"))).status == 200
+        try:
+            return (await ask(port, request("/api/setup"))).status == 200
+        except ConnectionError:
+            return False
 
     async def crowd(port: int) -> None:
-        async with connected(port) as (_, first), connected(port):
+        async with connected(port), connected(port):
+            assert await answered(port)
+        async with connected(port) as (one, first), connected(port) as (other, second):
+            for reader, writer in ((one, first), (other, second)):
+                writer.write(begun)
+                assert b"100" in await reader.readline()  # it has been read
             assert not await answered(port)
             first.transport.abort()
             async with asyncio.timeout(PATIENCE):

@@ -1,4 +1,4 @@
-"""Attacks the page's server with visitors of every kind, hundreds at a time.
+"""Attacks the page's server with visitors of every kind, a hundred at a time.
 
 Each visitor must get a proper answer in time: the right status, one line of JSON for whatever is wrong, a last line
 for each stream. Afterwards the server must have written nothing to its standard error, hold no connection, answer a
@@ -21,7 +21,7 @@ from pathlib import Path
 from campaigns.command import Findings, unfinished_game
 
 PATIENCE = 120.0  # seconds until an answer counts as never given
-MAX_PARALLEL = 150
+MAX_PARALLEL = 100  # fewer than the server's connections
 
 BAD_VALUES = [None, True, -1, 10**400, 1.5, [], {}, ["x"], [[]], "", "\x00", "9", "4x", "1" * 7, "1122334", "ü"]
 BAD_VALUES += ["x" * 5000]
@@ -204,7 +204,7 @@ class Visitors:
 
 
 def attack(folder: Path, count: int, seed: int) -> Findings:
-    """Let ``count`` visitors come to a server of their own, up to 500 at a time."""
+    """Let ``count`` visitors come to a server of their own, up to a hundred at a time."""
     found, server = Findings(), start_server(folder)
     try:
         try:

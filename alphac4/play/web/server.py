@@ -6,6 +6,7 @@ done. Where others on the network could connect as well, the link carries a toke
 cookie.
 """
 
+import asyncio
 import contextlib
 import errno
 import ipaddress
@@ -22,6 +23,7 @@ import uvicorn
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService
@@ -33,7 +35,8 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-MAX_CONNECTIONS = 200  # at a time: a system may let a process open no more than 256 files
+MAX_CONNECTIONS = 150  # at a time: a system may let a process open no more than 256 files
+BACKLOG = 20  # connections that are taken at once, before any is counted
 
 
 def serve(
@@ -168,6 +171,18 @@ def _forbid(message: str) -> Response:
     return JSONResponse({"error": message}, 403)
 
 
+class BoundedProtocol(H11Protocol):
+    """uvicorn's HTTP, which on its own keeps any number of visitors who ask nothing, each with an open file."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin; where there are too many, one that has asked nothing must go, or else this one."""
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            others = (other for other in self.connections if isinstance(other, H11Protocol) and other is not self)
+            silent = (other for other in others if other.cycle is None and not other.transport.is_closing())
+            next(silent, self).transport.abort()
+
+
 class HttpServer(uvicorn.Server):
     """uvicorn with an application whose searches end at the first Ctrl-C."""
 
@@ -175,8 +190,8 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 access,
-                http="h11",
-                limit_concurrency=MAX_CONNECTIONS,
+                http=BoundedProtocol,
+                backlog=BACKLOG,
                 ws="none",
                 log_level="error",
                 lifespan="off",
