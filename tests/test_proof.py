@@ -136,6 +136,9 @@ def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsy
     assert main(["prove", "negamax:1", *start, "--record", str(path)]) == 2
     assert 'holds player "random", not "negamax:1"' in capsys.readouterr().err
     assert path.read_text() == before
+    Journal(tmp_path / "less.txt", FORMAT, {"player": "random"})
+    assert main(["prove", "random", *start, "--record", str(tmp_path / "less.txt")]) == 2
+    assert "less.txt holds side null, not" in capsys.readouterr().err
     for nothing, told in (
         ("--start 4444 --plies 2", "the start has 4 stones already"),
         ("--start 1212121", "the game is over"),

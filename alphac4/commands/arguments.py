@@ -96,7 +96,7 @@ class Place:
     def of_record(self, path: Path | None, kind: str) -> "Place":
         """This place with a record's backend, unless another is asked for: the last digits of two differ."""
         about = None if path is None else read_about(path, kind)
-        return self if about is None or self.backend != "auto" else replace(self, backend=str(about["backend"]))
+        return replace(self, backend=str(about.get("backend", "auto"))) if about and self.backend == "auto" else self
 
     def compute(self, threads: int | None = None) -> "Compute":
         """What runs networks in this process."""
