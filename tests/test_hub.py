@@ -244,3 +244,24 @@ def test_a_network_is_not_given_away_without_a_licence(tmp_path: Path, capsys: p
     assert main(["export", str(tmp_path / "other.safetensors"), "--hub", str(tmp_path / "out")]) == 2
     assert "say under which licence" in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"provenance": {"seconds": "many"}},
+        {"provenance": {"seconds": 1, "config": None}},
+        {"provenance": {"seconds": 1, "started_from": [1]}},
+        {"provenance": {"seconds": 1, "started_from": {"checkpoint": "a"}, "with_start": {"games": 1}}},
+        {"strength": {"uct:1000": {"games": 100}}},
+    ],
+)
+def test_a_strangers_record_of_training_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], facts: dict[str, Any]
+) -> None:
+    path = tmp_path / "other.safetensors"
+    save_small(path)
+    save_checkpoint(path, dataclasses.replace(load_checkpoint(path), **facts))
+    assert main(["export", str(path), "--hub", str(tmp_path / "out"), "--license", "mit"]) == 2
+    assert "other.safetensors: its record of training cannot be read" in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()

@@ -47,7 +47,8 @@ def export_hub(name: Path, folder: Path, license_id: str | None = None) -> None:
         license_id: as the hub abbreviates it; the project's own networks have one.
 
     Raises:
-        ValueError: before anything is measured, without a licence or a package, or for a folder that is there already.
+        ValueError: before anything is measured, without a licence or a package, for a folder that is there already, or
+            if what the checkpoint records of its training cannot be read.
         RuntimeError: if the ONNX file would answer otherwise than the network.
     """
     shipped = str(name) in SHIPPED
@@ -59,18 +60,29 @@ def export_hub(name: Path, folder: Path, license_id: str | None = None) -> None:
             raise ValueError(f"--hub needs {package}: {install_advice(extra)}")
     check_new(folder)
     checkpoint = load_checkpoint(name)
+    try:
+        training = [_matches(checkpoint.strength), _cost(checkpoint.provenance)]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # anybody may have written it
+        raise ValueError(f"{name}: its record of training cannot be read: {type(error).__name__}: {error}") from error
     figures = measure_figures(checkpoint)
     with new_folder(folder) as new:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
         deviation = export_onnx(checkpoint, new / ONNX_FILE)
-        card = model_card(name.stem, checkpoint, license_id, figures, deviation)
+        card = model_card(name.stem, checkpoint, license_id, figures, deviation, training)
         write_atomically(new / CARD, card.encode())
         network = dataclasses.asdict(checkpoint.network.config)
         config = {"model_type": "alphac4", "board": board_settings(checkpoint.geometry), "network": network}
         write_atomically(new / "config.json", (json.dumps(config, indent=1) + "\n").encode())
         if shipped and license_id == PROJECT_LICENSE:
-            text = metadata.distribution("alphac4").read_text("licenses/LICENSE")
-            write_atomically(new / "LICENSE", (text or "").encode())
+            write_atomically(new / "LICENSE", project_license().encode())
+
+
+def project_license() -> str:
+    """The text of the project's licence, as it was installed."""
+    text = metadata.distribution("alphac4").read_text("licenses/LICENSE")
+    if not text:
+        raise ValueError("the installation lacks its licence: install the package anew")
+    return text
 
 
 # --- The network's strength -----------------------------------------------------------------------------------------
@@ -118,7 +130,14 @@ def _known_errors(sets: Sequence[PositionSet], answers: Answers) -> list[Row]:
 
 
 # --- The card -------------------------------------------------------------------------------------------------------
-def model_card(name: str, checkpoint: Checkpoint, license_id: str, figures: CardFigures, deviation: float) -> str:
+def model_card(
+    name: str,
+    checkpoint: Checkpoint,
+    license_id: str,
+    figures: CardFigures,
+    deviation: float,
+    training: Sequence[str],
+) -> str:
     """README.md: the hub's metadata in YAML between lines of ---, then Markdown.
 
     Args:
@@ -127,6 +146,7 @@ def model_card(name: str, checkpoint: Checkpoint, license_id: str, figures: Card
         license_id: as the hub abbreviates it.
         figures: its strength.
         deviation: of the ONNX file from PyTorch, in a probability.
+        training: sections on what the checkpoint records of it.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -154,8 +174,7 @@ def model_card(name: str, checkpoint: Checkpoint, license_id: str, figures: Card
     sections = [
         _introduction(name, checkpoint, deviation),
         _errors(figures),
-        _matches(checkpoint.strength),
-        _cost(checkpoint.provenance),
+        *training,
         f"## Licence\n\n{license_id}",
     ]
     return f"---\n{data.to_yaml()}\n---\n" + "\n\n".join(section for section in sections if section) + "\n"
