@@ -96,7 +96,12 @@ def main() -> None:
     parser.add_argument("--table-bits", type=int, default=22, help="memory: 8 bytes times 2 to this power")
     parser.add_argument("--output", type=Path, help="another file than the one in the package")
     options = parser.parse_args()
-    geometry = make_geometry(options.rows, options.columns, options.run_length, not options.no_diagonals)
+    if options.plies < 0:
+        parser.error(f"--plies must be at least 0, not {options.plies}")
+    try:
+        geometry = make_geometry(options.rows, options.columns, options.run_length, not options.no_diagonals)
+    except ValueError as error:
+        parser.error(str(error))
     path = options.output or Path(books.__file__).with_name(books.book_name(geometry))
     with own_file(path):
         book = build_book(geometry, options.plies, path, table_bits=options.table_bits)

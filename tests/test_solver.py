@@ -320,3 +320,16 @@ def test_a_book_holds_what_search_finds_and_an_interrupted_build_goes_on(
     assert same(builder.build_book(FOURS, 4, tmp_path / "parts.book", table_bits=14), whole)
     assert searched == len(levels[-1][0]) - 30
     assert sorted(file.name for file in tmp_path.iterdir()) == ["parts.book", "whole.book"]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [("--plies -1", "--plies must be at least 0"), ("--rows 0", "rows >= 1"), ("--rows 9 --columns 9", "64 bits")],
+)
+def test_a_book_that_cannot_be_is_refused_in_a_line(
+    builder: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, told: str
+) -> None:
+    monkeypatch.setattr("sys.argv", ["opening_book.py", *line.split()])
+    with pytest.raises(SystemExit, match="2"):
+        builder.main()
+    assert told in capsys.readouterr().err.splitlines()[-1]
