@@ -11,7 +11,7 @@ from typing import Any
 from alphac4.storage.records import similar
 from alphac4.version import __version__
 
-BAD_INPUT = 2  # exit code
+UNSOUND, BAD_INPUT = 1, 2  # exit codes
 INTERRUPTED = 130
 MAX_COMPLAINT = 1200  # characters
 
@@ -76,6 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(name, f"{error.filename or 'the output'}: {error.strerror or error}")
     except (OverflowError, MemoryError) as error:
         return _refuse(name, f"more than this machine can hold: {error or 'no memory is left'}")
+    except ImportError as error:  # of a package that every installation has: no mistake of the user's
+        _refuse(name, f"the installation is not sound, install it anew: {error}")
+        return UNSOUND
     except KeyboardInterrupt:
         return INTERRUPTED
 

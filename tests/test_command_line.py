@@ -135,6 +135,15 @@ def test_the_module_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().out == f"alphac4 {alphac4.__version__}\n"
 
 
+def test_a_package_that_cannot_be_loaded_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also by `doctor`, whose exit code is then that of an installation that is not sound."""
+    monkeypatch.setitem(sys.modules, "alphac4.commands.doctor", None)
+    assert main(["doctor"]) == 1
+    assert re.fullmatch("alphac4 doctor: the installation is not sound, .+\n", capsys.readouterr().err)
+
+
 HELP = """
 import sys
 from alphac4.cli import COMMANDS, main
