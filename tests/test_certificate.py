@@ -40,7 +40,7 @@ from alphac4.evaluation.walks import Kind, KnownMoves, Moves, build, moves_in_or
 from alphac4.game import Geometry, Outcome, Position, make_geometry
 from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.mcts import Budget, NetworkSearch
-from alphac4.mcts.results import SearchResult
+from alphac4.mcts.results import SearchResult, describe_proof
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import UniformEvaluator
@@ -190,7 +190,7 @@ def test_the_stand_alone_checker_walks_the_shipped_certificates_as_we_do(
             parts.append(moves[rule_moves(STANDARD, keys) == ASK])
             longest = level.stones
             own, occupied, _ = play_moves(STANDARD, keys, moves)
-            keys, number = np.unique(play_replies(STANDARD, own, occupied, STANDARD.board)[1]), number + 1
+            keys, number = np.unique(play_replies(STANDARD, own, occupied, STANDARD.board).keys), number + 1
         digits = "".join(str(column + 1) for column in np.concatenate(parts)).encode()
         own, occupied = map(int, unpack_key(STANDARD, key))
         assert checker.check(digits, {int(key): (own, occupied)}, False) == (visited, longest)
@@ -433,7 +433,7 @@ def test_the_player_wins_every_game_that_it_begins_within_the_plies_that_it_says
     assert certificate.proven_win(start.play(strayed).play(strayed)) is None
     found = certificate.search([start])
     moves = (longest_game(certificate, start) + 1) // 2
-    assert found.describe_proof(0, int(found.moves[0])) == f"wins in {moves} moves"
+    assert describe_proof(int(found.proofs[0, found.moves[0]])) == f"wins in {moves} moves"
 
 
 def test_elsewhere_the_player_plays_as_the_other_does(player: tuple[CertificatePlayer, BestByMinimax]) -> None:

@@ -123,7 +123,7 @@ class Walk:
                 self.names = [mirror_moves(claim.after, self.geometry.columns)]
         else:
             self.stones += 1
-            replies = Replies(*play_replies(self.geometry, own, occupied, self._cells))
+            replies = play_replies(self.geometry, own, occupied, self._cells)
             self.worst = int(replies.ends[0])
             keys, self.names = self._collect(replies, self.names)
         self._levels = [keys]
@@ -150,7 +150,7 @@ class Walk:
         WINS_NOW and what stands below it is passed over, and counts as a win.
         """
         own, occupied, ends = play_moves(self.geometry, self.keys, moves)
-        replies = Replies(*play_replies(self.geometry, own, occupied, self._cells))
+        replies = play_replies(self.geometry, own, occupied, self._cells)
         before = [name + column_name(max(move, 0)) for name, move in zip(self.names, moves.tolist(), strict=False)]
         self._next = self._collect(replies, before)
         worst: Columns = np.minimum(ends, replies.ends)
@@ -255,10 +255,8 @@ def play_moves(geometry: Geometry, keys: Keys, moves: Columns) -> tuple[Keys, Ke
 
 
 @allocating
-def play_replies(
-    geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64
-) -> tuple[Columns, Keys, npt.NDArray[np.int64], Columns, npt.NDArray[np.bool_]]:
-    """Every reply into ``cells`` of the side to move in positions [B], as `Replies` has them; none on a full board."""
+def play_replies(geometry: Geometry, own: Keys, occupied: Keys, cells: np.uint64) -> Replies:
+    """Every reply into ``cells`` of the side to move in positions [B]; none on a full board."""
     size = len(own) * geometry.columns
     ends, count = np.ones(len(own), np.int8), 0
     keys, parents = np.empty(size, np.uint64), np.empty(size, np.int64)
@@ -277,7 +275,7 @@ def play_replies(
                 mirrored[count] = mirror_is_canonical(geometry, ours, after)
                 parents[count], columns[count] = row, column
                 count += 1
-    return ends, keys[:count], parents[:count], columns[:count], mirrored[:count]
+    return Replies(ends, keys[:count], parents[:count], columns[:count], mirrored[:count])
 
 
 def leading_to(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) -> npt.NDArray[np.bool_]:
@@ -309,7 +307,7 @@ def longest_games(
 
 def _replies_to(geometry: Geometry, keys: Keys, moves: Columns) -> Replies:
     own, occupied, _ = play_moves(geometry, keys, moves)
-    return Replies(*play_replies(geometry, own, occupied, geometry.board))
+    return play_replies(geometry, own, occupied, geometry.board)
 
 
 def position_of(geometry: Geometry, key: int, moves: str | None = None) -> Position:
