@@ -40,7 +40,7 @@ def test_shares_of_results_and_the_report_agree_with_the_value() -> None:
     np.testing.assert_allclose(result.wdl.sum(axis=1), 1)
     np.testing.assert_allclose(result.wdl[:, 0] - result.wdl[:, 2], result.value, atol=1e-9)
     assert result.wdl[1].tolist() == [1, 0, 0]
-    text = describe_search(result.take(1))
+    text = describe_search(result, 1)
     assert "wins in 2 moves" in next(line for line in text.splitlines() if "*" in line)
     assert "win 100 %" in text
 

@@ -10,7 +10,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.rollouts import CHAINS, Rollout, chains_value, draw_cell, lines_value, rollout
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig, final_move
-from alphac4.mcts.results import SearchResult
+from alphac4.mcts.results import SearchResult, describe_proof
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_WIN, UNPROVEN
 
@@ -137,7 +137,8 @@ def test_several_trees_share_the_budget_and_add_up_on_any_number_of_threads() ->
     assert result.visits[:2].sum(axis=1).tolist() == [1200, 1200]
     np.testing.assert_allclose(result.wdl.sum(axis=1), 1)
     assert [line[0] for line in result.variations] == result.moves.tolist()
-    assert result.describe_proof(2, int(result.moves[2])) == "wins in 2 moves"  # a proof in one of the trees counts
+    # A proof in one of the trees counts.
+    assert describe_proof(int(result.proofs[2, result.moves[2]])) == "wins in 2 moves"
     assert (result.value[2], result.wdl[2].tolist()) == (1, [1, 0, 0])
 
 

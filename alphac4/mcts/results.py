@@ -46,15 +46,6 @@ class SearchResult:
         best = int(closed.max(initial=ILLEGAL))
         return UNPROVEN if len(closed) < len(proofs) and best <= PROVEN_DRAW else best
 
-    def take(self, index: int) -> "SearchResult":
-        """What the search of one position saw, as a batch of one; the time stays that of the whole batch."""
-        parts = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name != "seconds"}
-        return SearchResult(seconds=self.seconds, **{name: part[index : index + 1] for name, part in parts.items()})
-
-    def describe_proof(self, index: int, column: int) -> str:
-        """What is proven of a move, such as "wins in 3 moves", "draws" or "loses in 1 move"; or nothing."""
-        return describe_proof(int(self.proofs[index, column]))
-
 
 @dataclass(frozen=True, kw_only=True)
 class NodeView:
@@ -114,7 +105,7 @@ def principal_variations(trees: Trees, moves: npt.NDArray[np.int64]) -> list[lis
 
 
 def describe_proof(proof: int) -> str:
-    """A proven outcome in words, such as "wins in 3 moves"; empty for none."""
+    """A proven outcome in words, such as "wins in 3 moves", "draws" or "loses in 1 move"; empty for none."""
     if proof in (ILLEGAL, UNPROVEN):
         return ""
     if proof == PROVEN_DRAW:
