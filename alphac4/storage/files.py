@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,9 +122,7 @@ def check_folder(folder: Path, asked: Path | None = None) -> None:
             folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
             raise OSError(errno.ENOTDIR, "is in a file's place: a folder is needed there") from error
-        probe = folder / f".alphac4-{os.getpid()}"
-        probe.touch()  # a killed process of the same number may have left it
-        probe.unlink(missing_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
 
 
 @contextlib.contextmanager

@@ -150,7 +150,7 @@ def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
         for number in value if isinstance(value, tuple) else (value,):
             if number is not None and not minimum <= number <= maximum:
                 limit = f"at most {maximum:,}" if number > maximum else f"at least {minimum:,}"
-                raise ValueError(f"{name} must be {limit}, not {_shown(number)}")
+                raise ValueError(f"{name} must be {limit}, not {number!s:.80}")
 
 
 def check_finite(settings: Any) -> None:
@@ -164,9 +164,3 @@ def check_finite(settings: Any) -> None:
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, float) and not math.isfinite(number):
                 raise ValueError(f"{item.name} must be a finite number, not {number}")
-
-
-def _shown(number: float) -> str:
-    """The number, or how long it is."""
-    text = str(number)
-    return text if len(text) <= 30 else f"a number of {len(text)} digits"
