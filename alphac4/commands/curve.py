@@ -8,7 +8,6 @@ from alphac4.commands.evaluate import parse_budgets
 from alphac4.commands.options import CurveOptions
 from alphac4.compute import choose
 from alphac4.evaluation.curves import (
-    CurvePoint,
     check_common,
     check_comparable,
     find_checkpoints,
@@ -52,15 +51,11 @@ def run(options: CurveOptions) -> int:
             missing = [budget for budget in budgets if budget not in judged]
             for point in judge_network(checkpoint, name, folder, sets, missing, compute):
                 judged[point.simulations] = point
-                _tell(point)
+                errors = "  ".join(f"{part} {share:.1%}" for part, share in point.errors.items())
+                spent = f"{point.minutes:.1f} min, {point.simulations} simulations"
+                print(f"{folder}: iteration {point.iteration}, {spent}: {errors}")
                 journal.add(asdict(point))
             points += [replace(judged[budget], run=name) for budget in budgets]
             bar.update()
     write_atomically(options.picture, draw_curves(points, options.picture))
     return 0
-
-
-def _tell(point: CurvePoint) -> None:
-    errors = "  ".join(f"{name} {share:.1%}" for name, share in point.errors.items())
-    spent = f"{point.minutes:.1f} min, {point.simulations} simulations"
-    print(f"{point.folder}: iteration {point.iteration}, {spent}: {errors}")

@@ -7,13 +7,12 @@ import textwrap
 from alphac4.arena.forms import SPECIFICATIONS
 from alphac4.commands.options import PlayersOptions
 
-INDENT = " " * 25  # of the texts beside the players
-
 
 def run(_options: PlayersOptions) -> int:
     """Print the list, as wide as the terminal is."""
     width = min(shutil.get_terminal_size().columns, 120)
+    beside = " " * 25  # where the texts on the players stand
     for line in re.sub(r"\n {9,}", " ", SPECIFICATIONS).splitlines():
-        print(textwrap.fill(line, width, subsequent_indent=INDENT, break_on_hyphens=False))
+        print(textwrap.fill(line, width, subsequent_indent=beside, break_on_hyphens=False))
     print("\ndocs/players.md describes every option.")
     return 0

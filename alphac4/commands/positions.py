@@ -1,8 +1,6 @@
 """`alphac4 positions`: makes sets of positions with exact scores to evaluate on."""
 
 import logging
-from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
@@ -24,18 +22,14 @@ def run(options: PositionsOptions) -> int:
     missing = [name for name in options.sets if sources and name not in sources]
     if missing:
         raise ValueError(f"--sample has no file for {', '.join(missing)}: name those wanted by --sets")
-    with own_folder(options.folder):
-        _write(options, sources)
-    return 0
-
-
-def _write(options: PositionsOptions, sources: Mapping[str, Path]) -> None:
     solver = Solver()
-    for name in sorted(options.sets or SETS, key=SETS.index, reverse=True):
-        rng = np.random.default_rng([options.seed, SETS.index(name)])
-        candidates = sampled_positions(sources[name], rng) if sources else random_positions(name.partition("-")[0], rng)
-        with tqdm(total=options.count, desc=name, unit="pos", disable=None) as bar:
+    with own_folder(options.folder):
+        for name in sorted(options.sets or SETS, key=SETS.index, reverse=True):
+            rng, stage = np.random.default_rng([options.seed, SETS.index(name)]), name.partition("-")[0]
+            candidates = sampled_positions(sources[name], rng) if sources else random_positions(stage, rng)
             path = options.folder / f"{name}{SUFFIX}"
-            found = write_set(path, name, options.count, candidates, solver, on_position=bar.update)
-        if found < options.count:
-            _log.warning("%s: %d of %d positions; the sample has no more of this set", path, found, options.count)
+            with tqdm(total=options.count, desc=name, unit="pos", disable=None) as bar:
+                found = write_set(path, name, options.count, candidates, solver, on_position=bar.update)
+            if found < options.count:
+                _log.warning("%s: %d of %d positions; the sample has no more of this set", path, found, options.count)
+    return 0

@@ -20,7 +20,6 @@ from alphac4.review import DEFAULT_SECONDS, Review, review_game
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.files import check_output, write_atomically
 
-STDIN = "-"
 REVIEWER = "best@200"  # on the standard board, unless another is asked for
 
 
@@ -72,7 +71,7 @@ def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD)
         ValueError: naming the line that is no game, or if there is none.
         OSError: if the file cannot be read.
     """
-    if source == STDIN:
+    if source == "-":
         name, lines = "the standard input", stdin
     elif os.path.exists(source) and not os.path.isdir(source):  # noqa: PTH110, PTH112 - a name too long is none, no error
         text = Path(source).read_bytes().decode("utf-8-sig", errors="replace")  # Windows' editors begin with a mark

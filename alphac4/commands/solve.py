@@ -8,8 +8,6 @@ from alphac4.play.screen import SolvingProgress
 from alphac4.solver.book import no_known_scores
 from alphac4.solver.solver import Solver, Verdict, best_columns
 
-BAD_INPUT = 2  # exit code
-
 
 def run(options: SolveOptions) -> int:
     """Score one position or many; 2 if a line of the input could not be read."""
@@ -35,12 +33,8 @@ def report(solver: Solver, position: Position, *, weak: bool) -> str:
     best = best_columns(scores)
     lines += [f"{'x' if position.first_to_move else 'o'} to move", "", "column  score  with best play"]
     for column, score in enumerate(scores):
-        if score is None:
-            shown, meaning = ".", "full"
-        else:
-            shown, meaning = str(score), _meaning(position, score, weak=weak)
-        mark = "  *" if column in best else ""
-        lines.append(f"{column_name(column):>6}  {shown:>5}  {meaning}{mark}")
+        shown, meaning = (".", "full") if score is None else (score, _meaning(position, score, weak=weak))
+        lines.append(f"{column_name(column):>6}  {shown:>5}  {meaning}{'  *' if column in best else ''}")
     return "\n".join(lines)
 
 
@@ -61,7 +55,7 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
             position = Position.from_moves(moves, solver.geometry)
         except IllegalMove as error:
             print(f"line {number}: {error}", file=sys.stderr)
-            code = BAD_INPUT
+            code = 2
             continue
         if options.column_scores:
             scores = solver.analyze(position, weak=options.weak)
