@@ -73,8 +73,8 @@ def train(
     """Train a network from nothing, or go on with the run in the folder.
 
     Args:
-        preset: "quick", 13 to 18 minutes on two cores of a slow machine; "standard", two hours. By
-            default a run in the folder goes on with its own settings, and a new one is "standard".
+        preset: "quick" or "standard"; `alphac4 doctor` tells how long they take here. By default a run in the folder
+            goes on with its own settings, and a new one is "standard".
         run: the run's folder.
         settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, over
             the preset's.

@@ -70,7 +70,6 @@ class PlayOptions:
     open: bool = True
     """With --web: open the page in the browser, if it was started at a terminal of this machine's desktop."""
     board: Board = field(default_factory=BoardConfig)
-    """The board."""
 
     def __post_init__(self) -> None:
         check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED), difficulty=(0, 5), port=(0, MAX_PORT))
@@ -116,10 +115,9 @@ class ReviewOptions:
     seed: int = 0
     """Fixes the player's search."""
     board: Board = field(default_factory=BoardConfig)
-    """The board."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, seconds=(0, 1e9), seed=(0, 2**63 - 1))
+        check_ranges(self, seconds=(0, 1e9), seed=(0, MAX_SEED))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,15 +136,14 @@ class SearchOptions:
     """Draw the tree to this file."""
     depth: int = 2
     """Plies of the tree to draw."""
-    branches: Annotated[int, tyro.conf.arg(aliases=["--width"])] = 3
+    width: int = 3
     """Moves of each node to draw, the most visited ones."""
     seed: int = 0
     """Seed of the search."""
     board: Board = field(default_factory=BoardConfig)
-    """The board."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, depth=(0, 64), branches=(1, 64), seed=(0, MAX_SEED))
+        check_ranges(self, depth=(0, 64), width=(1, 64), seed=(0, MAX_SEED))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +167,6 @@ class SolveOptions:
     table_bits: int = 22
     """Memory for proven bounds: 8 bytes times 2 to this power."""
     board: Board = field(default_factory=BoardConfig)
-    """The board."""
 
     def __post_init__(self) -> None:
         check_ranges(self, table_bits=(10, 34))
@@ -288,9 +284,7 @@ class ArenaOptions:
     sprt: tuple[float, float] | None = None
     """ELO0 ELO1: end each pairing once a sequential test tells whether the first is ELO1 or only ELO0 stronger."""
     board: Board = field(default_factory=BoardConfig)
-    """The board."""
     place: Placed = field(default_factory=Place)
-    """Where networks run."""
     json: bool = False
     """Print the result as JSON instead of a table."""
 
@@ -337,7 +331,6 @@ class EvaluateOptions:
     seed: int = 0
     """Seed of searches and the untrained network."""
     place: Placed = field(default_factory=Place)
-    """Where networks run."""
 
     def __post_init__(self) -> None:
         check_ranges(self, count=(1, MAX_NUMBER), seed=(0, MAX_SEED))
@@ -370,7 +363,6 @@ class ProveOptions:
     seed: int = 0
     """Seed of a player that plays at random."""
     place: Placed = field(default_factory=Place)
-    """Where networks run."""
 
     def __post_init__(self) -> None:
         check_ranges(self, plies=(0, 64), seed=(0, MAX_SEED))
@@ -481,7 +473,6 @@ class EngineCommandOptions:
     nodes: int = 600
     """Simulations where "go" names no limit."""
     board: Board = field(default_factory=BoardConfig)
-    """The board."""
 
     def __post_init__(self) -> None:
         check_ranges(self, nodes=(1, MAX_SIMULATIONS))

@@ -27,6 +27,6 @@ def run(options: SearchOptions) -> int:
     print(f"{position}\n\n{'x' if position.first_to_move else 'o'} to move, {player.name}\n")
     print(describe_search(result))
     if options.svg is not None:
-        write_atomically(options.svg, draw_tree(player, depth=options.depth, width=options.branches).encode())
+        write_atomically(options.svg, draw_tree(player, depth=options.depth, width=options.width).encode())
         print(f"\ntree drawn to {options.svg}", file=sys.stderr)
     return 0

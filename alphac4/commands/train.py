@@ -37,28 +37,26 @@ class RunOptions:
     that this machine or job belongs to (docs/cluster.md). A run may change from one machine to a cluster and back."""
 
 
-def _setting(name: str) -> Any:
-    """An option that ``--help`` shows of those that ``--help-all`` explains."""
-    return tyro.conf.arg(name=name, help_behavior_hint="(default: the preset's)")
+_OF_PRESET = tyro.conf.arg(help_behavior_hint="(default: the preset's)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrequentOptions(RunOptions):
     """Options that people set, and all without a dot: the settings' own class takes seconds to load."""
 
-    iterations: Annotated[int, _setting("iterations")] = 0
+    iterations: Annotated[int, _OF_PRESET] = 0
     """Rounds of self-play, learning and gating."""
-    samples: Annotated[int, _setting("samples")] = 0
+    samples: Annotated[int, _OF_PRESET] = 0
     """Positions recorded by self-play in an iteration."""
-    start_from: Annotated[str, _setting("start-from")] = ""
+    start_from: Annotated[str, _OF_PRESET] = ""
     """A network to begin with, instead of random weights."""
-    channels: Annotated[int, _setting("network.channels")] = 0
+    channels: Annotated[int, _OF_PRESET, tyro.conf.arg(name="network.channels")] = 0
     """Channels of the residual tower."""
-    blocks: Annotated[int, _setting("network.blocks")] = 0
+    blocks: Annotated[int, _OF_PRESET, tyro.conf.arg(name="network.blocks")] = 0
     """Residual blocks of two convolutions."""
-    seed: Annotated[int, _setting("seed")] = 0
+    seed: Annotated[int, _OF_PRESET] = 0
     """Fixes the run on one machine."""
-    device: Annotated[Device, _setting("machine.device")] = "auto"
+    device: Annotated[Device, _OF_PRESET, tyro.conf.arg(name="machine.device")] = "auto"
     """Where the network runs and learns; auto takes CUDA where there is one (not mps)."""
 
 
