@@ -180,17 +180,17 @@ def load(
     rng = np.random.default_rng(seed)
     if isinstance(player, str | Path):
         specification = str(player)
-        board = common_geometry((specification,), geometry or STANDARD)
+        board = geometry or common_geometry((specification,))
         made = parse_player(
             specification,
             rng=rng,
-            geometry=geometry or board,
+            geometry=board,
             threads=threads,
             compute=choose(device, backend, threads=threads),
             batch_size=batch_size,
             puct=puct,
         )
-        return Agent(made, geometry or board)
+        return Agent(made, board)
     board = geometry or STANDARD
     if hasattr(player, "choose"):
         return Agent(cast(Player, player), board)

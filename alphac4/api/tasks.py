@@ -15,7 +15,6 @@ from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
-from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
 from alphac4.runs import reports
 from alphac4.runs.session import TrainedRun, find_config
@@ -59,7 +58,7 @@ def _common_board(*players: AnyPlayer) -> Geometry:
     for player in players:
         if isinstance(player, Agent):
             return player.geometry
-    return common_geometry(tuple(str(player) for player in players if isinstance(player, str | Path)), STANDARD)
+    return common_geometry(tuple(str(player) for player in players if isinstance(player, str | Path)))
 
 
 def train(

@@ -5,11 +5,11 @@ import sys
 import numpy as np
 
 from alphac4.arena.specifications import find_network, parse_searching_player
-from alphac4.commands.options import EngineCommandOptions
+from alphac4.commands.options import EngineOptions
 from alphac4.play.engine import Engine
 
 
-def run(options: EngineCommandOptions) -> int:
+def run(options: EngineOptions) -> int:
     """Answer until "quit" or the end of the input."""
     geometry = options.board.geometry()
     network = find_network(options.player)

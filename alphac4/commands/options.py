@@ -14,9 +14,6 @@ from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, Board
 
 HUMAN = "human"
 NOBODY = "none"  # whose opinion a review can do without
-MAX_PORT = 65_535
-MAX_GAMES = 1_000_000
-MAX_PROCESSES = 1024
 MAX_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
 WAYS = {"puzzle": ("puzzle_file", "difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}
 """What else than a game in the terminal `play` can begin, and the options of each."""
@@ -72,7 +69,7 @@ class PlayOptions:
     board: Board = field(default_factory=BoardConfig)
 
     def __post_init__(self) -> None:
-        check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED), difficulty=(0, 5), port=(0, MAX_PORT))
+        check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED), difficulty=(0, 5), port=(0, 65_535))
         find_level(self.level)
         check_players(self.first, self.second, others=(HUMAN, *(level.name for level in LEVELS)))
         given = [item.name for item in fields(self) if getattr(self, item.name) not in (item.default, BoardConfig())]
@@ -266,13 +263,11 @@ class BenchmarkOptions:
 class ArenaOptions:
     """Play a round robin and rate the players.
 
-    Games are colour-swapped pairs from a common set of openings. Checkpoints decide the board.
-
-    `alphac4 players` lists the players.
+    Games are colour-swapped pairs from a common set of openings.
     """
 
     players: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Two players or more; with one, the shipped network is its opponent."""
+    """Two or more of the players that `alphac4 players` lists; with one, the shipped network is its opponent."""
     games: int = 100
     """Games in each pairing, an even number; with --sprt, the most there may be."""
     seed: int = 0
@@ -289,9 +284,7 @@ class ArenaOptions:
     """Print the result as JSON instead of a table."""
 
     def __post_init__(self) -> None:
-        check_ranges(
-            self, games=(2, MAX_GAMES), seed=(0, MAX_SEED), processes=(1, MAX_PROCESSES), sprt=(-MAX_ELO, MAX_ELO)
-        )
+        check_ranges(self, games=(2, 1_000_000), seed=(0, MAX_SEED), processes=(1, 1024), sprt=(-MAX_ELO, MAX_ELO))
         if self.games % 2:
             raise ValueError(
                 f"--games must be an even number, not {self.games}: every opening is played with both colours"
@@ -308,12 +301,11 @@ class EvaluateOptions:
 
     A move errs if its outcome (win, draw or loss) is worse than the best move's. The package brings six sets of
     positions with exact scores, by the stage of the game and by how far its end is.
-
-    `alphac4 players` lists the players.
     """
 
     player: Annotated[str, tyro.conf.Positional] = "best"
-    """A checkpoint (FILE.safetensors, best or fast), which is measured with every budget, or any other player."""
+    """A checkpoint (FILE.safetensors, best or fast), which is measured with every budget, or any other of the players
+    that `alphac4 players` lists."""
     simulations: str = "0,1,32,100,600,1600"
     """Simulations a position, for networks; each is measured. 0 is the raw network, without any look ahead."""
     positions: tuple[Path, ...] = ()
@@ -344,12 +336,10 @@ class ProveOptions:
     to its end, the player is proven not to err. A line ends early once the player's own search has proven that it wins:
     it plays on from that tree. The number of positions grows about threefold with every two plies, so begin with
     --plies 10.
-
-    `alphac4 players` lists the players.
     """
 
     player: Annotated[str, tyro.conf.Positional] = "best@600"
-    """Any player, as below; one that plays at random proves nothing beyond the games seen."""
+    """Any player that `alphac4 players` lists; one that plays at random proves nothing beyond the games seen."""
     side: Literal["first", "second"] = "first"
     """Whether the player has the first move of the game or the second."""
     start: str = ""
@@ -381,7 +371,7 @@ class CertificateOptions:
     position and its mirror image. Answers are kept in a folder, so that the same command goes on if interrupted.
 
     The task `verify` checks a file from the rules alone; `scripts/verify_certificate.py` does the same in plain Python,
-    without this package.
+    without this package. Except for the file, the options are those of `build`.
     """
 
     task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
@@ -389,26 +379,26 @@ class CertificateOptions:
     file: Annotated[Path | None, tyro.conf.Positional] = None
     """The certificate; by default all that come with the project (verify), or RECORD/best.certificate (build)."""
     player: str = "best@auto"
-    """Whose moves they are: a network and its limit (build)."""
+    """Whose moves they are: a network and its limit."""
     side: Literal["first", "second"] = "first"
-    """Whether the player has the first move of the game or the second (build)."""
+    """Whether the player has the first move of the game or the second."""
     after: str = ""
-    """Moves after which it plays, such as 44 (build)."""
+    """Moves after which it plays, such as 44."""
     result: Literal["win", "draw"] = "win"
-    """What the player reaches at least (build)."""
+    """What the player reaches at least."""
     record: Path = Path("runs/certificate")
-    """A folder for the answers so far (build)."""
+    """A folder for the answers so far."""
     stones: int = 64
-    """Look no further than positions with so many stones; then no certificate is written (build)."""
+    """Look no further than positions with so many stones; then no certificate is written."""
     judge: bool = False
     """Measure instead: the exact solver counts those of the player's own moves that give the result away. None is taken
-    back, and what would follow is left out (build)."""
+    back, and what would follow is left out."""
     seed: int = 0
-    """Fixes the player, if it draws lots (build)."""
+    """Fixes the player, if it draws lots."""
     device: Device = "auto"
-    """Where the network runs (build)."""
+    """Where the network runs."""
     backend: str = "auto"
-    """Inference backend; auto takes the fastest here (build)."""
+    """Inference backend; auto takes the fastest here."""
 
     def __post_init__(self) -> None:
         check_ranges(self, stones=(0, 64), seed=(0, MAX_SEED))
@@ -461,7 +451,7 @@ class ExportOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineCommandOptions:
+class EngineOptions:
     """Read commands from the standard input and answer on the standard output, in the manner of chess's UCI.
 
     The commands are c4i, isready, setoption, newgame, position, go, stop, exact, d, help and quit; `help` lists what
@@ -488,7 +478,7 @@ class DoctorOptions:
     """
 
     measure: bool = True
-    """Whether to measure; the checks alone take some ten seconds."""
+    """Whether to measure."""
     device: Device = "auto"
     """Where to measure; auto takes CUDA where there is one."""
 
@@ -508,7 +498,7 @@ OPTIONS: dict[str, type] = {
     "certificate": CertificateOptions,
     "positions": PositionsOptions,
     "export": ExportOptions,
-    "engine": EngineCommandOptions,
+    "engine": EngineOptions,
     "doctor": DoctorOptions,
 }
 """Those of `train` and `selfplay` are settings, which these commands read themselves."""
