@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -104,8 +104,7 @@ class Place:
 
         return choose(self.device if self.cluster is None else "cpu", self.backend, threads=threads)
 
-    @contextlib.contextmanager
-    def pool(self) -> Iterator["Pool | None"]:
+    def pool(self) -> contextlib.AbstractContextManager["Pool | None"]:
         """The processes of the cluster until the end of the block, or None without one.
 
         Raises:
@@ -113,12 +112,10 @@ class Place:
             ValueError: in one line, for anything else than an address.
         """
         if self.cluster is None:
-            yield None
-        else:
-            from alphac4.compute import choose_pool
+            return contextlib.nullcontext()
+        from alphac4.compute import choose_pool
 
-            with contextlib.closing(choose_pool(self.cluster)) as pool:
-                yield pool
+        return contextlib.closing(choose_pool(self.cluster))
 
 
 Placed = Annotated[Place, tyro.conf.arg(name="")]

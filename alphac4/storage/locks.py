@@ -10,7 +10,6 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import filelock
@@ -61,9 +60,10 @@ class FileLock:
         return self._lock.lock_counter == 1 and not isinstance(self._lock, filelock.SoftFileLock)
 
 
-@contextlib.contextmanager
-def own_file(path: Path | None) -> Iterator[None]:
+def own_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
     """Keep other processes from appending to the same file: their lines would mix. Devices and pipes are free to all.
+
+    The lock is taken at once, and given back at the end of the block.
 
     Raises:
         LockedError: naming the file and the process that has it.
@@ -71,18 +71,14 @@ def own_file(path: Path | None) -> Iterator[None]:
     """
     check_output(path)
     if path is None or not is_file_to_be(path):
-        yield
-        return
-    with contextlib.closing(FileLock(path.resolve().with_name(f".{path.resolve().name}.lock"), path)):
-        yield
+        return contextlib.nullcontext()
+    return contextlib.closing(FileLock(path.resolve().with_name(f".{path.resolve().name}.lock"), path))
 
 
-@contextlib.contextmanager
-def own_folder(folder: Path) -> Iterator[None]:
+def own_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
     """The same for a folder, which is made if it is not there; a run's folder has the same lock."""
     check_folder(folder)
-    with contextlib.closing(FileLock(folder / "lock", folder)):
-        yield
+    return contextlib.closing(FileLock(folder / "lock", folder))
 
 
 def _holder(path: Path) -> str:
