@@ -45,7 +45,7 @@ GROUPS = {
     },
 }
 COMMANDS = [name for group in GROUPS.values() for name in group]
-TALKATIVE = ("export", "selfplay", "solve", "train")  # commands that tell how far they are
+TALKATIVE = ("export", "selfplay", "train")  # commands that tell how far they are
 EXAMPLES = """\
   alphac4 play --level 5                          play against the network that comes with the project
   alphac4 train --preset quick --run runs/mine    train one in a quarter of an hour

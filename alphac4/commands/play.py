@@ -54,9 +54,8 @@ def _run_terminal(options: PlayOptions) -> int:
     geometry = common_geometry((*named, *((options.network,) if plays_here else ())), board)
     rng = np.random.default_rng(options.seed)
     at_once = sys.stdin.isatty()  # a person thinks while networks are loaded
-    first, second = options.first, options.second or ("" if options.first == HUMAN else HUMAN)
-    if not second and plays_here:
-        second = find_level(options.level).name
+    usual = find_level(options.level).name if plays_here else "uct:5000"  # no network is shipped for another board
+    first, second = options.first, options.second or (usual if options.first == HUMAN else HUMAN)
     level = next((find_level(name) for name in (second, first) if name in levels), None)
 
     def late(name: str, make: Callable[[], Player]) -> LatePlayer:
@@ -78,7 +77,6 @@ def _run_terminal(options: PlayOptions) -> int:
             if level.perfect:
                 return make_level(level)
             return late(f"{named_checkpoint(options.network).name}, {name}", lambda: make_level(level))
-        name = name or "uct:5000"  # no network is shipped for another board
         network = find_network(name)
         if network is not None:
             network.check(geometry)  # so that what is wrong is told before the board is shown
@@ -90,9 +88,8 @@ def _run_terminal(options: PlayOptions) -> int:
     session.open(options.moves)
 
     def make_analyst() -> Analyst:
-        if not plays_here and network is not None:
-            return Analyst.named(f"uct:{options.simulations}", geometry=geometry)
-        return Analyst.named(f"{options.network}@{options.simulations}", geometry=geometry)
+        searcher = f"{options.network}@" if plays_here else "uct:"
+        return Analyst.named(f"{searcher}{options.simulations}", geometry=geometry)
 
     screen = Screen(sys.stdout)
 
