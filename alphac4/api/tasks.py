@@ -39,14 +39,14 @@ def play_match(
     Raises:
         ValueError: in one line, for a player that cannot be made, an odd number of games, or an illegal move.
     """
-    if games != int(games) or games < 2 or games % 2:
+    if games < 2 or games % 2:
         raise ValueError(f"games must be an even number, not {games}: every opening is played with both colours")
     board = geometry or _common_board(first, second)
     sides = [
-        load(player, geometry=board, seed=[seed, 2, side], batch_size=int(games))
+        load(player, geometry=board, seed=[seed, 2, side], batch_size=games)
         for side, player in enumerate((first, second))
     ]
-    openings = match_openings(int(games) // 2, seed, board)
+    openings = match_openings(games // 2, seed, board)
     if not progress:
         return play_openings(sides[0], sides[1], openings)
     with match_bar(sides[0], sides[1], openings) as bar:
