@@ -116,7 +116,9 @@ def stored_settings(path: Path) -> TrainConfig | None:
     try:
         return from_dict(read_value(dict[str, Any], parse_json(config_path.read_bytes()), "the configuration"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{config_path}: cannot be read: {error}") from error
+        raise RunError(
+            f"{config_path}: cannot be read: {error}; the same settings in its place let the run go on"
+        ) from error
 
 
 def check_changes(path: Path, before: TrainConfig, now: TrainConfig) -> None:
