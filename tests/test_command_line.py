@@ -27,15 +27,10 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("solve --rowz 3", ("--rowz", "Perhaps you meant", "--rows")),
         ("solve --rows x", ("--rows", "'x'")),
         ("arena a b --sprt 1", ("--sprt",)),
         ("arena --games", ("Missing value", "--games")),
-        ("arena a b --games -4", ("games must be at least 2, not -4",)),
-        ("evaluate --device gpu", ("--device", "'gpu'", "'cuda'")),
         ("export", ("PATH", "network's file")),
-        ("train --presett quick", ("--presett", "Perhaps you meant", "--preset")),
-        ("train --preset quik", ("--preset", "'quik'", "'quick'")),
         ("solve 44 55", ("55",)),
         ("certificate", ("build,verify",)),
     ],
@@ -51,6 +46,16 @@ def test_what_the_parser_cannot_read_is_told_by_it(
     ("line", "told"),
     [
         ("slove 44", "no command 'slove' (is it solve?); there are play"),
+        ("solve --rowz 3", "no option '--rowz' (is it --rows?); `alphac4 solve --help` lists them"),
+        ("search --widht=3", "no option '--widht' (is it --width?)"),
+        ("play --no-opn", "no option '--no-opn' (is it --no-open?)"),
+        ("play --foo", "no option '--foo'; `alphac4 play --help` lists them"),
+        ("play --level mastr", "no level 'mastr' (is it master?); there are 1 beginner"),
+        ("selfplay --search.c-int 3", "no option '--search.c-int' (is it --search.c-init?)"),
+        ("train --presett quick", "no option '--presett' (is it --preset?)"),
+        ("train --preset quik", "--preset is one of auto, quick, standard, not 'quik' (is it quick?)"),
+        ("train --channels 3 --sede 1", "no option '--channels'"),
+        ("arena a b --games -4", "alphac4 arena: games must be at least 2, not -4"),
         ("train --learning.learning-rate nan", "learning_rate must be a finite number, not nan"),
         ("train --gate.pairs 9999999999", "pairs must be at most 1,000,000, not 9999999999"),
         ("search 44 --svg .", ".: is a folder, not a file"),
@@ -91,7 +96,7 @@ def test_what_is_wrong_is_reported_and_nothing_is_begun(
     Path("FILE").touch()
     error = refused(capsys, *line.split())
     assert told in error
-    assert error.count("\n") == 1 or "Value error" in error  # what the parser tells has a frame
+    assert error.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["FILE"]
 
 

@@ -96,6 +96,7 @@ def test_a_game_is_reviewed_where_it_was_played(
 def test_bad_input_is_one_line_and_changes_nothing() -> None:
     wrong = {
         "8": "'8' is no column",
+        "Hnit": "and no command (is it hint?)",
         "load nowhere.txt": "'nowhere.txt' is no move string",
         "load 49": "illegal move '9'",
         "save /proc/none/x": "No such file",

@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -333,3 +334,12 @@ def test_a_book_that_cannot_be_is_refused_in_a_line(
     with pytest.raises(SystemExit, match="2"):
         builder.main()
     assert told in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_what_is_loaded_before_a_search_takes_none_of_its_time() -> None:
+    look = solver_module.deadline(0.05)
+    time.sleep(0.1)
+    look()
+    time.sleep(0.1)
+    with pytest.raises(solver_module.TimeIsUp):
+        look()

@@ -2,18 +2,22 @@
 
 import contextlib
 import inspect
+import io
+import itertools
 import shutil
+import sys
 import textwrap
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
 from alphac4.storage.journal import read_about
-from alphac4.storage.records import BoardConfig
+from alphac4.storage.records import BoardConfig, similar
 
 if TYPE_CHECKING:
     from alphac4.compute import Compute, Pool
@@ -30,18 +34,73 @@ def read_arguments(
     The ``description`` above the help is by default the dataclass's own.
 
     Raises:
-        SystemExit: after ``--help``, and with code 2 after a complaint on the standard error.
+        ValueError: in one line, for a misspelt option or choice, or options that do not go together.
+        SystemExit: after ``--help``, and with code 2 after a complaint of tyro's on the standard error.
     """
     if {"-h", "--help"} & set(arguments):
         prepare_help(kind)
         print(_wrapped(description or inspect.getdoc(kind) or ""), end="\n\n")
-    return tyro.cli(
-        kind,
-        args=arguments,
-        prog=f"alphac4 {command}",
-        description="",  # it would leave long lines to the terminal, which breaks words
-        config=(tyro.conf.DisallowNone,),  # or else its help says {None}|PATH
-    )
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                kind,
+                args=arguments,
+                prog=f"alphac4 {command}",
+                description="",  # it would leave long lines to the terminal, which breaks words
+                config=(tyro.conf.DisallowNone,),  # or else its help says {None}|PATH
+            )
+    except SystemExit as end:
+        line = end.code and (_misspelt(kind, arguments, command) or _own_words(end))
+        if line:
+            raise ValueError(line) from None
+        sys.stderr.write(complaint.getvalue())
+        raise
+
+
+def _misspelt(kind: type, arguments: Sequence[str], command: str) -> str:
+    """What is wrong with an option's name or choice, and what it is like; empty if nothing is."""
+    known = dict(_choices(kind))
+    for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
+        written, equals, value = argument.partition("=")
+        name = written.replace("_", "-")
+        if not name.startswith("--") or name == "--":
+            continue
+        if name not in known:
+            return f"no option {written!r}{similar(name, known)}; `alphac4 {command} --help` lists them"
+        value = value if equals else following
+        if known[name] and value and value not in known[name]:
+            return f"{name} is one of {', '.join(known[name])}, not {value!r}{similar(value, known[name])}"
+    return ""
+
+
+def _choices(kind: Any, prefix: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The options of a dataclass by name, each with what it can be, where that is one of a few words."""
+    hints = get_type_hints(kind, include_extras=True)
+    for item in fields(kind):
+        hint, *about = get_args(hints[item.name]) if get_origin(hints[item.name]) is Annotated else [hints[item.name]]
+        named = next(
+            (each.name for each in about if getattr(each, "name", None) is not None), item.name.replace("_", "-")
+        )
+        if is_dataclass(hint):  # its options stand among the others where it is named ""
+            yield from _choices(hint, f"{prefix}{named}." if named else prefix)
+            continue
+        yield f"--{prefix}{named}", get_args(hint) if get_origin(hint) is Literal else ()
+        if hint is bool:
+            yield f"--{prefix}no-{named}", ()
+        for alias in (alias for each in about for alias in getattr(each, "aliases", None) or ()):
+            yield alias, ()
+
+
+def _own_words(end: BaseException) -> str:
+    """What this package said of a value, which has made tyro end; empty if it was tyro that complained."""
+    error = end.__cause__ or end.__context__
+    while error is not None:
+        where = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if isinstance(error, ValueError) and where[-1].startswith("alphac4."):
+            return str(error)
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _wrapped(text: str) -> str:

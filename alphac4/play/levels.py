@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from alphac4.storage.records import similar
+
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
@@ -33,4 +35,5 @@ def find_level(text: str) -> Level:
         if text.lower() in (str(number), level.name):
             return level
     names = ", ".join(f"{number} {level.name}" for number, level in enumerate(LEVELS, start=1))
-    raise ValueError(f"no level {text!r}; there are {names}")
+    guess = similar(text, [level.name for level in LEVELS])
+    raise ValueError(f"no level {text!r}{guess}; there are {names}")

@@ -15,6 +15,7 @@ from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.screen import Screen
 from alphac4.solver.solver import ExactColumn, TimeIsUp, deadline, exact
 from alphac4.storage.files import write_atomically
+from alphac4.storage.records import similar
 
 HELP = """\
   1 to 7       drop a stone into that column
@@ -267,7 +268,10 @@ class TerminalGame:
             command = getattr(self, f"_do_{word.lower()}", None)
             if command is None:
                 last = column_name(self.session.geometry.columns - 1)
-                raise ValueError(f"{word!r} is no column from 1 to {last} and no command; help lists the commands")
+                guess = similar(word.lower(), [name[4:] for name in dir(self) if name.startswith("_do_")])
+                raise ValueError(
+                    f"{word!r} is no column from 1 to {last} and no command{guess}; help lists the commands"
+                )
             command(rest)
         except OSError as error:
             self.screen.line(f"{error.filename or rest}: {error.strerror or error}")

@@ -136,11 +136,18 @@ class TimeIsUp(Exception):  # noqa: N818 - a state, not an error
 
 
 def deadline(seconds: float, on_pause: OnPause = lambda: None) -> OnPause:
-    """An ``on_pause`` of the solver that raises `TimeIsUp` after so many seconds from now, and calls another one."""
-    until = time.monotonic() + seconds
+    """An ``on_pause`` of the solver that raises `TimeIsUp` so many seconds after its first call, and calls another one.
+
+    By then the compiled code and the book are there, which a process takes seconds to load: of little time nothing
+    would be left for what the book knows at once.
+    """
+    until: float | None = None
 
     def look() -> None:
+        nonlocal until
         on_pause()
+        if until is None:
+            until = time.monotonic() + seconds
         if time.monotonic() > until:
             raise TimeIsUp
 
