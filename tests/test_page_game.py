@@ -93,6 +93,19 @@ def test_the_focus_stays_where_it_was(browser: Browser, address: str) -> None:
     assert page.evaluate(focused) == "column"
 
 
+def test_a_small_window_cuts_no_button_off_and_the_end_moves_no_board(browser: Browser, address: str) -> None:
+    page = browser.open(address + "#445566", {"width": 1024, "height": 640})
+    before = page.locator("#board").bounding_box()
+    press(page, "7")
+    expect(page, "#status", "You win")
+    assert page.locator("#board").bounding_box() == before
+    press(page, ["ArrowLeft", "ArrowLeft"])
+    page.wait_for_selector("#resume")  # one button more
+    boxes = [button.bounding_box() for button in page.locator(".bars :is(button, summary):visible").all()]
+    assert len(boxes) == 12
+    assert all(box["y"] + box["height"] <= 640 for box in boxes)
+
+
 def test_the_browser_remembers_players_looks_and_position(browser: Browser, address: str) -> None:
     """But not the perfect player against whom a puzzle was played out: the next game is against the usual one."""
     page = browser.open(address)

@@ -61,7 +61,7 @@ export class Analysis {
 
   show(game) {
     const { result } = game, live = this.live && !result, truth = live ? this.solver.truth(game.text) : null;
-    $("bar").hidden = !this.live && !result;
+    $("bar").hidden = !this.live;
     $("analysis").hidden = !live;
     $("verdict").hidden = !truth;
     if (truth) $("verdict").replaceChildren(element("b", "", `${truth.text}`), ` (${truth.source})`);
@@ -86,7 +86,7 @@ export class Analysis {
   showFound(found) {
     const side = found.moves.length % 2;
     $("outlook").textContent = `The network's opinion: ${COLOURS[side]} wins ${percent(found.win)}, draws ${percent(found.draw)}, loses ${percent(found.loss)}`;
-    $("variation").replaceChildren("Its best line ", ...found.variation.slice(0, 10).map((column, index, line) =>
+    $("variation").replaceChildren("Its best line: ", ...found.variation.slice(0, 10).map((column, index, line) =>
       makeButton(this.rules.name(column), () => this.onPlay(line.slice(0, index + 1)), { "aria-label": `Play the line up to ${this.rules.name(column)}, move ${index + 1} of it` })));
     $("effort").textContent = `${counted(found.simulations, "simulation")}, ${found.seconds.toFixed(1)} s`;
     $("columns").tBodies[0].replaceChildren(...found.columns.map((item) => {

@@ -147,12 +147,14 @@ function show() {
   if (document.activeElement === $("resume") && !watched && !waits) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waits);
   $("resume").classList.toggle("strong", !current); // which offers something else
-  $("resume").textContent = watched ? "Pause" : `Let ${player} play`;
+  $("resume").textContent = watched ? "Pause" : "Play on";
+  $("resume").title = `${watched ? "Stop here" : `${player} moves`} (p)`;
   enable("undo", game.ply > 0 || (!game.moves.length && left.length > 0));
   enable("redo", game.ply < game.moves.length);
   enable("hint", awaitsPerson);
   enable("exact", solver.busy || (!result && !solver.verdict(text)));
   $("record-note").hidden = current || values.size > 0;
+  $("curve-note").hidden = Boolean(current) || $("chart").hasAttribute("hidden");
   review.show();
 }
 
@@ -170,7 +172,7 @@ function resume() {
 }
 
 async function askForHint() {
-  const sought = solver.hint(game.text);
+  const searches = !solver.verdicts.has(game.text), sought = solver.hint(game.text);
   hint = null;
   show();
   try {
@@ -181,7 +183,7 @@ async function askForHint() {
   }
   show();
   announce($("status").textContent);
-  if ($("analyse").checked) analyse(); // which the hint's search has ended
+  if (searches && $("analyse").checked) analyse(); // which the hint's search has ended
 }
 
 // Let the solver tell its verdict, or stop it.

@@ -4,7 +4,7 @@ export const $ = (id) => document.getElementById(id);
 export const COLOURS = ["Red", "Yellow"];
 export const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 export const counted = (count, what) => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
-export const signed = (value) => (value === null ? "–" : (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(2));
+export const signed = (value) => (value === null ? "–" : Math.abs(value) < 0.005 ? "0.00" : (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(2));
 
 export function svg(name, attributes, parent) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);

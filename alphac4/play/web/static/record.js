@@ -3,7 +3,7 @@
 
 import { $, COLOURS, counted, element, enable, makeButton, onPress, percent, svg } from "./dom.js";
 
-const LEFT = 50, WIDTH = 560, TOP = 10, TALL = 130, BARS = TOP + TALL + 18;
+const LEFT = 66, WIDTH = 560, TOP = 10, TALL = 130, BARS = TOP + TALL + 18;
 const MIN_PLIES = 10; // for which the curve has room
 const MARKS = { best: "✓", keeps: "~", unknown: "?" };
 const ARROWS = { ArrowLeft: "back", ArrowRight: "forward", ArrowUp: "previous", ArrowDown: "next", Home: "to-start", End: "to-end" };

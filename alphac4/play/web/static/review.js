@@ -29,22 +29,17 @@ export class Review {
     this.running?.abort();
     this.running = null;
     $("review-ask").textContent = "Review";
-    $("review-progress").textContent = "";
   }
 
   async toggle() {
     if (this.running) return this.stop();
     const asked = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
-    $("review-ask").textContent = "Stop review";
-    $("review-progress").textContent = "Reviewing …";
+    $("review-ask").textContent = "Stop";
     try {
       for await (const line of this.engine.review(asked, controller.signal)) {
         if (this.running !== controller) return;
         if (line.reviewed) this.keep(line);
-        else {
-          const solved = line.done < line.total ? `${line.done} of ${line.total} positions solved` : "looking for better moves";
-          $("review-progress").textContent = `Reviewing: ${solved} …`;
-        }
+        else $("review-ask").textContent = `Stop ${line.done}/${line.total}`;
       }
     } catch (error) {
       if (error.name !== "AbortError") this.onFail(error, () => this.toggle());

@@ -70,10 +70,16 @@ export class Solver {
   // network would play; an AbortError where it is stopped, or asked anew.
   async hint(moves) {
     this.hinting?.abort();
-    const controller = (this.hinting = new AbortController()), { signal } = controller, known = this.soon(moves, signal);
+    const controller = (this.hinting = new AbortController()), { signal } = controller, search = new AbortController();
+    const known = this.soon(moves, signal).finally(() => this.verdicts.has(moves) && search.abort()); // the search is not needed
     try {
       let hint = null;
-      for await (const found of this.engine.analyze(moves, this.setup.simulations, signal)) hint = { column: found.best, outcome: "" };
+      const searched = this.verdicts.has(moves) ? [] : this.engine.analyze(moves, this.setup.simulations, AbortSignal.any([signal, search.signal]));
+      try {
+        for await (const found of searched) hint = { column: found.best, outcome: "" };
+      } catch (error) {
+        if (!search.signal.aborted) throw error;
+      }
       const columns = await known;
       signal.throwIfAborted();
       if (!columns) return hint;
