@@ -28,7 +28,7 @@ PLAYED = "43373322244754565"  # Red's second move gives the win away, and Yellow
 WAIT = 120_000  # milliseconds
 MOVE, END = 1100, 4000  # milliseconds that the moving picture shows a move and the end
 SEARCHED = 4000  # milliseconds, in which an analysis ends even on a busy machine
-COLOURS = 128
+COLOURS = 256
 
 
 def main() -> None:
@@ -118,7 +118,7 @@ def save_moving(frames: list[Image.Image], path: Path) -> None:
     together = Image.new("RGB", (width, height * len(frames)))
     for number, frame in enumerate(frames):
         together.paste(frame, (0, height * number))
-    palette = together.quantize(COLOURS)
+    palette = together.quantize(COLOURS, kmeans=1)  # or else pale yellow becomes the more frequent pale red
     reduced = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     durations = [MOVE] * (len(frames) - 1) + [END]
     reduced[0].save(path, save_all=True, append_images=reduced[1:], duration=durations, loop=0, optimize=True)
