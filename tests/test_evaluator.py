@@ -142,7 +142,7 @@ def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fres
 
 
 @needs_8_bits
-@pytest.mark.parametrize("name", ["quick", "standard", "former-standard", "grown"])
+@pytest.mark.parametrize("name", ["quick", "standard", "former-standard", "grown", "best"])
 def test_the_shipped_networks_may_run_on_8_bits(name: str) -> None:
     """What they learned does not make the rounding worse than what a backend is refused for."""
     network = load_checkpoint(Path(name)).network

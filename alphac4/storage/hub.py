@@ -9,9 +9,9 @@ from pathlib import Path
 from alphac4.machine import install_advice
 from alphac4.storage.files import FileError
 
-# The networks that come with the project: two by what they are for, and every file by its own name.
+# The networks that come with the project: the strongest, a fast one, and every file by its own name.
 SHIPPED = {
-    "best": "grown.safetensors",
+    "best": "best.safetensors",
     "fast": "quick.safetensors",
     "grown": "grown.safetensors",
     "standard": "standard.safetensors",
