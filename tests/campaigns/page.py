@@ -1,4 +1,4 @@
-"""Attacks the page's server with visitors of every kind, a hundred at a time.
+"""Attacks the page's server with visitors of every kind, hundreds at a time.
 
 Each visitor must get a proper answer in time: the right status, one line of JSON for whatever is wrong, a last line
 for each stream. Afterwards the server must have written nothing to its standard error, hold no connection, answer a
@@ -21,7 +21,7 @@ from pathlib import Path
 from campaigns.command import Findings, unfinished_game
 
 PATIENCE = 120.0  # seconds until an answer counts as never given
-MAX_PARALLEL = 100  # fewer than the server's connections
+MAX_PARALLEL = 500
 
 BAD_VALUES = [None, True, -1, 10**400, 1.5, [], {}, ["x"], [[]], "", "\x00", "9", "4x", "1" * 7, "1122334", "ü"]
 BAD_VALUES += ["x" * 5000]
@@ -125,7 +125,7 @@ class Visitors:
 
     def __init__(self, port: int, seed: int, found: Findings) -> None:
         self.port, self.random, self.found = port, random.Random(seed), found
-        self.kinds = {self._ask: 88, self._speak_no_http: 5, self._leave_early: 10}  # how often which
+        self.kinds = {self._ask: 88, self._speak_no_http: 5, self._leave_early: 10, self._stall: 2}  # how often which
 
     async def come(self, count: int, parallel: int) -> None:
         """Let so many visitors come, ``parallel`` at a time."""
@@ -202,9 +202,18 @@ class Visitors:
                     await asyncio.wait_for(reader.read(200), 0.5)
         return "left early"
 
+    async def _stall(self) -> str:
+        """Sends a part of a request and no more; the server ends that, with an answer or without."""
+        data = post("move", moves="", level="beginner")
+        async with connected(self.port) as (reader, writer):
+            writer.write(data[: self.random.randint(1, len(data) - 1)])
+            answer = await read_answer(reader)
+            assert answer.status in (0, 400, 408), f"{answer.status} for half a request"
+        return "stalled and were shown out"
+
 
 def attack(folder: Path, count: int, seed: int) -> Findings:
-    """Let ``count`` visitors come to a server of their own, up to a hundred at a time."""
+    """Let ``count`` visitors come to a server of their own, up to 500 at a time."""
     found, server = Findings(), start_server(folder)
     try:
         try:

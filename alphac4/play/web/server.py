@@ -1,4 +1,4 @@
-"""The page's HTTP server: where it listens, and who may ask.
+"""The page's HTTP server: where it listens, who may ask, and how long it waits for a visitor who stalls.
 
 A page from anywhere can make the visitor's browser send requests to this machine. The browser tells under what name it
 asks (Host) and whose page it is (Origin): under a stranger's name (DNS rebinding) or for a stranger's page nothing is
@@ -35,8 +35,20 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-MAX_CONNECTIONS = 150  # at a time: a system may let a process open no more than 256 files
-BACKLOG = 20  # connections that are taken at once, before any is counted
+STALL_SECONDS = 10.0  # without a whole request head, or without reading what was sent
+CHECK_SECONDS = 1.0
+
+
+def most_connections() -> int:
+    """How many connections there may be at a time, so that the process never runs out of files to open."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 400
+    return min(2000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+
+
+MAX_CONNECTIONS = most_connections()
 
 
 def serve(
@@ -171,16 +183,30 @@ def _forbid(message: str) -> Response:
     return JSONResponse({"error": message}, 403)
 
 
-class BoundedProtocol(H11Protocol):
-    """uvicorn's HTTP, which on its own keeps any number of visitors who ask nothing, each with an open file."""
+class ImpatientProtocol(H11Protocol):
+    """uvicorn's HTTP, which on its own waits for ever for the rest of a request, and for a reader who does not read."""
+
+    _stalled = 0.0  # seconds, as far as the checks have seen them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin; where there are too many, one that has asked nothing must go, or else this one."""
+        """Begin to watch, unless there are too many connections already."""
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
-            others = (other for other in self.connections if isinstance(other, H11Protocol) and other is not self)
-            silent = (other for other in others if other.cycle is None and not other.transport.is_closing())
-            next(silent, self).transport.abort()
+            transport.abort()
+        else:
+            self._watch()
+
+    def _watch(self) -> None:
+        """End the connection if it has stalled for long; what the application is at is not the visitor's fault."""
+        if self.transport.is_closing():
+            return
+        if self._stalled > STALL_SECONDS:
+            self.transport.abort()  # `close` would wait until everything is read
+            return
+        answering = self.cycle is not None and not self.cycle.response_complete
+        # Not by the clock: on a busy machine seconds may pass in which nobody has looked at what arrived.
+        self._stalled = 0.0 if answering and not self.flow.write_paused else self._stalled + CHECK_SECONDS
+        self.loop.call_later(CHECK_SECONDS, self._watch)
 
 
 class HttpServer(uvicorn.Server):
@@ -190,8 +216,7 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 access,
-                http=BoundedProtocol,
-                backlog=BACKLOG,
+                http=ImpatientProtocol,
                 ws="none",
                 log_level="error",
                 lifespan="off",
