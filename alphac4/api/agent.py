@@ -46,7 +46,7 @@ class SearchTree:
         return self.svg()
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SearchedPosition:
     """What a search saw in a position; values are for the side to move, columns 0-based."""
 
@@ -66,13 +66,14 @@ class SearchedPosition:
     """How many there were for this position."""
     tree: SearchTree | None
     """The tree; None for a raw policy, which has none."""
-    table: str
-    """All that in lines of text, as ``print`` shows it."""
+    _result: SearchResult
+    _index: int
 
     def __repr__(self) -> str:
         moves = self.position.moves
         after = f"after {moves!r}" if moves is not None else f"with {self.position.plies} stones"
-        return f"{self.player} plays column {column_name(self.move)} {after}\n{self.table}"
+        table = describe_search(self._result, self._index)
+        return f"{self.player} plays column {column_name(self.move)} {after}\n{table}"
 
 
 def _seen(position: Position, player: str, result: SearchResult, index: int, trees: Searched) -> SearchedPosition:
@@ -86,7 +87,8 @@ def _seen(position: Position, player: str, result: SearchResult, index: int, tre
         line=list(result.variations[index]),
         simulations=int(result.simulations[index]),
         tree=SearchTree(trees, index) if result.visits[index].any() else None,
-        table=describe_search(result, index),
+        _result=result,
+        _index=index,
     )
 
 
