@@ -147,17 +147,16 @@ def test_two_damaged_states_are_reported(run: Path) -> None:
         TrainingSession(run, tiny_run(iterations=3))
 
 
-def test_a_damaged_config_is_refused_in_a_line_that_names_it(run: Path) -> None:
+def test_a_damaged_config_costs_nothing_as_the_state_knows_the_settings(run: Path) -> None:
     whole = (run / "config.json").read_bytes()
-    for content in (b"", b"\xff\xfe", b"[" * 100_000):
+    for content in (whole, b"", b"\xff\xfe", b"[" * 100_000):
         (run / "config.json").write_bytes(content)
-        with pytest.raises(RunError, match=r"config\.json: cannot be read: [^\n]*; the same settings [^\n]*$"):
-            TrainingSession(run, tiny_run(iterations=2))
-    (run / "config.json").write_bytes(whole)
-    with pytest.raises(RunError, match="samples 50 -> 61"):
-        TrainingSession(run, tiny_run(iterations=2, samples=61))
-    with TrainingSession(run, tiny_run(iterations=2)) as session:
-        assert session.state.iteration == 2
+        with pytest.raises(RunError, match="samples 50 -> 61"):
+            TrainingSession(run, tiny_run(iterations=2, samples=61))
+        (run / "config.json").write_bytes(content)
+        with TrainingSession(run, tiny_run(iterations=2)) as session:
+            assert session.state.iteration == 2
+        assert (run / "config.json").read_bytes() == whole
 
 
 def test_weights_that_are_not_finite_are_no_state_to_go_on_from(run: Path) -> None:

@@ -109,16 +109,31 @@ def load_state(path: Path) -> RunState:
 
 
 def stored_settings(path: Path) -> TrainConfig | None:
-    """The settings of the run in a folder, None if there is no run. Raises RunError if they cannot be read."""
+    """The settings of the run in a folder, None if there is no run; those in its state if ``config.json`` is damaged.
+
+    Raises:
+        RunError: if they can be read nowhere.
+    """
     config_path = path / "config.json"
-    if not config_path.exists() and not has_state(path):
-        return None
     try:
         return from_dict(read_value(dict[str, Any], parse_json(config_path.read_bytes()), "the configuration"))
+    except FileNotFoundError:
+        reason = "there is no such file"
+        if not has_state(path):
+            return None
     except (OSError, ValueError) as error:
-        raise RunError(
-            f"{config_path}: cannot be read: {error}; the same settings in its place let the run go on"
-        ) from error
+        reason = str(error)
+    for name in (STATE_FILE, PREVIOUS_STATE_FILE):
+        try:
+            settings = from_dict(load_state(path / name).config)
+        except ValueError:
+            continue
+        logger.warning("%s: %s; the settings are taken from %s", config_path, reason, name)
+        return settings
+    if not has_state(path):
+        logger.warning("%s: %s; no iteration is whole, so it is written anew", config_path, reason)
+        return None
+    raise RunError(f"{config_path}: cannot be read: {reason}")
 
 
 def check_changes(path: Path, before: TrainConfig, now: TrainConfig) -> None:
