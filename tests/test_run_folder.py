@@ -108,6 +108,23 @@ def test_a_damaged_best_network_never_replaces_the_good_copy(run: Path, caplog: 
         assert len(session.train()) == 3
 
 
+def test_a_damaged_best_network_and_copy_fall_back_on_another(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    best = load_state(run / STATE_FILE).best_iteration
+    damaged = [run / "checkpoints" / f"{name}.safetensors" for name in ("best", f"{best:06d}")]
+    for path in damaged:
+        flip(path)
+    other = max(set((run / "checkpoints").iterdir()) - set(damaged))
+    with TrainingSession(run, tiny_run(iterations=3)) as session:
+        assert session.state.best_iteration == int(other.stem)
+        assert damaged[0].read_bytes() == other.read_bytes()
+        assert f"{best:06d}.safetensors" in caplog.text
+        assert len(session.train()) == 3
+    for path in (run / "checkpoints").iterdir():
+        path.write_bytes(b"no network")
+    with pytest.raises(RunError, match="no other network of the run is whole"):
+        TrainingSession(run, tiny_run(iterations=4))
+
+
 def test_a_damaged_state_costs_an_iteration_and_not_the_run(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     expected = outcome(run)
     flip(run / STATE_FILE)
@@ -410,6 +427,21 @@ def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
         assert len(session.train()) == 1
         assert sum(len(block.samples) for block in again) == session.folder.replay.count(1) - kept
     assert kept > 0
+
+
+def test_games_of_another_first_network_are_not_taken_up(tmp_path: Path) -> None:
+    first, run = tmp_path / "first.safetensors", tmp_path / "run"
+    config = tiny_run(iterations=1, samples=100, start_from=str(first))
+    for seed, kept in ((1, False), (1, True), (2, False)):
+        torch.manual_seed(seed)
+        network = PolicyValueNetwork(config.network_config())
+        save_checkpoint(first, Checkpoint(network=network, geometry=STANDARD))
+        stop = threading.Event()
+        with TrainingSession(run, config, stop) as session:
+            assert (session.folder.kept is not None) == kept
+            watch(session, lambda _block, stop=stop: stop.set())
+            with pytest.raises(RunStopped):
+                session.train()
 
 
 def some_games(first: int, count: int, begun: int) -> GamesInProgress:

@@ -1,5 +1,6 @@
 """Costs of a run, interrupted attempts included, and the provenance of its networks."""
 
+import hashlib
 import logging
 import threading
 import time
@@ -10,7 +11,7 @@ from typing import Any
 
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.state import Costs, RunState
-from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.checkpoints import load_checkpoint, named_file
 from alphac4.storage.files import write_atomically
 from alphac4.storage.journal import read_entry, sign_line
 from alphac4.storage.records import read_record, read_value
@@ -102,7 +103,8 @@ def load_start(config: TrainConfig) -> Start | None:
         total_costs(known)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    return Start(network=checkpoint.network, facts={"checkpoint": name, **known})
+    digest = hashlib.sha256(named_file(Path(name)).read_bytes()).hexdigest()
+    return Start(network=checkpoint.network, facts={"checkpoint": name, "sha256": digest, **known})
 
 
 def describe_network(run: str, iteration: int, costs: Costs, state: RunState, config: TrainConfig) -> dict[str, Any]:

@@ -60,7 +60,7 @@ from alphac4.training.config import TrainConfig, from_dict, to_dict
 logger = logging.getLogger(__name__)
 
 GAMES_FILE = "games.safetensors"
-GAMES_FORMAT = "alphac4-games-in-progress-4"
+GAMES_FORMAT = "alphac4-games-in-progress-5"
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 
 
@@ -71,6 +71,7 @@ class KeptGames:
     iteration: int
     shards: int  # how many there are
     samples: int  # in them
+    start: str  # SHA-256 of the file of the first network, which may change until the first iteration is whole
 
 
 class RunFolder:
@@ -79,15 +80,17 @@ class RunFolder:
     Args:
         path: the folder.
         config: the run's settings.
+        start: SHA-256 of the file that the run begins with, if one is named and no iteration is whole.
 
     Raises:
         RunError: if the folder is in use, holds a run with other settings, or none that can be read.
         OSError: if it cannot be written.
     """
 
-    def __init__(self, path: Path, config: TrainConfig) -> None:
+    def __init__(self, path: Path, config: TrainConfig, start: str = "") -> None:
         self.path = path
         self.config = config
+        self._start = start
         self.replay = Replay(path / "replay")
         self.tensorboard = path / "tensorboard"
         self.best_path = path / "checkpoints" / "best.safetensors"
@@ -148,7 +151,7 @@ class RunFolder:
                 kept = read_record(KeptGames, header["kept"])
             except (KeyError, ValueError) as error:
                 logger.warning("%s: %s; the interrupted iteration is played again", self.path / GAMES_FILE, error)
-        if kept and kept.iteration == state.iteration + 1:
+        if kept and kept.iteration == state.iteration + 1 and (state.iteration or kept.start == self._start):
             self.replay.load(state.iteration, kept.shards)
             if self.replay.count(kept.iteration) == kept.samples:
                 state.actors = games
@@ -160,7 +163,8 @@ class RunFolder:
 
     def keep_games(self, iteration: int, shards: int, games: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Keep the games in progress, which follow what has been recorded of the iteration."""
-        kept = KeptGames(iteration=iteration, shards=shards, samples=self.replay.count(iteration))
+        samples = self.replay.count(iteration)
+        kept = KeptGames(iteration=iteration, shards=shards, samples=samples, start=self._start)
         save_arrays(self.path / GAMES_FILE, games, {"format": GAMES_FORMAT, "kept": dataclasses.asdict(kept)})
 
     def _read_state(self) -> RunState:
@@ -229,16 +233,34 @@ class RunFolder:
             raise RunError(str(error)) from error
 
     def _repair_best(self, state: RunState) -> None:
-        """Bring ``best.safetensors`` up to date; where the network that it is a copy of is damaged, mend that."""
+        """Bring ``best.safetensors`` up to date; if the best network is damaged, another one of the run that is whole.
+
+        The copy comes first, then the networks of the latest iterations.
+        """
         path = self.checkpoint_path(state.best_iteration)
         try:
             self.load_best(state)
         except RunError as error:
-            with contextlib.suppress(FileError):
-                if load_checkpoint(self.best_path).provenance.get("iteration") == state.best_iteration:
-                    logger.warning("%s; %s takes its place", error, self.best_path)
-                    write_atomically(path, self.best_path.read_bytes())
+            for other in (self.best_path, *sorted(set(self._checkpoints()) - {path}, reverse=True)):
+                iteration = self._iteration_of(other, state)
+                if iteration is not None:
+                    logger.warning("%s; %s takes its place", error, other)
+                    state.best_iteration = iteration
+                    if other == self.best_path:
+                        write_atomically(self.checkpoint_path(iteration), other.read_bytes())
+                    break
+            else:
+                raise RunError(f"{error}; no other network of the run is whole") from error
         self.publish_best(state)
+
+    def _iteration_of(self, path: Path, state: RunState) -> int | None:
+        """The iteration that a file's network is from; None unless it is whole, of this run and no newer than it."""
+        with contextlib.suppress(FileError):
+            checkpoint = load_checkpoint(path)
+            iteration = checkpoint.provenance.get("iteration")
+            if checkpoint.network.config == self.config.network_config() and isinstance(iteration, int):
+                return iteration if 0 <= iteration <= state.iteration else None
+        return None
 
     def reports(self, state: RunState) -> list[IterationReport]:
         """The reports of all committed iterations; a damaged line is left out with a warning."""

@@ -184,7 +184,8 @@ class TrainingSession:
         self.config = config
         self.stop = stop or threading.Event()
         with contextlib.ExitStack() as opened:  # what is open is closed if something fails
-            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config)))
+            digest = start.facts["sha256"] if start else ""
+            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config, digest)))
             self.state = state = self.folder.load_state()
             self.history = self.folder.reports(state)
             geometry, random = config.board.geometry(), RunRandom(seed=config.seed)
