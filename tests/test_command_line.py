@@ -55,6 +55,7 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("train --presett quick", "no option '--presett' (is it --preset?)"),
         ("train --preset quik", "--preset is one of auto, quick, standard, not 'quik' (is it quick?)"),
         ("train --channels 3 --sede 1", "no option '--channels'"),
+        ("train --gate.pears 3", "no option '--gate.pears' (is it --gate.pairs?)"),
         ("arena a b --games -4", "alphac4 arena: games must be at least 2, not -4"),
         ("train --learning.learning-rate nan", "learning_rate must be a finite number, not nan"),
         ("train --gate.pairs 9999999999", "pairs must be at most 1,000,000, not 9999999999"),
@@ -159,7 +160,8 @@ for typo in (
     assert main(typo.split()) == 2
 assert not {"torch", "numba", "numpy"} & set(sys.modules)
 assert main(["selfplay", "--help"]) == 0  # shows the settings of the search, which is compiled
-assert main(["train", "--gate.pears", "3"]) == 2
+for typo in ("train --gate.pears 3", "train --learning.optimizer mun"):
+    assert main(typo.split()) == 2
 assert "torch" not in sys.modules
 """
 PROGRAM = """

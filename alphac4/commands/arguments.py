@@ -51,20 +51,20 @@ def read_arguments(
                 config=(tyro.conf.DisallowNone,),  # or else its help says {None}|PATH
             )
     except SystemExit as end:
-        line = end.code and (_misspelt(kind, arguments, command) or _own_words(end))
+        line = end.code and (misspelt(kind, arguments, command) or _own_words(end))
         if line:
             raise ValueError(line) from None
         sys.stderr.write(complaint.getvalue())
         raise
 
 
-def _misspelt(kind: type, arguments: Sequence[str], command: str) -> str:
+def misspelt(kind: type, arguments: Sequence[str], command: str) -> str:
     """What is wrong with an option's name or choice, and what it is like; empty if nothing is."""
     known = dict(_choices(kind))
     for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
         written, equals, value = argument.partition("=")
         name = written.replace("_", "-")
-        if not name.startswith("--") or name == "--":
+        if not name.startswith("--") or name in ("--", "--help"):
             continue
         if name not in known:
             return f"no option {written!r}{similar(name, known)}; `alphac4 {command} --help` lists them"

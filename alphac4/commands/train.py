@@ -3,17 +3,16 @@
 import re
 import signal
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from alphac4.commands.arguments import Device, read_arguments
+from alphac4.commands.arguments import Device, misspelt, read_arguments
 from alphac4.storage.files import check_folder
-from alphac4.storage.records import similar
 
 DESCRIPTION = """\
 Train a network from nothing, or go on with the run in the folder.
@@ -63,20 +62,12 @@ class FrequentOptions(RunOptions):
 def parse(arguments: Sequence[str]) -> Any:
     """`RunOptions` with the settings as ``config``, by default those of the preset and the file, or the run's own."""
     shown = ["--help" if argument == "--help-all" else argument for argument in arguments]
-    dotted = [word[2:].partition("=")[0] for word in arguments if re.match(r"--[\w-]+\.", word)]
-    if shown == list(arguments) and not dotted:
+    if shown == list(arguments) and not any(re.match(r"--[\w-]+\.", word) for word in arguments):
         usual = f"{DESCRIPTION} These are the usual ones; `alphac4 train --help-all` explains them all."
         read_arguments(FrequentOptions, arguments, "train", description=usual)  # tells at once what is misspelt
     from alphac4.training.config import TrainConfig
 
-    known = list(_setting_names(TrainConfig))
-    for name in dotted:  # before PyTorch is loaded
-        if name.replace("_", "-").replace(".no-", ".") not in known:
-            raise ValueError(f"no option --{name}{similar(name, known)}; alphac4 train --help-all lists them")
-    from alphac4.runs.session import find_config
-
-    chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)
-    config = find_config(chosen.run, None if chosen.preset == "auto" else chosen.preset, chosen.settings)
+    config: TrainConfig
 
     @dataclass(frozen=True, kw_only=True)
     class TrainOptions(RunOptions):
@@ -84,14 +75,13 @@ def parse(arguments: Sequence[str]) -> Any:
             default_factory=lambda: config
         )
 
+    if line := misspelt(TrainOptions, shown, "train"):  # before PyTorch is loaded
+        raise ValueError(line)
+    from alphac4.runs.session import find_config
+
+    chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)
+    config = find_config(chosen.run, None if chosen.preset == "auto" else chosen.preset, chosen.settings)
     return read_arguments(TrainOptions, shown, "train", description=DESCRIPTION)
-
-
-def _setting_names(kind: Any, prefix: str = "") -> Iterator[str]:
-    """The options for settings, such as gate.pairs."""
-    for item in fields(kind):
-        name = prefix + item.name.replace("_", "-")
-        yield from _setting_names(item.type, f"{name}.") if is_dataclass(item.type) else (name,)
 
 
 def run(options: Any) -> int:
