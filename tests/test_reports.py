@@ -212,7 +212,10 @@ def told(run: list[IterationReport]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "figures", "words"),
-    [("entropy", falling(1.2, 0.4), "entropy of policy targets"), ("error", [0.1] * 36, "by heart")],
+    [
+        ("entropy", falling(1.2, 0.4), "entropy of policy targets"),
+        ("error", [*falling(0.2, 0.08)[::3], *falling(0.08, 0.2)[:24]], "by heart"),
+    ],
 )
 def test_each_sign_of_stalling_is_reported_once(folder: Path, name: str, figures: list[float], words: str) -> None:
     (line,) = told(iterations(reports(folder)[-1], **{name: figures}))
@@ -228,6 +231,15 @@ def test_a_healthy_run_is_left_alone(folder: Path) -> None:
     for index in (12, 13, 14, 35):
         resumed[index] = dataclasses.replace(resumed[index], selfplay=nothing)
     assert not told(resumed)
+
+
+def test_errors_that_stay_are_not_learning_by_heart(folder: Path, rng: np.random.Generator) -> None:
+    """Nor are those that 240 positions make of them, nor a real run's."""
+    for _ in range(10):
+        assert not told(iterations(reports(folder)[-1], error=(rng.binomial(240, 0.1, 36) / 240).tolist()))
+    recorded = read_reports(Path(__file__).parents[1] / "docs" / "notebooks" / "quick-reports.jsonl")
+    assert len(recorded) == 36
+    assert not [line for line in told(recorded) if "by heart" in line]
 
 
 def some_gates(count: int, accept: float, rng: np.random.Generator) -> tuple[list[MatchReport], int]:
