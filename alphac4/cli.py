@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
+from alphac4.commands import UNSOUND
 from alphac4.storage.records import similar
 from alphac4.version import __version__
 
-UNSOUND, BAD_INPUT = 1, 2  # exit codes
-INTERRUPTED = 130
+BAD_INPUT, INTERRUPTED = 2, 130  # exit codes, beside `UNSOUND`
 MAX_COMPLAINT = 1200  # characters
 
 # Every command by group; its module in `alphac4.commands` has the same name.

@@ -19,6 +19,7 @@ import torch
 from tqdm import tqdm
 
 from alphac4.arena.specifications import named_checkpoint, parse_player
+from alphac4.commands import UNSOUND
 from alphac4.commands.benchmark import rate_of_streams
 from alphac4.commands.options import DoctorOptions
 from alphac4.compute import Actors, Backends, choose, choose_for_run
@@ -38,7 +39,6 @@ from alphac4.training.learner import PART, Learner, make_learner
 from alphac4.training.optimizer import Schedule
 from alphac4.version import __version__
 
-UNSOUND = 1  # exit code
 MEASURED_SECONDS = 0.5
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyproject.toml: modules, and what for
     "openvino": (("openvino",), "the fastest inference on Intel and AMD processors"),
