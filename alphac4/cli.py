@@ -48,7 +48,7 @@ COMMANDS = [name for group in GROUPS.values() for name in group]
 TALKATIVE = ("export", "selfplay", "train")  # commands that tell how far they are
 EXAMPLES = """\
   alphac4 play --level 5                          play against the network that comes with the project
-  alphac4 train --preset quick --run runs/mine    train one in a quarter of an hour
+  alphac4 train --preset quick --run runs/mine    train one in 8 to 15 minutes
   alphac4 evaluate runs/mine/checkpoints/best.safetensors    measure it against exact play"""
 
 

@@ -27,8 +27,8 @@ class RunOptions:
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings if no others are named."""
     preset: Literal["auto", "quick", "standard"] = "auto"
-    """quick: 7 to 18 minutes on two cores; standard: 75 minutes to two hours (`alphac4 doctor` estimates both for this
-    machine); auto: the settings of the run in the folder, or else standard."""
+    """quick: 8 minutes on two idle cores, up to 15 beside other work; standard: 75 minutes to two hours (`alphac4
+    doctor` estimates both for this machine); auto: the settings of the run in the folder, or else standard."""
     settings: Path | None = None
     """A JSON file of settings over the preset, such as another run's config.json or a part of it."""
     cluster: str | None = None
