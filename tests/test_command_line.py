@@ -160,7 +160,7 @@ for typo in (
     assert main(typo.split()) == 2
 assert not {"torch", "numba", "numpy"} & set(sys.modules)
 assert main(["selfplay", "--help"]) == 0  # shows the settings of the search, which is compiled
-for typo in ("train --gate.pears 3", "train --learning.optimizer mun"):
+for typo in ("train --gate.pears 3", "train --learning.optimizer mun", "evaluate missing.safetensors"):
     assert main(typo.split()) == 2
 assert "torch" not in sys.modules
 """

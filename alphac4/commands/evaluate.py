@@ -4,8 +4,6 @@ from pathlib import Path
 
 from alphac4.arena.specifications import common_geometry
 from alphac4.commands.options import EvaluateOptions
-from alphac4.evaluation.measurement import Measurement, measure_strength
-from alphac4.evaluation.pictures import check_picture, save_picture
 from alphac4.evaluation.positions import choose_sets
 from alphac4.storage.files import check_output, write_atomically
 from alphac4.storage.records import MAX_SIMULATIONS
@@ -16,10 +14,14 @@ def run(options: EvaluateOptions) -> int:
     sets = choose_sets(common_geometry((options.player,)), options.positions, options.count)
     budgets = parse_budgets(options.simulations)
     if options.picture is not None:
+        from alphac4.evaluation.pictures import check_picture, save_picture  # with Matplotlib
+
         check_picture(options.picture)
     check_output(options.picture)
     file = Path(options.json) if options.json not in (None, "-") else None
     check_output(file)
+    from alphac4.evaluation.measurement import Measurement, measure_strength  # with PyTorch, which takes seconds
+
     with options.place.pool() as pool:
         compute = options.place.compute()
         measurement = Measurement(sets=sets, budgets=budgets, seed=options.seed, compute=compute, pool=pool)
