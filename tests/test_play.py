@@ -177,6 +177,16 @@ def test_levels_can_be_changed_in_the_game() -> None:
     assert [player and player.name for player in game.players] == [None, "fast, beginner"]
 
 
+def test_a_level_is_a_player_by_its_number_as_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for first in ("8", "perfect"):
+        assert run_command(monkeypatch, "--first", first, "--moves", "112233", given="level\nquit\n") == 0
+        output = capsys.readouterr().out
+        assert "solver plays 4" in output
+        assert "8 perfect" in next(line for line in output.splitlines() if "<- now" in line)
+
+
 def test_levels_play_on_the_board_of_their_network_and_the_perfect_one_on_any(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

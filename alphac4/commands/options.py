@@ -9,7 +9,7 @@ import tyro
 
 from alphac4.arena.forms import check_players
 from alphac4.commands.arguments import Board, Device, Place, Placed, read_arguments
-from alphac4.play.levels import LEVELS, find_level
+from alphac4.play.levels import BY_NAME, LEVELS, find_level
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
 
 HUMAN = "human"
@@ -25,11 +25,11 @@ _LEVELS = "\n".join(f"      {number} {level.name:<10} {level.about}" for number,
 class PlayOptions:
     """Play a game: against the network, another player, or another person; or watch two players.
 
-    Players are written by a level's name, or as `alphac4 players` lists them. The levels:
+    Players are written by a level's number or name, or as `alphac4 players` lists them. The levels:
     """
 
     first: str = HUMAN
-    """Who moves first: human, a level's name, or any player."""
+    """Who moves first: human, a level's number or name, or any player."""
     second: str = ""
     """Who moves second; by default the network at the level, or you where --first is another player."""
     level: str = "1"
@@ -71,7 +71,7 @@ class PlayOptions:
     def __post_init__(self) -> None:
         check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED), difficulty=(0, 5), port=(0, 65_535))
         find_level(self.level)
-        check_players(self.first, self.second, others=(HUMAN, *(level.name for level in LEVELS)))
+        check_players(self.first, self.second, others=(HUMAN, *BY_NAME))
         given = [item.name for item in fields(self) if getattr(self, item.name) not in (item.default, BoardConfig())]
         way = next((name for name in WAYS if name in given), None)
         if "level" in given and (self.second or self.first != HUMAN):

@@ -19,7 +19,7 @@ from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import STANDARD
 from alphac4.machine import install_advice
 from alphac4.play.analysis import Analyst
-from alphac4.play.levels import LEVELS, Level, find_level
+from alphac4.play.levels import BY_NAME, Level, find_level
 from alphac4.play.opponents import LatePlayer, compile_search, level_player
 from alphac4.play.puzzle_game import PuzzleGame, SolvedPuzzles
 from alphac4.play.review_text import describe_review
@@ -44,11 +44,11 @@ def run(options: PlayOptions) -> int:
 
 
 def _run_terminal(options: PlayOptions) -> int:
-    board, levels = options.board.geometry(), {level.name for level in LEVELS}
-    named = tuple(name for name in (options.first, options.second) if name not in ("", HUMAN, *levels))
+    board = options.board.geometry()
+    named = tuple(name for name in (options.first, options.second) if name not in ("", HUMAN, *BY_NAME))
     network = find_network(options.network)
     plays_here = board == STANDARD or (network is not None and network.geometry == board)
-    asked = {options.first, options.second} & levels
+    asked = {options.first, options.second} & BY_NAME.keys()
     if not plays_here and (asked or (options.level, options.network) != (PlayOptions.level, PlayOptions.network)):
         raise ValueError(f"--level and --network have no effect: {options.network} does not play on {describe(board)}")
     geometry = common_geometry((*named, *((options.network,) if plays_here else ())), board)
@@ -56,7 +56,7 @@ def _run_terminal(options: PlayOptions) -> int:
     at_once = sys.stdin.isatty()  # a person thinks while networks are loaded
     usual = find_level(options.level).name if plays_here else "uct:5000"  # no network is shipped for another board
     first, second = options.first, options.second or (usual if options.first == HUMAN else HUMAN)
-    level = next((find_level(name) for name in (second, first) if name in levels), None)
+    level = BY_NAME.get(second) or BY_NAME.get(first)
 
     def late(name: str, make: Callable[[], Player]) -> LatePlayer:
         def make_ready() -> Player:
@@ -72,11 +72,10 @@ def _run_terminal(options: PlayOptions) -> int:
     def make(name: str) -> Player | None:
         if name == HUMAN:
             return None
-        if name in levels:
-            level = find_level(name)
+        if level := BY_NAME.get(name):
             if level.perfect:
                 return make_level(level)
-            return late(f"{named_checkpoint(options.network).name}, {name}", lambda: make_level(level))
+            return late(f"{named_checkpoint(options.network).name}, {level.name}", lambda: make_level(level))
         network = find_network(name)
         if network is not None:
             network.check(geometry)  # so that what is wrong is told before the board is shown

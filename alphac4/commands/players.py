@@ -6,6 +6,7 @@ import textwrap
 
 from alphac4.arena.forms import SPECIFICATIONS
 from alphac4.commands.options import PlayersOptions
+from alphac4.play.levels import LEVELS
 
 
 def run(_options: PlayersOptions) -> int:
@@ -14,5 +15,8 @@ def run(_options: PlayersOptions) -> int:
     beside = " " * 25  # where the texts on the players stand
     for line in re.sub(r"\n {9,}", " ", SPECIFICATIONS).splitlines():
         print(textwrap.fill(line, width, subsequent_indent=beside, break_on_hyphens=False))
+    levels = ", ".join(f"{number} {level.name}" for number, level in enumerate(LEVELS, start=1))
+    print()
+    print(textwrap.fill(f"`alphac4 play` takes human besides, and its levels by number or name: {levels}.", width))
     print("\ndocs/players.md describes every option.")
     return 0

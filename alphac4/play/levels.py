@@ -29,11 +29,14 @@ LEVELS = (
 )
 
 
+BY_NAME = {name: level for number, level in enumerate(LEVELS, start=1) for name in (level.name, str(number))}
+"""The levels by their names, and by their numbers from 1."""
+
+
 def find_level(text: str) -> Level:
     """A level by its number from 1 or its name. Raises ValueError naming those that there are."""
-    for number, level in enumerate(LEVELS, start=1):
-        if text.lower() in (str(number), level.name):
-            return level
+    if (level := BY_NAME.get(text.lower())) is not None:
+        return level
     names = ", ".join(f"{number} {level.name}" for number, level in enumerate(LEVELS, start=1))
     guess = similar(text, [level.name for level in LEVELS])
     raise ValueError(f"no level {text!r}{guess}; there are {names}")
