@@ -10,10 +10,10 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.solver.solver import exact
+from alphac4.storage.records import MAX_SIMULATIONS
 from alphac4.version import __version__
 
 DEFAULT_PLAYER, DEFAULT_NODES = "best", 600
-ENDLESS = 10_000_000  # simulations of "go infinite", and the most that may be asked for: memory holds no more
 MAX_MILLISECONDS = 24 * 3600 * 1000
 
 COMMANDS = (
@@ -147,7 +147,7 @@ class Engine:
             self._analyst = Analyst.named(value, geometry=self.geometry)  # so that a bad one is reported now
             self.player = value
         elif name == "nodes":
-            self.nodes = _positive(value, "nodes", ENDLESS)
+            self.nodes = _positive(value, "nodes", MAX_SIMULATIONS)
         else:
             raise ValueError(f"no option {arguments[1]!r}; there are player and nodes")
 
@@ -171,7 +171,7 @@ class Engine:
         words = iter(arguments)
         for word in words:
             if word == "nodes":
-                nodes = _positive(next(words, ""), "nodes", ENDLESS)
+                nodes = _positive(next(words, ""), "nodes", MAX_SIMULATIONS)
             elif word == "movetime":
                 seconds = _positive(next(words, ""), "movetime", MAX_MILLISECONDS) / 1000
             elif word == "infinite":
@@ -179,7 +179,7 @@ class Engine:
             else:
                 raise ValueError(f"go knows nodes, movetime and infinite, not {word!r}")
         if nodes is None:
-            nodes = self.nodes if seconds is None and not endless else ENDLESS
+            nodes = self.nodes if seconds is None and not endless else MAX_SIMULATIONS
         self._endless = endless
         analyst, position = self._loaded(), self.position
 
