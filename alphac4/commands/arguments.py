@@ -59,7 +59,7 @@ def read_arguments(
 
 
 def misspelt(kind: type, arguments: Sequence[str], command: str) -> str:
-    """What is wrong with an option's name or choice, and what it is like; empty if nothing is."""
+    """Say which option or choice is misspelt, and what it is like; empty if none is."""
     known = dict(_choices(kind))
     for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
         written, equals, value = argument.partition("=")
@@ -93,7 +93,7 @@ def _choices(kind: Any, prefix: str = "") -> Iterator[tuple[str, tuple[str, ...]
 
 
 def _own_words(end: BaseException) -> str:
-    """What this package said of a value, which has made tyro end; empty if it was tyro that complained."""
+    """This package's own words on a value, which has made tyro end; empty if it was tyro that complained."""
     error = end.__cause__ or end.__context__
     while error is not None:
         where = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]

@@ -1,4 +1,4 @@
-"""What a searching player thinks of a position, move by move, while it thinks."""
+"""A searching player's opinion of a position, move by move, while it thinks."""
 
 import math
 import threading

@@ -211,7 +211,7 @@ class _StoppingResponse(StreamingResponse):
 
 
 async def _explain(_request: Request, error: Exception) -> Response:
-    """Whatever is wrong with a request, as one line of JSON."""
+    """Say in one line of JSON what is wrong with a request."""
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code)
     status, told = ERRORS.get(type(error), (400, str(error)))

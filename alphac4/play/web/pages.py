@@ -46,7 +46,7 @@ RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # th
 def page_setup(
     geometry: Geometry, network: str, levels: Sequence[Level], *, simulations: int, exact: bool, review: bool
 ) -> dict[str, object]:
-    """What the page is told: the board, the network's name, the levels, the ``simulations`` of an analysis.
+    """The page's settings: the board, the network's name, the levels, the ``simulations`` of an analysis.
 
     And whether the ``exact`` solver can be asked, and a ``review``.
     """
@@ -62,7 +62,7 @@ def page_setup(
 
 
 def page_puzzles(geometry: Geometry) -> list[tuple[str, int, int, int]]:
-    """Those that come with the package: position, 0-based column, moves until the win, difficulty."""
+    """The package's puzzles: position, 0-based column, moves until the win, difficulty."""
     if geometry != STANDARD:
         return []
     return [(p.moves, p.solution, p.distance, p.difficulty) for p in packaged_puzzles()]
@@ -125,7 +125,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
 
 
 def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:
-    """What the exported page is told, with the settings of its search. Its solver knows the standard board only."""
+    """The exported page's settings, those of its search included. Its solver knows the standard board only."""
     exact = geometry == STANDARD
     levels = [level for level in LEVELS if exact or not level.perfect]
     page = page_setup(geometry, name, levels, simulations=SIMULATIONS, exact=exact, review=exact)

@@ -1,4 +1,4 @@
-"""What all visitors of the page share: a bounded queue of searches, the network, and a search tree for each session."""
+"""State that all visitors of the page share: a queue of searches, the network, and a search tree for each session."""
 
 import asyncio
 import contextlib
@@ -158,7 +158,7 @@ class SearchService:
         return self._analyst(session).node(position, path)
 
     def _ask_certificates(self, question: Callable[[CertificatePlayer], T]) -> T | None:
-        """What the shipped certificates say, which are read and checked at first; None where they say nothing.
+        """Ask the shipped certificates, which are read and checked at first; None where they say nothing.
 
         Raises:
             Stopped: if the server ends meanwhile.

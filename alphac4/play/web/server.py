@@ -39,8 +39,8 @@ STALL_SECONDS = 10.0  # without a whole request head, or without reading what wa
 CHECK_SECONDS = 1.0
 
 
-def most_connections() -> int:
-    """How many connections there may be at a time, so that the process never runs out of files to open."""
+def max_connections() -> int:
+    """The most connections at a time, so few that the process never runs out of files to open."""
     try:
         import resource
     except ImportError:  # Windows
@@ -48,7 +48,7 @@ def most_connections() -> int:
     return min(2000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
-MAX_CONNECTIONS = most_connections()
+MAX_CONNECTIONS = max_connections()
 
 
 def serve(
@@ -251,7 +251,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _shown_name(host: str) -> str:
-    """What to write into the link: where the server listens everywhere, the address that a phone can open."""
+    """The host in the link: where the server listens everywhere, the address that a phone can open."""
     if host in ("127.0.0.1", "localhost"):
         return "localhost"
     if host in ("", "0.0.0.0", "::"):
