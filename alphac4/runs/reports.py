@@ -189,11 +189,8 @@ def _collapsed(report: IterationReport) -> list[str]:
 
 
 def _regressed(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
-    """Networks that have become worse, or not better for long."""
+    """Networks that have become worse."""
     gate, found = report.gate, []
-    recent = [*history, report][-PATIENCE:]
-    if len(recent) == PATIENCE and not any(past.gate.accepted for past in recent):
-        found.append(f"no candidate has been promoted for {PATIENCE} iterations")
     if gate.score < 0.3:
         found.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
     for now in report.matches:
@@ -242,6 +239,8 @@ def _signs(reports: Sequence[IterationReport]) -> dict[str, str]:
     if len(reports) < 2 * SPAN:
         return {}
     found = {}
+    if len(reports) >= PATIENCE and not any(report.gate.accepted for report in reports[-PATIENCE:]):
+        found["promotions"] = f"no candidate has been promoted for {PATIENCE} iterations"
     entropies = _span_means([report.selfplay.policy_entropy for report in reports])
     entropy, most = entropies[-1], entropies[SPAN // 2 : -1].max()
     if entropy < SHARE_LEFT * most:
