@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 Options = TypeVar("Options")
 Device = Literal["auto", "cpu", "cuda"]
 
+NUMBERS: dict[Any, str] = {  # the types of options that are numbers, in words
+    **dict.fromkeys((int, int | None), "a whole number"),
+    **dict.fromkeys((float, float | None), "a number"),
+}
+
 
 def read_arguments(
     kind: type[Options], arguments: Sequence[str], command: str, *, description: str | None = None
@@ -34,7 +39,8 @@ def read_arguments(
     The ``description`` above the help is by default the dataclass's own.
 
     Raises:
-        ValueError: in one line, for a misspelt option or choice, or options that do not go together.
+        ValueError: in one line, for a misspelt option or choice, a bad number, a missing value, or options that do not
+            go together.
         SystemExit: after ``--help``, and with code 2 after a complaint of tyro's on the standard error.
     """
     if {"-h", "--help"} & set(arguments):
@@ -51,31 +57,46 @@ def read_arguments(
                 config=(tyro.conf.DisallowNone,),  # or else its help says {None}|PATH
             )
     except SystemExit as end:
-        line = end.code and (misspelt(kind, arguments, command) or _own_words(end))
+        line = end.code and (unreadable(kind, arguments, command) or _own_words(end))
         if line:
             raise ValueError(line) from None
         sys.stderr.write(complaint.getvalue())
         raise
 
 
-def misspelt(kind: type, arguments: Sequence[str], command: str) -> str:
-    """Say which option or choice is misspelt, and what it is like; empty if none is."""
-    known = dict(_choices(kind))
-    for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
+def unreadable(kind: type, arguments: Sequence[str], command: str) -> str:
+    """Say what is wrong with an option's name or value, and what it is like; empty if nothing is."""
+    known = dict(_types(kind))
+    for argument, *following in itertools.zip_longest(arguments, arguments[1:], arguments[2:], fillvalue="--"):
         written, equals, value = argument.partition("=")
         name = written.replace("_", "-")
         if not name.startswith("--") or name in ("--", "--help"):
             continue
         if name not in known:
             return f"no option {written!r}{similar(name, known)}; `alphac4 {command} --help` lists them"
-        value = value if equals else following
-        if known[name] and value and value not in known[name]:
-            return f"{name} is one of {', '.join(known[name])}, not {value!r}{similar(value, known[name])}"
+        hint = known[name]
+        if hint == tuple[float, float] | None and not all(_is_number(each, float) for each in following):
+            return f"{name} needs two numbers"
+        value = value if equals else following[0]
+        choices = get_args(hint) if get_origin(hint) is Literal else ()
+        wanted = f"one of {', '.join(choices)}" if choices else NUMBERS.get(hint, "")
+        if value.startswith("--") and hint is not bool and get_origin(hint) is not tuple:  # a tuple may be empty
+            return f"{name} needs a value{wanted and ': '}{wanted}"
+        if value not in choices if choices else wanted and not _is_number(value, hint):
+            return f"{name} is {wanted}, not {value!r}{similar(value, choices)}"
     return ""
 
 
-def _choices(kind: Any, prefix: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The options of a dataclass by name, each with what it can be, where that is one of a few words."""
+def _is_number(text: str, hint: Any) -> bool:
+    try:
+        (int if hint in (int, int | None) else float)(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _types(kind: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The options of a dataclass by name, each with the type of its value."""
     hints = get_type_hints(kind, include_extras=True)
     for item in fields(kind):
         hint, *about = get_args(hints[item.name]) if get_origin(hints[item.name]) is Annotated else [hints[item.name]]
@@ -83,13 +104,13 @@ def _choices(kind: Any, prefix: str = "") -> Iterator[tuple[str, tuple[str, ...]
             (each.name for each in about if getattr(each, "name", None) is not None), item.name.replace("_", "-")
         )
         if is_dataclass(hint):  # its options stand among the others where it is named ""
-            yield from _choices(hint, f"{prefix}{named}." if named else prefix)
+            yield from _types(hint, f"{prefix}{named}." if named else prefix)
             continue
-        yield f"--{prefix}{named}", get_args(hint) if get_origin(hint) is Literal else ()
+        yield f"--{prefix}{named}", hint
         if hint is bool:
-            yield f"--{prefix}no-{named}", ()
+            yield f"--{prefix}no-{named}", bool
         for alias in (alias for each in about for alias in getattr(each, "aliases", None) or ()):
-            yield alias, ()
+            yield alias, hint
 
 
 def _own_words(end: BaseException) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from alphac4.commands.arguments import Device, misspelt, read_arguments
+from alphac4.commands.arguments import Device, read_arguments, unreadable
 from alphac4.storage.files import check_folder
 
 DESCRIPTION = """\
@@ -64,7 +64,7 @@ def parse(arguments: Sequence[str]) -> Any:
     shown = ["--help" if argument == "--help-all" else argument for argument in arguments]
     if shown == list(arguments) and not any(re.match(r"--[\w-]+\.", word) for word in arguments):
         usual = f"{DESCRIPTION} These are the usual ones; `alphac4 train --help-all` explains them all."
-        read_arguments(FrequentOptions, arguments, "train", description=usual)  # tells at once what is misspelt
+        read_arguments(FrequentOptions, arguments, "train", description=usual)  # tells at once what it cannot read
     from alphac4.training.config import TrainConfig
 
     config: TrainConfig
@@ -75,7 +75,7 @@ def parse(arguments: Sequence[str]) -> Any:
             default_factory=lambda: config
         )
 
-    if line := misspelt(TrainOptions, shown, "train"):  # before PyTorch is loaded
+    if line := unreadable(TrainOptions, shown, "train"):  # before PyTorch is loaded
         raise ValueError(line)
     from alphac4.runs.session import find_config
 
