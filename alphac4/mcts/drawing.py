@@ -8,7 +8,7 @@ from html import escape
 from alphac4.game import Position, column_name
 from alphac4.mcts.results import NodeView, Searched, describe_proof
 
-NODE_WIDTH, NODE_HEIGHT = 92, 116
+NODE_WIDTH, NODE_HEIGHT = 112, 116
 GAP_ACROSS, GAP_DOWN, MARGIN = 14, 62, 16
 CELL = 9
 

@@ -119,8 +119,8 @@ export class Analysis {
       const visited = mostVisited(node);
       const total = visited.reduce((sum, item) => sum + item.visits, 0);
       $("nodes").replaceChildren(...visited.map((item) => {
-        const told = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)}`;
-        return element("li", "", makeButton(`${this.rules.name(item.column)}: ${told} ${item.proof}`, () => this.showTree([...path, item.column])));
+        const told = `${counted(item.visits, "visit")} (${percent(item.visits / total)}), value ${signed(item.value)}, prior ${percent(item.prior)}${item.proof && ", "}${item.proof}`;
+        return element("li", "", makeButton(`${this.rules.name(item.column)}: ${told}`, () => this.showTree([...path, item.column])));
       }));
       $("path").replaceChildren(...["position", ...path.map((column) => this.rules.name(column))].map((label, index) =>
         makeButton(label, () => this.showTree(path.slice(0, index)))));

@@ -2,7 +2,7 @@
 
 import { percent, svg } from "./dom.js";
 
-const WIDTH = 96, HEIGHT = 104, GAP = 10, DOWN = 46, CELL = 10;
+const WIDTH = 112, HEIGHT = 104, GAP = 10, DOWN = 46, CELL = 10;
 const MOST = [3, 2]; // branches at each depth
 
 export const mostVisited = (node) => node.columns.filter((item) => item.visits).sort((a, b) => b.visits - a.visits);
