@@ -62,6 +62,7 @@ def main() -> None:
         page = open_page(address, 1040, 700)
         page.select_option("#second", "")
         page.check("#analyse")
+        await_analysis(page)
         frames = [picture_of(page)]
         for move in PLAYED:
             page.keyboard.press(move)
@@ -71,6 +72,7 @@ def main() -> None:
 
         page = open_page(f"{address}#puzzles", 390, 700, "dark")
         page.click("#puzzle-hint")
+        page.evaluate("scrollTo(0, 0)")
         save(page, DOCS / "gallery" / "puzzle.png")
 
         with tempfile.TemporaryDirectory() as folder:
