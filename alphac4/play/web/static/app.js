@@ -153,7 +153,7 @@ function show() {
   enable("redo", game.ply < game.moves.length);
   enable("hint", awaitsPerson);
   enable("exact", solver.busy || (!result && !solver.verdict(text)));
-  $("record-note").hidden = current || values.size > 0;
+  $("record-note").hidden = Boolean(current) || !$("chart").hasAttribute("hidden");
   $("curve-note").hidden = Boolean(current) || $("chart").hasAttribute("hidden");
   review.show();
 }
