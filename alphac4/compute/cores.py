@@ -115,7 +115,7 @@ class Compute:
         """One actor a core; on fewer cores if the games are too few for all to have full batches."""
         count = count_actors(config.games, self._threads)
         if count < self._threads:
-            words = "%d of %d cores play: --selfplay.games %d would occupy all, and learn otherwise"
+            words = "%d of %d cores play: --selfplay.games %d would occupy all, and make another run of it"
             logger.info(words, count, self._threads, self._threads * MIN_GAMES)
         sizes = [len(part) for part in np.array_split(range(config.games), count)]
         evaluator = Evaluator(

@@ -87,7 +87,7 @@ def game_figure(record: GameRecord, geometry: Geometry, moments: int, columns: i
         ply = record.opening + index
         position = Position.from_moves(record.moves[:ply], geometry)
         side = "red" if position.first_to_move else "yellow"
-        draw_board(axes, position, record.policies[index], f"{ply + 1}. {side}: {record.values[index]:+.2f}")
+        draw_board(axes, position, record.policies[index], f"{ply + 1}. {side}: {record.values[index]:+z.2f}")
     result = {1: "red wins", 0: "draw", -1: "yellow wins"}[record.outcome]
     draw_board(all_axes[len(shown)], Position.from_moves(record.moves, geometry), None, f"end: {result}")
     figure.suptitle(f"{record.moves}\nvalue of each position to its side", fontsize=7, color=INK)
