@@ -1,4 +1,4 @@
-"""How every hot function is compiled: one place for Numba's options."""
+"""Compilation of every hot function: one place for Numba's options."""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""What this process may use of the machine, and what it uses."""
+"""The machine's cores and memory: what this process may use, and what it does use."""
 
 import contextlib
 import os

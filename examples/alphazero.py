@@ -96,7 +96,7 @@ class Game:
         return 0.0 if occupied == self.full else None
 
     def planes(self, position: Position) -> Array:
-        """What the network sees, [2, rows, columns]: the stones of the side to move, and the opponent's."""
+        """Planes that the network sees, [2, rows, columns]: the stones of the side to move, and the opponent's."""
         own, occupied = position
         return np.array([(stones >> self.bits) & 1 for stones in (own, own ^ occupied)], np.float32)
 
@@ -249,7 +249,7 @@ def evaluate_by_rollouts(game: Game, rng: np.random.Generator) -> Evaluate:
 # --- Self-play ------------------------------------------------------------------------------------------------------
 @dataclass
 class Sample:
-    """What one position of a game teaches."""
+    """The lesson of one position of a game."""
 
     planes: Array  # [2, rows, columns]
     policy: Array  # [columns], the shares of the search's visits

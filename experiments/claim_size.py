@@ -41,7 +41,7 @@ def draw_cells(count: int, rng: np.random.Generator) -> np.uint64:
 
 
 def estimate(keys: Keys, count: int) -> float:
-    """How many positions there are in all, from those that were met."""
+    """Estimate the number of positions from those that were met."""
     total = 0.0
     for key in keys:
         own, occupied = unpack_key(STANDARD, key)

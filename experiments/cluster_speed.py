@@ -60,7 +60,7 @@ def main() -> None:
 
 @dataclass(kw_only=True)
 class _Arrivals:
-    """When an actor's blocks came, and the simulations of each."""
+    """Times at which an actor's blocks came, and the simulations of each."""
 
     times: list[float] = field(default_factory=list)
     simulations: list[int] = field(default_factory=list)

@@ -70,7 +70,7 @@ def unfinished_positions(geometry: Geometry, plies: int) -> Iterator[tuple[Words
 
 
 def _resumed(partial: Path, geometry: Geometry, plies: int) -> KnownScores:
-    """What an earlier, interrupted call has saved for the same ply."""
+    """Scores that an earlier, interrupted call has saved for the same ply."""
     try:
         known = load_book(partial, geometry)
     except FileError:  # a save that cannot be used only costs time

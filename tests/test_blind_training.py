@@ -21,7 +21,7 @@ EVALUATION = "from alphac4.evaluation.answers import judge_moves"
 
 
 def contracts(package: Path) -> str:
-    """What ``lint-imports`` says of a package beside a ``pyproject.toml``."""
+    """Output of ``lint-imports`` for a package beside a ``pyproject.toml``."""
     code = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
     environment = os.environ | {"PYTHONPATH": str(package.parent)}
     command = [sys.executable, "-c", code]
@@ -72,7 +72,7 @@ def test_another_module_is_no_way_around(copy: Path) -> None:
 
 
 def uses(function: object, name: str) -> list[str]:
-    """What is called in a function with a variable as an argument; the variable is used nowhere else."""
+    """Names called in a function with a variable as an argument; the variable is used nowhere else."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     called = [
         ast.unparse(call.func)

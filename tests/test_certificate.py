@@ -55,7 +55,7 @@ CLAIMS = {
     "best.certificate": (Claim(), 8_295_279, 40),
     "after-1.certificate": (Claim(side="second", after="1"), 7_490_724, 41),
 }
-"""What is shipped: its claim, in how many positions its player is to move, and the stones in the last of them.
+"""The shipped files: claim, number of positions with the player to move, and the stones in the last of them.
 
 The figures are those of `scripts/verify_certificate.py`.
 """
@@ -336,7 +336,7 @@ def test_a_later_proof_counts_more_than_giving_up(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_walk_asks_nothing_twice(small: Certificate, tmp_path: Path) -> None:
-    """What was answered is kept in the folder, which belongs to one player."""
+    """Answers are kept in the folder, which belongs to one player."""
     first, second, path = BestByMinimax(SMALL), BestByMinimax(SMALL), tmp_path / "moves.jsonl"
     known = KnownMoves(SMALL, path, {"player": "x"})
     list(build([first], known, CLAIM, max_stones=4))
@@ -466,7 +466,7 @@ AFTER = "114"
 
 
 def claims() -> list[Claim]:
-    """What is true for a second player on the small board, and what is true of a drawn game on 3 x 4."""
+    """Claims that are true for a second player on the small board, and of a drawn game on 3 x 4."""
     drawn = make_geometry(3, 4, 4)
     return [
         Claim(geometry=SMALL, side="second", after=AFTER),

@@ -1,4 +1,4 @@
-"""What needs a cluster: one of Ray's, whose head and two nodes with a core each are processes of this machine."""
+"""Tests that need a cluster: one of Ray's, whose head and two nodes with a core each are processes of this machine."""
 
 import copy
 import itertools

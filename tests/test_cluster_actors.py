@@ -148,7 +148,7 @@ def make_actors(_ray_of_actors: None) -> Iterator[MakeActors]:
 
 
 def play(actors: ClusterActors, positions: int, *, last: bool = False) -> list[Block]:
-    """What a call of `play` hands over."""
+    """The blocks that a call of `play` hands over."""
     blocks: list[Block] = []
     actors.play(positions, threading.Event(), lambda _seat, block: blocks.append(copy.deepcopy(block)), last=last)
     return blocks
@@ -193,7 +193,7 @@ def check_ended_once(begun: list[tuple[bytes, bytes]], blocks: list[Block]) -> N
 
 
 def test_an_actor_that_takes_over_ends_the_games_of_the_last_block_received(make_actors: MakeActors) -> None:
-    """What was played after that block is played again: no game is missing, or there twice."""
+    """Games after that block are played again: no game is missing, or there twice."""
     ray = FakeRay(1)
     actors = make_actors(ray)
     begun: list[tuple[bytes, bytes]] = []
@@ -232,7 +232,7 @@ def test_a_core_that_joins_is_used(make_actors: MakeActors) -> None:
 
 
 def test_play_ahead_is_bounded_and_counts_as_spent_until_it_is_handed_over(make_actors: MakeActors) -> None:
-    """What waits is what a call asks for, and two blocks of each actor; the next call begins with it."""
+    """There wait what a call asks for, and two blocks of each actor; the next call begins with it."""
     actors = make_actors(FakeRay(3))
     play(actors, 200)
     wait_for(lambda: actors._waiting >= 200 and not any(seat.calls for seat in actors._seats))

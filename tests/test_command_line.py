@@ -16,7 +16,7 @@ from alphac4.training.config import TrainConfig
 
 
 def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
-    """What is told of a command line that is refused with exit code 2."""
+    """The message on a command line that is refused with exit code 2."""
     capsys.readouterr()
     assert main(line) == 2
     output = capsys.readouterr()

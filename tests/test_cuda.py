@@ -130,7 +130,7 @@ def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.gpu
 def test_games_in_progress_move_between_device_and_host() -> None:
-    """What one saves, the other takes up, and goes on with the same games."""
+    """One takes up what the other saves, and goes on with the same games."""
     first = device_actor()
     list(first.play(20, lambda: False))
     state = first.state()
@@ -185,7 +185,7 @@ def test_too_many_games_for_the_memory_become_fewer(caplog: pytest.LogCaptureFix
 
 @pytest.mark.slow
 def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where numba-cuda and its compiler are installed, with or without a GPU: to machine-independent code."""
+    """They compile to machine-independent code if numba-cuda and its compiler are installed, with or without a GPU."""
     pytest.importorskip("numba_cuda", reason="needs pip install 'alphac4[cuda]'")
     from numba import cuda, typeof
     from numba.cuda import dispatcher

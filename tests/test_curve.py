@@ -48,7 +48,7 @@ def labels(picture: Path) -> set[str]:
 def test_an_interrupted_curve_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What the file holds is not judged again; a line that a full disk cut short is told, and judged again."""
+    """Networks in the file are not judged again; a line that a full disk cut short is told, and judged again."""
     make_run(tmp_path / "run", 2)
     output, picture = tmp_path / "curve.jsonl", tmp_path / "curve.svg"
     command = ["curve", str(tmp_path / "run"), "--output", str(output), "--picture", str(picture), *OPTIONS]

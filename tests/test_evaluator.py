@@ -144,7 +144,7 @@ def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fres
 @needs_8_bits
 @pytest.mark.parametrize("name", ["quick", "standard", "former-standard", "grown", "best"])
 def test_the_shipped_networks_may_run_on_8_bits(name: str) -> None:
-    """What they learned does not make the rounding worse than what a backend is refused for."""
+    """Their weights do not round worse than a backend may."""
     network = load_checkpoint(Path(name)).network
     assert first_that_agrees([INT8], network, 512, 1)[0] == INT8
 

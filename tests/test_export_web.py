@@ -60,7 +60,7 @@ def test_the_page_is_whole_and_servable_from_anywhere(checkpoint: Path, runtime:
 
 
 def test_the_server_and_the_export_tell_the_page_the_same() -> None:
-    """What both say of a board agrees; the export adds the settings of the search and leaves out the solver's level."""
+    """Both say the same of a board; the export adds the settings of the search and leaves out the solver's level."""
     geometry = make_geometry(5, 10, 4, False)
     exported = pages.exported_setup(geometry, "network")
     served = page_setup(geometry, "network", LEVELS, simulations=2000, exact=True, review=True)

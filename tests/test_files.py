@@ -62,7 +62,7 @@ print("fourth")
 
 @pytest.mark.parametrize("piped", [False, True], ids=["file", "pipe"])
 def test_the_standard_output_is_gone_on_with(piped: bool, tmp_path: Path) -> None:
-    """What was printed before stays, and what is printed afterwards follows; by a link to it as well."""
+    """Earlier output stays, and later output follows; by a link to it as well."""
     link = tmp_path / "link"
     link.symlink_to("/dev/stdout")
     with (tmp_path / "output").open("wb") as file:

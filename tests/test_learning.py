@@ -244,7 +244,7 @@ def test_a_learner_follows_its_plan() -> None:
 @BOTH_OPTIMIZERS
 @pytest.mark.parametrize("bad", [0, 2])
 def test_a_step_that_is_not_finite_is_skipped_and_reported(config: LearningConfig, bad: int) -> None:
-    """What is learned is what the other batches teach, bit for bit: weights, statistics, averages, moments."""
+    """The other batches teach what they would without it, bit for bit: weights, statistics, averages, moments."""
     ours, others = make_learner(config), make_learner(config)
     stream = some_batches(bad)
     report = ours.learn_from(stream, SCHEDULE, 24)

@@ -1,4 +1,4 @@
-"""How the cores compute learning: Winograd's convolutions, Muon's steps, and the choice of the precision."""
+"""Numerics of learning on cores: Winograd's convolutions, Muon's steps, and the choice of the precision."""
 
 from collections.abc import Callable
 
@@ -50,7 +50,7 @@ def test_a_convolution_and_its_gradients_are_those_of_float64(
 
 
 def test_learning_may_follow_inference() -> None:
-    """What inference has computed first is kept for both."""
+    """Maps that inference has computed first are kept for both."""
     winograd.line_maps.cache_clear()
     x, kernel = torch.ones(3, 4, 2, 5), torch.ones(5, 5, 3, 3, requires_grad=True)
     with torch.inference_mode():

@@ -27,7 +27,7 @@ class _Scripted:
 
 
 def winner(moves: str) -> str:
-    """Who has won a finished game, "x" (the first player), "o" or nobody, by a naive scan of the grid."""
+    """The winner of a finished game, "x" (the first player), "o" or nobody, by a naive scan of the grid."""
     before, after = naive.board_of(moves[:-1]), naive.board_of(moves)
     assert not any(naive.wins(before, side, 6, 4) for side in "xo"), "the game was over before"
     return next((side for side in "xo" if naive.wins(after, side, 6, 4)), "")

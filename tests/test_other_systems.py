@@ -1,4 +1,4 @@
-"""What the package does where Linux' own modules and functions are missing, as on Windows and macOS."""
+"""The package without Linux' own modules and functions, as on Windows and macOS."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Where results go: through devices and links, and never where another process is writing."""
+"""Results go through devices and links, and never where another process is writing."""
 
 import stat
 from pathlib import Path

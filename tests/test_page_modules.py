@@ -231,7 +231,7 @@ tell({ paused, answers: [solver.score(second), solver.score(first)] });
 
 
 def test_a_search_goes_on_after_a_pause_and_can_be_abandoned(run_in_node: RunInNode) -> None:
-    """What was asked next gets its own answer, and so does the abandoned position when it is asked again."""
+    """The next question gets its own answer, and so does the abandoned position when it is asked again."""
     games = ["12345671", "4444452226671"]
     found = run_in_node(SOLVER + PAUSE, games=columns_of(games), book=pages.book())
     assert found["paused"]

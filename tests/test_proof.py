@@ -101,7 +101,7 @@ def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond
 
 
 def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
-    """What was recorded is not asked again, also after a line was cut short."""
+    """Recorded moves are not asked for again, also after a line was cut short."""
 
     class Interrupted(RandomPlayer):
         left = 2

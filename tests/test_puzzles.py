@@ -138,7 +138,7 @@ def test_hints_name_no_move_that_was_tried_and_do_not_tell_the_solution() -> Non
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What `alphac4 play --puzzle` writes when it is given these lines."""
+    """The output of `alphac4 play --puzzle` for these lines of input."""
 
     def answer(*options: str, lines: str = "") -> str:
         monkeypatch.setattr("sys.stdin", io.StringIO(lines))

@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reports(folder: Path) -> list[IterationReport]:
-    """What the run wrote."""
+    """The reports that the run wrote."""
     return read_reports(folder / "reports.jsonl")
 
 
@@ -207,7 +207,7 @@ def falling(start: float, end: float) -> list[float]:
 
 
 def told(run: list[IterationReport]) -> list[str]:
-    """What is told in the whole run."""
+    """All warnings of the whole run."""
     return [line for index, report in enumerate(run) for line in find_warnings(report, run[:index])]
 
 

@@ -190,7 +190,7 @@ def test_scores_equal_plain_minimax(
 
 @pytest.mark.parametrize("table_bits", [14, 22])
 def test_boards_of_64_bits_are_solved(table_bits: int) -> None:
-    """Where a key takes all 64 bits, tag and bounds still fit an entry; a smaller table is refused."""
+    """Tag and bounds fit an entry although a key takes all 64 bits; a smaller table is refused."""
     geometry = make_geometry(7, 8)
     solver = Solver(geometry, table_bits=table_bits, book=no_known_scores())
     rng = np.random.default_rng(5)

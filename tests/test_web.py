@@ -89,7 +89,7 @@ def test_whoever_looks_ahead_finds_the_winning_move(client: TestClient) -> None:
 
 
 def test_a_review_is_told_line_by_line(client: TestClient) -> None:
-    """How many positions are solved, and at last what `review_game` finds."""
+    """It counts the positions that are solved, and ends with what `review_game` finds."""
     moves = "4444"  # whose positions the opening book knows
     *progress, review = ask(client, "review", moves=moves)
     assert [line["done"] for line in progress] == list(range(5))
@@ -153,7 +153,7 @@ def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_certificate_is_read_no_further_once_the_server_ends() -> None:
-    """Which takes seconds, and whoever exits waits for it."""
+    """Reading takes seconds, and whoever exits waits for it."""
     service = SearchService("fast")
     service.close()
     with pytest.raises(Stopped):

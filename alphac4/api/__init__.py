@@ -1,1 +1,1 @@
-"""What Python users call; `alphac4` itself offers these names."""
+"""The interface for Python users; `alphac4` itself offers these names."""

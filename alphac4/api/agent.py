@@ -48,7 +48,7 @@ class SearchTree:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SearchedPosition:
-    """What a search saw in a position; values are for the side to move, columns 0-based."""
+    """Findings of a search in one position; values are for the side to move, columns 0-based."""
 
     position: Position
     player: str
@@ -59,11 +59,11 @@ class SearchedPosition:
     wdl: WinDrawLoss
     """The probabilities of win, draw and loss; certain where the search has proven the outcome."""
     columns: dict[int, ColumnAnalysis]
-    """What it saw of each move that can be made, by column."""
+    """Its view of each move that can be made, by column."""
     line: list[int]
     """Best play of both sides as far as the tree goes."""
     simulations: int
-    """How many there were for this position."""
+    """Simulations spent on this position."""
     tree: SearchTree | None
     """The tree; None for a raw policy, which has none."""
     _result: SearchResult
@@ -117,7 +117,7 @@ class Agent:
     def search(
         self, positions: Given | Sequence[Given], *, simulations: int | None = None, seconds: float | None = None
     ) -> SearchedPosition | list[SearchedPosition]:
-        """What the player sees in one position or in several, which are searched together.
+        """Search one position, or several together.
 
         Args:
             positions: a move string such as "4455", a `Position`, or a list of them.

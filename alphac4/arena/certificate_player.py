@@ -155,7 +155,7 @@ class CertificatePlayer:
         return dataclasses.replace(result, moves=moves, proofs=proofs, value=value, wdl=wdl, variations=variations)
 
     def proven_win(self, position: Position) -> CertifiedWin | None:
-        """Whose win the certificates show, going on from an unfinished position, and by when; None where they do not.
+        """The win that the certificates show from an unfinished position, whose and by when; None where they show none.
 
         Where none of them knows the position itself, its opponent may be to move: then all replies are looked up.
         """

@@ -1,4 +1,4 @@
-"""How players are written, for people and for a first look at what they write, before anything is loaded."""
+"""The ways to write players, for people and for a first look at what they write, before anything is loaded."""
 
 import re
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def check_players(*specifications: str, others: Sequence[str] = ()) -> None:
 
 
 def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
-    """What is said of a player that there is not; perhaps one of ``others`` was meant."""
+    """Complaint about a player that there is not; perhaps one of ``others`` was meant."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
     meant = similar(kind, (*KINDS, *others)).replace("?)", f"{specification[len(kind) :]}?)")
     return f"unknown player {specification!r}{meant}; `alphac4 players` lists them"

@@ -16,7 +16,7 @@ MADE = 4  # things that a process keeps
 
 
 class Recipe(Hashable, Protocol):
-    """What a process needs to make something, such as a player; equal recipes make the same one."""
+    """All that a process needs to make something, such as a player; equal recipes make the same one."""
 
     def make(self) -> Any:
         """Make it, to work on one core."""

@@ -113,7 +113,7 @@ def parse_options(text: str, kind: type[Options]) -> Options:
 
 
 def _read_literal(text: str) -> bool | float | str:
-    """What is written after "=": on, off, a number, or else a word."""
+    """Read the text after "=": on, off, a number, or else a word."""
     if text in ("on", "off"):
         return text == "on"
     for kind in (int, float):

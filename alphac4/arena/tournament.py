@@ -67,7 +67,7 @@ class Tournament:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a record says of it. A network's file that has changed since is another player."""
+        """Facts that a record keeps of it. A network's file that has changed since is another player."""
         digests = {name: network_digest(name) for name in self.players}
         return {
             "players": self.players,
@@ -164,7 +164,7 @@ def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchRe
 
 @contextmanager
 def _places(tournament: Tournament, processes: int, pool: Pool | None) -> Iterator[tuple[int, Begin]]:
-    """How many parts are played at a time, and what begins one: in processes of a pool, own ones, or here at once."""
+    """Number of parts played at a time, and a function that begins one: in a pool's processes, own ones, or here."""
     if pool is not None:
         networks = pool.share({name: read_network(name) for name in tournament.players})
         yield pool.cores, lambda part: pool.submit(_play_elsewhere, tournament, part, networks)

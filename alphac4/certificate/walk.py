@@ -141,7 +141,7 @@ class Walk:
 
     @property
     def depth(self) -> int:
-        """How many levels lie before the one at hand."""
+        """Number of levels before the one at hand."""
         return len(self._levels) - 1
 
     def play(self, moves: Columns) -> Columns:
@@ -198,7 +198,7 @@ def unpack_key(geometry: Geometry, key: np.uint64) -> tuple[np.uint64, np.uint64
 
 @allocating
 def stones_of(geometry: Geometry, keys: Keys) -> Columns:
-    """How many stones each position [B] has."""
+    """Number of stones on the board in each position [B]."""
     stones = np.empty(len(keys), np.int8)
     for row in range(len(keys)):
         stones[row] = count_stones(unpack_key(geometry, keys[row])[1])

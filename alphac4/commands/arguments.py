@@ -1,4 +1,4 @@
-"""How commands read their options, and the options that several of them have."""
+"""Reading of options, and the options that several commands share."""
 
 import contextlib
 import inspect
@@ -159,10 +159,10 @@ Board = Annotated[BoardConfig, tyro.conf.arg(name="")]
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where networks run."""
+    """Device and backend that run networks, and processes for them."""
 
     device: Device = "auto"
-    """Where networks run."""
+    """Device that runs networks."""
     backend: str = "auto"
     """Inference backend; auto takes that of a record that goes on, or else the fastest here."""
     cluster: str | None = None
@@ -179,7 +179,7 @@ class Place:
         return replace(self, backend=str(about.get("backend", "auto"))) if about and self.backend == "auto" else self
 
     def compute(self, threads: int | None = None) -> "Compute":
-        """What runs networks in this process."""
+        """The compute that runs networks in this process."""
         from alphac4.compute import choose
 
         return choose(self.device if self.cluster is None else "cpu", self.backend, threads=threads)

@@ -199,7 +199,7 @@ def _rate(value: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PresetSpeed:
-    """How fast a preset plays and learns here; what a run takes follows from it, to perhaps a third."""
+    """Speed of a preset's self-play and learning here, from which a run's time follows, to perhaps a third."""
 
     config: TrainConfig
     samples: float  # a second, of self-play by an untrained network, from its evaluations/s

@@ -16,7 +16,7 @@ HUMAN = "human"
 NOBODY = "none"  # whose opinion a review can do without
 MAX_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
 WAYS = {"puzzle": ("puzzle_file", "difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}
-"""What else than a game in the terminal `play` can begin, and the options of each."""
+"""Ways of `play` other than a game in the terminal, and the options of each."""
 IN_TERMINAL = ("network", "seed")  # of these, those that such a game has too
 _LEVELS = "\n".join(f"      {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
 
@@ -29,9 +29,9 @@ class PlayOptions:
     """
 
     first: str = HUMAN
-    """Who moves first: human, a level's number or name, or any player."""
+    """First player: human, a level's number or name, or any player."""
     second: str = ""
-    """Who moves second; by default the network at the level, or you where --first is another player."""
+    """Second player; by default the network at the level, or you where --first is another player."""
     level: str = "1"
     """Strength of the network where no player is named: 1 to 8, or a name; the first can be beaten."""
     network: str = "best"
@@ -105,8 +105,8 @@ class ReviewOptions:
     json: bool = False
     """Print JSON: an object a line and game."""
     player: str = ""
-    """Whose opinion to show: a network such as best@200, uct with its options, or none; by default best@200, and none
-    on a board that no network comes with the package for."""
+    """Player whose opinion is shown: a network such as best@200, uct with its options, or none; by default best@200,
+    and none on a board that no network comes with the package for."""
     seconds: float = 120.0
     """Longest time for the solver to judge a game."""
     seed: int = 0
@@ -127,8 +127,8 @@ class SearchOptions:
     moves: Annotated[str, tyro.conf.Positional] = ""
     """The position as 1-based columns from the empty board, such as 4455."""
     player: str = ""
-    """Who searches: a network such as best@600 or FILE.safetensors@600, or uct with its options; by default best@600,
-    and uct:10000 on a board that no network comes with the package for."""
+    """Player that searches: a network such as best@600 or FILE.safetensors@600, or uct with its options; by default
+    best@600, and uct:10000 on a board that no network comes with the package for."""
     svg: Path | None = None
     """Draw the tree to this file."""
     depth: int = 2
@@ -181,9 +181,9 @@ class PuzzlesOptions:
     """The file to write, a new one. It is written after every round of games, so that Ctrl-C leaves what has been
     found."""
     count: int = 500
-    """How many puzzles to make."""
+    """Number of puzzles to make."""
     max_of_a_difficulty: int = 0
-    """How many puzzles may have the same difficulty; 0 for as many as are found."""
+    """Most puzzles of one difficulty; 0 for as many as are found."""
     seed: int = 0
     """Fixes the puzzles on one machine."""
 
@@ -375,17 +375,17 @@ class CertificateOptions:
     """
 
     task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
-    """Which of the two to do."""
+    """The task: to build a certificate, or to verify one."""
     file: Annotated[Path | None, tyro.conf.Positional] = None
     """The certificate; by default all that come with the project (verify), or RECORD/best.certificate (build)."""
     player: str = "best@auto"
-    """Whose moves they are: a network and its limit."""
+    """Player whose moves they are: a network and its limit."""
     side: Literal["first", "second"] = "first"
     """Whether the player has the first move of the game or the second."""
     after: str = ""
     """Moves after which it plays, such as 44."""
     result: Literal["win", "draw"] = "win"
-    """What the player reaches at least."""
+    """Result that the player reaches at least."""
     record: Path = Path("runs/certificate")
     """A folder for the answers so far."""
     stones: int = 64
@@ -396,7 +396,7 @@ class CertificateOptions:
     seed: int = 0
     """Fixes the player, if it draws lots."""
     device: Device = "auto"
-    """Where the network runs."""
+    """Device that runs the network."""
     backend: str = "auto"
     """Inference backend; auto takes the fastest here."""
 
@@ -414,9 +414,9 @@ class PositionsOptions:
     """
 
     folder: Annotated[Path, tyro.conf.Positional]
-    """Where the files go, one a set."""
+    """Folder for the files, one a set."""
     sets: tuple[str, ...] = ()
-    """Which sets to make; by default all."""
+    """Sets to make; by default all."""
     count: int = 200
     """Positions in each set."""
     sample: tuple[Path, ...] = ()
@@ -459,7 +459,7 @@ class EngineOptions:
     """
 
     player: str = "best"
-    """Who searches: best, fast, a checkpoint's file, or uct with its options."""
+    """Player that searches: best, fast, a checkpoint's file, or uct with its options."""
     nodes: int = 600
     """Simulations where "go" names no limit."""
     board: Board = field(default_factory=BoardConfig)
@@ -480,7 +480,7 @@ class DoctorOptions:
     measure: bool = True
     """Whether to measure."""
     device: Device = "auto"
-    """Where to measure; auto takes CUDA where there is one."""
+    """Device to measure; auto takes CUDA where there is one."""
 
 
 OPTIONS: dict[str, type] = {
@@ -501,7 +501,7 @@ OPTIONS: dict[str, type] = {
     "engine": EngineOptions,
     "doctor": DoctorOptions,
 }
-"""Those of `train` and `selfplay` are settings, which these commands read themselves."""
+"""Options by command; `train` and `selfplay` have settings, which they read themselves."""
 
 
 def read_options(name: str, arguments: Sequence[str]) -> object:

@@ -37,7 +37,7 @@ class SelfPlayOptions:
     seed: int = 0
     """Seed; it fixes the games on one machine."""
     device: Device = "auto"
-    """Where the network runs."""
+    """Device that runs the network."""
     backend: str = "auto"
     """Inference backend; auto takes the fastest here."""
     cluster: str | None = None

@@ -22,7 +22,7 @@ Settings come from the preset, then from the file, then from the options."""
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Which run, and where it works."""
+    """The run, and the place where it works."""
 
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings if no others are named."""
@@ -56,7 +56,7 @@ class FrequentOptions(RunOptions):
     seed: Annotated[int, _OF_PRESET] = 0
     """Fixes the run on one machine."""
     device: Annotated[Device, _OF_PRESET, tyro.conf.arg(name="machine.device")] = "auto"
-    """Where the network runs and learns; auto takes CUDA where there is one (not mps)."""
+    """Device that runs and trains the network; auto takes CUDA where there is one (not mps)."""
 
 
 def parse(arguments: Sequence[str]) -> Any:

@@ -1,4 +1,4 @@
-"""Where work runs: the one place that knows whether trees, networks and learning are on the cores, a GPU or a cluster.
+"""The place where work runs: nobody else knows whether trees, networks and learning are on cores, a GPU or a cluster.
 
 Everybody above asks `choose` for a `Compute` and works with what it makes. It evaluates networks in this process; a
 run's games may be played elsewhere, which nobody above asks.

@@ -1,4 +1,4 @@
-"""Which kind of compute serves a device and a backend."""
+"""Choose the kind of compute for a device and a backend."""
 
 import logging
 
@@ -79,7 +79,7 @@ def choose_pool(address: str) -> Pool:
 
 
 def _place(device: str) -> str:
-    """Where networks run, "cpu" or "cuda"."""
+    """The device that networks run on, "cpu" or "cuda"."""
     if not on_gpu(device) or simulated():
         return "cpu"
     reason = distrust()

@@ -37,7 +37,7 @@ MAX_STREAMS = 4  # of a run's matches: they have few games, and each stream load
 
 
 def count_actors(games: int, cores: int) -> int:
-    """How many of the ``cores`` play."""
+    """The number of ``cores`` that play."""
     return max(1, min(cores, games // MIN_GAMES))
 
 
@@ -103,7 +103,7 @@ class Compute:
         return self._elsewhere.pool(self.streams)
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """What plays a run's games."""
+        """Make the actors that play a run's games."""
         play = self._actors_here if self._elsewhere is None else self._elsewhere.actors
         actors = play(network, geometry, config, seeds)
         self.backends = dataclasses.replace(self.backends, actors=actors.backend)

@@ -1,4 +1,4 @@
-"""What plays games or calls functions in one place or another, as its users see it."""
+"""Interface of whatever plays games or calls functions, wherever it runs."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ Seeds = Callable[[int], np.random.Generator]
 
 @dataclass(frozen=True, kw_only=True)
 class Backends:
-    """How networks run, by the names that reports and `choose` use; "auto" until it has been chosen."""
+    """Backends of networks, by the names that reports and `choose` use; "auto" until it has been chosen."""
 
     evaluators: str = "auto"  # whatever plays, is measured or is judged: never 8 bits, unless somebody names them
     actors: str = "auto"  # self-play, where 8 bits may be the fastest
@@ -32,7 +32,7 @@ class Backends:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterReport:
-    """How a cluster did between the ends of two calls of `Actors.play`."""
+    """Figures of a cluster between the ends of two calls of `Actors.play`."""
 
     nodes: int  # that played at the end
     actors: int  # that played at the end
@@ -53,7 +53,7 @@ class Actors(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many play at a time."""
+        """Number of actors that play at a time."""
 
     @abstractmethod
     def update(self, network: PolicyValueNetwork) -> None:
@@ -140,7 +140,7 @@ class Elsewhere(Protocol):
     """Another place for a run's games than the cores of this process."""
 
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """What plays the games."""
+        """The backend that plays the games."""
 
     def pool(self, streams: int) -> Pool | None:
         """Processes that matches are better sent to; None where as many ``streams`` as here are no gain."""

@@ -85,7 +85,7 @@ class Moves(NamedTuple):
         return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def only(self, rows: npt.NDArray[np.bool_]) -> "Moves":
-        """Those of some rows."""
+        """The moves of some rows."""
         return Moves(self.keys[rows], self.columns[rows], self.kinds[rows])
 
 

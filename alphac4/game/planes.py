@@ -1,4 +1,4 @@
-"""What networks see of a position, as planes of its cells: one definition for searches and for learning.
+"""Planes that networks see of a position: one definition for searches and for learning.
 
 "stones" are two planes: the stones of the side to move and its opponent's, as in AlphaZero. "lines" are six more, which
 say what the rules make of the stones. In Connect Four the outcome hangs on the cells where a stone would complete a

@@ -14,7 +14,7 @@ COLUMN_NAMES = "123456789abcdefghijklmnopqrstuvwxyz"  # column 0 is written "1"
 
 
 class Outcome(IntEnum):
-    """How a finished game ended, seen by the side that would move next."""
+    """The end of a game, seen by the side that would move next."""
 
     LOSS = -1
     DRAW = 0
@@ -131,7 +131,7 @@ class Position:
 
     @property
     def plies(self) -> int:
-        """How many stones are on the board."""
+        """Number of stones on the board."""
         return int(self.occupied).bit_count()
 
     @property

@@ -75,7 +75,7 @@ STANDARD = make_geometry()
 
 
 def board_settings(geometry: Geometry) -> dict[str, int | bool]:
-    """What `make_geometry` takes to make this board, which is how files name it."""
+    """Arguments of `make_geometry` for this board, by which files name it."""
     return {name: getattr(geometry, name) for name in ("rows", "columns", "run_length", "diagonals")}
 
 

@@ -1,4 +1,4 @@
-"""What a finished search teaches the policy: the shares of its visits, or the prior improved by its values.
+"""Policy targets from a finished search: the shares of its visits, or the prior improved by its values.
 
 The latter is of Danihelka et al. 2022, "Policy improvement by planning with Gumbel".
 """

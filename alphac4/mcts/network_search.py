@@ -25,7 +25,7 @@ Planes = npt.NDArray[np.float32]
 
 
 class Evaluate(Protocol):
-    """What a network-guided search asks of a network."""
+    """The interface of a network to a search."""
 
     def evaluate(self, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss probabilities [B, 3], to the side to move.
@@ -36,12 +36,12 @@ class Evaluate(Protocol):
 
 
 def input_planes(evaluator: Evaluate) -> int:
-    """How many planes an evaluator sees."""
+    """Number of planes that an evaluator sees."""
     return int(getattr(evaluator, "input_planes", PLANES["stones"]))
 
 
 class NetworkParameters(Protocol):
-    """What a rule's parameters must have for a network-guided search: a NamedTuple of numbers, this one among them."""
+    """Parameters of a rule for a network-guided search: a NamedTuple of numbers, this one among them."""
 
     @property
     def prior_temperature(self) -> float:
@@ -115,7 +115,7 @@ def clear_cache(cache: EvaluationCache) -> None:
 
 @inlined
 def _row_of(cache: EvaluationCache, key: np.uint64) -> int:
-    """Where a position's evaluation would be."""
+    """The slot of a position's evaluation."""
     return np.int64((key * _SPREAD) >> cache.shift)  # type: ignore[return-value]
 
 

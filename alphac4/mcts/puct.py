@@ -22,7 +22,7 @@ from alphac4.storage.records import check_finite
 
 @dataclass(frozen=True, kw_only=True)
 class PuctConfig:
-    """How the network-guided search explores."""
+    """Exploration of the network-guided search."""
 
     c_init: float = 1.25
     """Weight of the prior (AlphaZero 2018: 1.25)."""
@@ -74,7 +74,7 @@ def puct_score(value: float, prior: float, visits: int, scale: float) -> float:
 
 @inlined
 def first_play_value(totals: NodeTotals, node: int, parameters: PuctParameters) -> float:
-    """What an unvisited move is taken to be worth: the mean so far, less ``f sqrt(sum of visited priors)`` (KataGo)."""
+    """Value taken for an unvisited move: the mean so far, less ``f sqrt(sum of visited priors)`` (KataGo)."""
     reduction = parameters.root_fpu_reduction if node == ROOT else parameters.fpu_reduction
     return totals.value_sum / (1.0 + totals.visits) - reduction * math.sqrt(totals.visited_prior)
 

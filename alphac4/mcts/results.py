@@ -1,4 +1,4 @@
-"""What a search saw: for those who use it, and as text."""
+"""Results of a search: for those who use it, and as text."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ MAX_LINE = 20  # moves of a principal variation
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """What the searches of B positions saw at their roots."""
+    """Results of the searches of B positions, at their roots."""
 
     moves: npt.NDArray[np.int64]  # [B] the move to play, 0-based column
     visits: npt.NDArray[np.int64]  # [B, A]
@@ -40,7 +40,7 @@ class SearchResult:
         return (proofs > PROVEN_DRAW) & (proofs < UNPROVEN)
 
     def root_proof(self, index: int) -> int:
-        """What is proven for the side to move in one position, or UNPROVEN; see `alphac4.mcts.tree.node_proof`."""
+        """The outcome proven for the side to move in one position, or UNPROVEN; see `alphac4.mcts.tree.node_proof`."""
         proofs = self.proofs[index]
         closed = proofs[proofs != UNPROVEN]
         best = int(closed.max(initial=ILLEGAL))
@@ -49,7 +49,7 @@ class SearchResult:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeView:
-    """What a search knows of one node of its tree."""
+    """Knowledge of a search about one node of its tree."""
 
     position: Position
     visits: npt.NDArray[np.int64]  # [A]

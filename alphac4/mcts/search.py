@@ -42,7 +42,7 @@ MAX_BUDGET = 2**30  # more than any memory holds
 MAX_VISITS = 2**24  # of a tree: the sums of results are 32-bit numbers, which could not grow by one beyond
 
 Reuse = Literal["nothing", "proofs", "trees"]
-"""What a search keeps for positions that follow: nothing, trees whose root is proven, so that they need no second
+"""Trees that a search keeps for positions that follow: nothing, trees whose root is proven, so that they need no second
 search, or every tree."""
 
 _P = ParamSpec("_P")
@@ -51,7 +51,7 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """When a search stops: after so many simulations, or so many seconds, whichever comes first.
+    """Limit of a search: so many simulations, or so many seconds, whichever comes first.
 
     No simulations at all ask a network for its raw policy; a tree search needs at least one. A search for seconds alone
     ends sooner where its tree is proven or has no more room; see `TreeSearch.search`. No tree is visited more often
@@ -207,7 +207,7 @@ class TreeSearch(ABC):
         return self._kept.trees, t
 
     def _statistics(self, trees: Trees, first: int, count: int, node: int) -> dict[str, npt.NDArray[Any]]:
-        """What ``count`` trees say of a node's actions, as results name it: [count, A] each."""
+        """Statistics of a node's actions in ``count`` trees, as results name them: [count, A] each."""
         rows = slice(first, first + count)
         visits = trees.visits[rows, node].astype(np.int64)
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -138,7 +138,7 @@ def action_scores(trees: Trees, first: int, node: int, parameters: Any, scores: 
 
 
 class NodeTotals(NamedTuple):
-    """What a score may need of a node as a whole."""
+    """Facts about a node as a whole that a score may need."""
 
     visits: int  # of all actions
     value_sum: float  # of the visits and of the node's own evaluation, to the side to move

@@ -124,7 +124,7 @@ def one_ply_earlier(proof: int) -> int:
 
 @inlined
 def node_proof(trees: Trees, t: int, node: int) -> int:
-    """What is proven for the side to move in ``node``: its best outcome, once one action wins or all are proven."""
+    """The outcome proven for the side to move in ``node``: its best outcome, once one action wins or all are proven."""
     best = ILLEGAL
     open_actions = False
     for action in range(trees.proof.shape[2]):

@@ -13,8 +13,8 @@ class NetworkSize:
     """A network's input and size, whatever the board."""
 
     planes: PlanesName = "lines"
-    """What it sees of a position: "stones" alone (AlphaZero), or "lines" besides: which cells complete a run, where
-    stones can land, and the like. That is knowledge of the rules, none of play."""
+    """Planes that it sees of a position: "stones" alone (AlphaZero), or "lines" besides: cells that complete a run,
+    cells where stones can land, and the like. That is knowledge of the rules, none of play."""
     channels: int = 64
     """Channels of the residual tower (AlphaZero: 256)."""
     blocks: int = 4

@@ -7,7 +7,7 @@ from alphac4.storage.records import similar
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """How strong, by how far a network looks ahead and how much it leaves to chance."""
+    """Strength of play: how far a network looks ahead, and how much it leaves to chance."""
 
     name: str
     about: str

@@ -115,7 +115,7 @@ class PuzzleGame:
         self.streak = 0
 
     def _end(self, text: str, position: Position) -> None:
-        """How the win may go on, on the board as well, so that the next puzzle's board is not taken for this one's."""
+        """Play out the win, on the board as well, so that the next puzzle's board is not taken for this one's."""
         solve = shared_solver().solve
         line = list(islice(best_play(position, solve(position), solve), LINE_PLIES))
         for column in line:
@@ -149,7 +149,7 @@ class SolvedPuzzles:
             self._moves.update(read_lines(_file()))
 
     def among(self, puzzles: Sequence[Puzzle]) -> int:
-        """How many of these are solved."""
+        """Number of these that are solved."""
         return sum(self._has(puzzle) for puzzle in puzzles)
 
     def last(self, puzzles: Sequence[Puzzle]) -> list[Puzzle]:

@@ -1,4 +1,4 @@
-"""How the board and what is known of it look in a terminal."""
+"""Look of the board, and of what is known of it, in a terminal."""
 
 import contextlib
 import os

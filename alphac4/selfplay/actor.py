@@ -215,7 +215,7 @@ def join_games(parts: Sequence[GamesInProgress]) -> dict[str, npt.NDArray[np.gen
 
 
 def count_games(games: GamesInProgress) -> int:
-    """How many games there are at once, those that are about to start included."""
+    """Number of games at once, those that are about to start included."""
     return len(games.get("trees.own", ()))
 
 

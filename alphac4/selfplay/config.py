@@ -1,4 +1,4 @@
-"""How self-play searches, explores and records."""
+"""Settings of self-play: searches, exploration, records."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,7 +12,7 @@ MAX_TEMPERATURE = 1e6  # moves are as good as random far below
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
-    """How searches weigh the network's prior against the values found: in self-play, the gate and every match.
+    """Weights of the network's prior against the values found in searches: in self-play, the gate and every match.
 
     `PuctConfig` has the formulas, and what else they hold stays at its defaults there.
     """
@@ -52,7 +52,7 @@ class SelfPlayConfig:
     full_search_prob: float = 0.25
     """Probability that a move is searched in full: playout-cap randomisation (KataGo: 0.25)."""
     policy_target: Literal["visits", "completed_q"] = "completed_q"
-    """What the policy learns: shares of visits (AlphaZero), or the prior improved by the values found
+    """Target of the policy: shares of visits (AlphaZero), or the prior improved by the values found
     (Gumbel AlphaZero, Danihelka et al. 2022, equation 11), which says more when visits are few."""
     c_scale: float = 0.1
     """Weight of the values in an improved policy (Gumbel AlphaZero: 1.0 for board games, 0.1 elsewhere)."""

@@ -197,7 +197,7 @@ def choose_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParamete
 
 @compiled
 def regret(trees: Trees, t: int, column: int) -> float:
-    """How much better the best root move looks than ``column``: a difference of values in [0, 2]."""
+    """Regret of ``column`` against the move that looks best at the root: a difference of values in [0, 2]."""
     best = best_action(trees, t)
     if best == column or node_proof(trees, t, ROOT) != UNPROVEN:
         return 0.0

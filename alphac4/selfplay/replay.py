@@ -31,7 +31,7 @@ _NAME = re.compile(r"(?P<iteration>\d{6,})-(?P<number>\d{5,})\.safetensors")
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class ShardName:
-    """Which shard a file is."""
+    """Iteration and number of a shard."""
 
     iteration: int
     number: int  # from 0, in the order in which an iteration's were recorded
@@ -41,7 +41,7 @@ class ShardName:
 
 
 def parse_shard_name(path: Path) -> ShardName | None:
-    """What a file's name says; None for a name that is not a shard's."""
+    """Read a file's name; None for a name that is not a shard's."""
     found = _NAME.fullmatch(path.name)
     if found is None:
         return None
@@ -68,7 +68,7 @@ def load_shard(path: Path) -> Samples:
 
 
 def window_size(total: int, minimum: int) -> int:
-    """How many of the latest of ``total`` samples to train on: grows sublinearly with the run.
+    """Number of the latest of ``total`` samples to train on: grows sublinearly with the run.
 
     ``c (1 + b ((N / c)^a - 1) / a)`` for N > c, else N, with c the ``minimum``: Wu 2019 (KataGo), appendix C.
     """
@@ -93,7 +93,7 @@ class Replay:
         self.total += len(samples)
 
     def count(self, iteration: int) -> int:
-        """How many of the samples at hand are an iteration's."""
+        """Number of samples at hand that are an iteration's."""
         return sum(len(samples) for name, samples in self._shards if name.iteration == iteration)
 
     def load(self, iteration: int, kept: int = 0) -> None:
@@ -152,7 +152,7 @@ class Replay:
 
 
 def policy_weights(samples: Samples, fast_weight: float) -> npt.NDArray[np.float32]:
-    """How much each policy target [S] counts: 1 from a full search, ``fast_weight`` from a fast one."""
+    """Weight of each policy target [S]: 1 from a full search, ``fast_weight`` from a fast one."""
     return np.where(samples.full, 1.0, fast_weight).astype(np.float32)
 
 

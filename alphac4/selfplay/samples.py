@@ -63,7 +63,7 @@ def in_fixed_order(samples: Samples) -> Samples:
 
 @dataclass(kw_only=True)
 class Work:
-    """What an actor has done since it was asked last."""
+    """Work of an actor since it was asked last."""
 
     simulations: int = 0
     evaluations: int = 0

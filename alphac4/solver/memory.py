@@ -1,4 +1,4 @@
-"""What a search of the solver works in: the transposition table, a stack that outlives a pause, and pointers to both.
+"""Memory of the solver's search: the transposition table, a stack that outlives a pause, and pointers to both.
 
 The key of a position is hashed by a bijection, so that the slot number and the tag together name the position
 exactly: an entry is never mistaken for another position's. As an entry is read and written as one word,
@@ -134,7 +134,7 @@ def make_table(geometry: Geometry, table_bits: int) -> Table:
 
 @compiled
 def slot_and_tag(table: Table, key: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Where a position belongs; each step is a bijection on keys, so slot and tag determine the key."""
+    """Slot and tag of a position; each step is a bijection on keys, so slot and tag determine the key."""
     mixed = key ^ (key >> table.half_key_bits)
     mixed = (mixed * _ODD_MULTIPLIER) & table.key_mask
     mixed ^= mixed >> table.half_key_bits

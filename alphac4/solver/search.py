@@ -50,7 +50,7 @@ _MIRROR_PLIES = 14  # from here on mirror images met in one search are too few t
 
 
 class Layout(NamedTuple):
-    """What the search needs to know of a geometry beyond its masks. Build one with `make_layout`."""
+    """Facts about a geometry that the search needs beyond its masks. Build one with `make_layout`."""
 
     upper: np.uint64  # `upper_of_pairs`
     cell_ranks: npt.NDArray[np.int64]  # [64] preference for a cell when threats are equal
@@ -100,7 +100,7 @@ def non_losing(legal: np.uint64, threats: np.uint64) -> np.uint64:
 def follow_up_score(
     geometry: Geometry, upper: np.uint64, follower: np.uint64, leader: np.uint64, occupied: np.uint64
 ) -> int:
-    """What the follower gets at least by always answering in the leader's column: 1 win, 0 draw, -1 unknown.
+    """The least that the follower gets by always answering in the leader's column: 1 win, 0 draw, -1 unknown.
 
     The leader is to move and the number of empty cells is even. The follower answers on top of the leader's stone,
     or, if that was the first in a column with an odd number of empty cells, by the lowest cell of another such column:

@@ -111,7 +111,7 @@ def _checked(own: Words, occupied: Words) -> tuple[Words, Words]:
 
 
 def moves_to_end(geometry: Geometry, plies: int, score: int) -> int:
-    """How many moves the winner still makes, its last included, in a position with ``plies`` stones; 0 for a draw."""
+    """Number of moves left to the winner, its last included, in a position with ``plies`` stones; 0 for a draw."""
     if score > 0:
         return (geometry.cells + 1 - plies) // 2 - score + 1
     if score < 0:
@@ -163,7 +163,7 @@ class Verdict:
 
     @classmethod
     def of(cls, position: Position, score: int) -> "Verdict":
-        """What a score in a position means."""
+        """The meaning of a score in a position."""
         return Verdict(score=score, moves=moves_to_end(position.geometry, position.plies, score))
 
     @property

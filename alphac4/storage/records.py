@@ -110,7 +110,7 @@ def similar(word: str, known: Iterable[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line; its kind if it says nothing."""
+    """The text of an error in one line; its kind if it has none."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 

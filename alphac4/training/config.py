@@ -23,14 +23,14 @@ from alphac4.storage.records import (
 
 @dataclass(frozen=True, kw_only=True)
 class LearningConfig:
-    """How the network learns from the replay window."""
+    """Learning from the replay window."""
 
     batch_size: int = 512
     """Positions a gradient step (AlphaZero: 4096)."""
     passes: float = 2.0
-    """How often each new position is learned from on average; sets the steps of an iteration (KataGo: about 4)."""
+    """Times that each new position is learned from on average; sets the steps of an iteration (KataGo: about 4)."""
     optimizer: Literal["adamw", "muon"] = "adamw"
-    """What makes the steps: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
+    """Optimiser: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
     (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum)."""
     learning_rate: float = 2e-3
     """Peak learning rate of AdamW."""
@@ -72,7 +72,7 @@ class LearningConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class GateConfig:
-    """How a candidate earns its place, and how the best network is measured against classic MCTS."""
+    """The gate that a candidate has to pass, and the matches of the best network against classic MCTS."""
 
     pairs: int = 50
     """Colour-swapped pairs of games against the best network, each from its own opening (AlphaGo Zero: 400 games)."""
@@ -103,7 +103,7 @@ class GateConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """How the best network is measured against exact play, for people to see: nothing else in the run knows of it."""
+    """Measuring of the best network against exact play, for people to see: nothing else in the run knows of it."""
 
     every: int = 1
     """Iterations between two evaluations; 0 for none. There are none on boards other than the standard one."""
@@ -114,14 +114,14 @@ class EvaluationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineConfig:
-    """Where a run works and what it keeps; none of it changes what is learned, but for rounding."""
+    """The place where a run works and the files that it keeps; none of it changes what is learned, but for rounding."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the network runs and learns; auto takes CUDA where there is one. Apple's GPU (mps) is left out."""
+    """Device that runs and trains the network; auto takes CUDA where there is one. Apple's GPU (mps) is left out."""
     backend: str = "auto"
     """Inference backend; auto takes the fastest here, and a run keeps it."""
     keep_checkpoints: int = 5
-    """How many recent networks to keep beside the best."""
+    """Number of recent networks to keep beside the best."""
 
     def __post_init__(self) -> None:
         check_ranges(self, keep_checkpoints=(1, MAX_NUMBER))
@@ -153,7 +153,7 @@ class TrainConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     """Errors against exact play."""
     machine: MachineConfig = field(default_factory=MachineConfig)
-    """Where the run works."""
+    """The place where the run works."""
 
     def __post_init__(self) -> None:
         check_ranges(self, iterations=(1, MAX_NUMBER), samples=(1, MAX_NUMBER), seed=(0, MAX_SEED))

@@ -95,7 +95,7 @@ class TensorBatch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """What the losses of a batch are divided by, whatever parts it is computed in."""
+    """Divisors of a batch's losses, whatever parts it is computed in."""
 
     positions: float
     policy_weight: float  # at least 1: a batch without full searches teaches no policy
@@ -309,7 +309,7 @@ class Learner:
         return loss, figures.detach().double()
 
     def tower_of(self, network: PolicyValueNetwork) -> Tower:
-        """What computes the network's residual tower: by Winograd's minimal filtering where that is faster."""
+        """The way to compute the residual tower: by Winograd's minimal filtering where that is faster."""
         return partial(winograd.run_tower, network.tower) if self.by_winograd else network.tower
 
     @torch.no_grad()

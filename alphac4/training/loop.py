@@ -21,7 +21,7 @@ from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport
 
 @dataclass(frozen=True, kw_only=True)
 class Iteration:
-    """What one round of self-play, learning and gate has done."""
+    """The outcome of one round of self-play, learning and gate."""
 
     number: int  # 1 for the first
     selfplay: SelfPlayReport

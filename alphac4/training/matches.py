@@ -83,7 +83,7 @@ class Matches:
         )
 
     def closing(self, best: Contender, iteration: int) -> list[MatchReport]:
-        """Those that close a run, as if after one more ``iteration``."""
+        """Play the matches that close a run, as if after one more ``iteration``."""
         return self._against_classic(best, iteration, CLOSING_PAIRS)
 
     def _against_classic(self, best: Contender, iteration: int, pairs: int) -> list[MatchReport]:

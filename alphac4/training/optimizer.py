@@ -1,4 +1,4 @@
-"""How the optimisers step: the learning rate's way through a run, and Muon, beside PyTorch's AdamW."""
+"""Steps of the optimisers: the learning rate's way through a run, and Muon, beside PyTorch's AdamW."""
 
 import math
 from collections.abc import Iterable
@@ -80,7 +80,7 @@ def orthogonalised(matrices: Tensor) -> Tensor:
 
 
 def _factor(square: Tensor) -> Tensor:
-    """What a step multiplies X by, from X X^T."""
+    """The factor by which a step multiplies X, from X X^T."""
     a, b, c = NEWTON_SCHULZ_COEFFICIENTS
     factor = torch.baddbmm(square, square, square, beta=b, alpha=c)
     factor.diagonal(dim1=1, dim2=2).add_(a)

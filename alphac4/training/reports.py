@@ -1,4 +1,4 @@
-"""What self-play, learning and matches have done, as records."""
+"""Records of what self-play, learning and matches have done."""
 
 import time
 from collections import Counter

@@ -67,7 +67,7 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
 
 
 def kills(found: Findings) -> int:
-    """How many there were."""
+    """Count the kills."""
     return sum(found.counts[f"{kind}s killed"] for kind in KINDS)
 
 
@@ -212,7 +212,7 @@ class Attack:
         return len(self.seen) > before
 
     def _damage(self) -> str:
-        """What is wrong with the folder of the finished run; empty if nothing is."""
+        """Name the damage to the finished run's folder; empty if nothing is."""
         self._look()
         here = {path: path.read_bytes() for path in self.kept if path.exists()}
         if changed := [path.name for path, content in self.kept.items() if here.get(path) != content]:

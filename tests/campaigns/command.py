@@ -1,4 +1,4 @@
-"""What campaigns have in common: findings, cases made by Hypothesis, and the command that tells them in a line."""
+"""Common parts of the campaigns: findings, cases made by Hypothesis, and the command that tells them in a line."""
 
 import argparse
 import importlib
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(kw_only=True)
 class Findings:
-    """What a campaign found."""
+    """Findings of a campaign."""
 
     counts: Counter[str] = field(default_factory=Counter)  # in the order of the line
     notes: list[str] = field(default_factory=list)  # what else the line says

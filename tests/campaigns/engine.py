@@ -91,7 +91,7 @@ def attack(_folder: Path, count: int, seed: int) -> Findings:
 
 
 def say(lines: list[bytes]) -> tuple[list[str], str, int]:
-    """What an engine answers to lines and the end of the input, what it complains of, and its exit code."""
+    """An engine's answers to lines and the end of the input, its complaints, and its exit code."""
     output, complaint = io.StringIO(), io.StringIO()
     said = io.TextIOWrapper(io.BytesIO(b"".join(line + b"\n" for line in lines)))
     with (

@@ -97,7 +97,7 @@ def _reference(run: Path, config: TrainConfig) -> Reference:
 
 
 def _damage(run: Path) -> str:
-    """What is wrong with a run that has come to its end; empty if nothing is."""
+    """Name the damage to a run that has come to its end; empty if nothing is."""
     state, reports = load_state(run / STATE_FILE), read_reports(run / "reports.jsonl")
     reported = {report.iteration for report in reports}
     if state.iteration != ITERATIONS or reported != set(range(1, ITERATIONS + 1)):

@@ -84,7 +84,7 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
 
 
 def judged(form: Format, path: Path, expected: object, changed: bytes) -> str:
-    """What reading an altered file gives."""
+    """Read an altered file, and judge what comes of it."""
     path.write_bytes(changed)
     started = time.process_time()
     try:
@@ -160,7 +160,7 @@ def plain(value: Any) -> Any:
 
 
 def read_checkpoint(path: Path) -> Any:
-    """What a checkpoint holds."""
+    """The contents of a checkpoint."""
     found = load_checkpoint(path)
     facts = (found.geometry, dict(found.provenance), dict(found.strength), found.network.config)
     return plain([*facts, dict(found.network.state_dict())])

@@ -37,7 +37,7 @@ FOREIGN = [  # headers, and the status that they must be refused with
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back, up to the end of the connection."""
+    """The answer, up to the end of the connection."""
 
     status: int
     body: bytes
@@ -58,7 +58,7 @@ class Server:
 
     @property
     def descriptors(self) -> int:
-        """How many files and sockets it has open."""
+        """Number of files and sockets that it has open."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
 

@@ -111,7 +111,7 @@ def in_child(work: Callable[[], object], *, kill_after: float = math.inf, limit:
 
 
 def train_by_command(run: Path, settings: Path, first: Callable[[], object] = lambda: None) -> tuple[int, str]:
-    """What `alphac4 train` ends with in a child, and what it says on its standard error."""
+    """Exit code of `alphac4 train` in a child, and its standard error."""
     said = settings.with_suffix(".said")
 
     def work() -> None:

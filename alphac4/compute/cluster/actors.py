@@ -91,7 +91,7 @@ class Cluster:
         return min(config.games, MAX_GAMES, max(MIN_GAMES, share))
 
     def _count(self, device: str) -> int:
-        """How many cores ("cpu") or GPUs ("cuda") the cluster has now."""
+        """Number of cores ("cpu") or GPUs ("cuda") that the cluster has now."""
         return self._connection.ask(self._connection.count, device)
 
 
@@ -239,7 +239,7 @@ class ClusterActors(Actors):
         self._delivered.clear()
 
     def _places(self) -> list[Place]:
-        """Where the actors that are ready run."""
+        """The places of the actors that are ready."""
         return [seat.place for seat in list(self._seats) if seat.place is not None]
 
     def _take(self) -> Delivery | None:

@@ -127,7 +127,7 @@ class Connection:
         ]
 
     def count(self, device: str) -> int:
-        """How many cores ("cpu") or GPUs ("cuda") all nodes offer now; see `Node.offers` and `ask`."""
+        """Number of cores ("cpu") or GPUs ("cuda") that all nodes offer now; see `Node.offers` and `ask`."""
         return sum(node.offers(device) for node in self.nodes())
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from alphac4.selfplay.samples import Block
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What all actors of a run have in common."""
+    """All that the actors of a run have in common."""
 
     geometry: Geometry
     config: SelfPlayConfig
@@ -43,7 +43,7 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where an actor runs."""
+    """The place of an actor."""
 
     node: str  # its address
     node_id: str
@@ -71,7 +71,7 @@ class RemoteActor:
         return self.place()
 
     def place(self) -> Place:
-        """Where this is; who is asked also says that it is still there."""
+        """The place of this actor; an answer also says that it is still there."""
         ray = import_ray()
         return Place(
             node=ray.util.get_node_ip_address(),

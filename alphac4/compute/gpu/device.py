@@ -69,7 +69,7 @@ def device_games(games: int) -> int:
 
 
 def the_device() -> torch.device:
-    """Where kernels work.
+    """The device of kernels.
 
     Raises:
         RuntimeError: in one line, if there is no GPU, or what compiles for it is missing.
@@ -230,7 +230,7 @@ def share_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[T
 
 
 class Exchange(NamedTuple):
-    """What kernels and the network hand each other, in the same memory all along."""
+    """Arrays that kernels and the network hand each other, in the same memory all along."""
 
     planes: Any  # [B, P, R, C] in the network's precision; 16-bit floats as their bits
     one: Any  # the number 1 there
@@ -239,7 +239,7 @@ class Exchange(NamedTuple):
 
 
 def best_precision(device: torch.device) -> torch.dtype:
-    """What a device multiplies fastest that is precise enough."""
+    """The type that a device multiplies fastest and that is precise enough."""
     if device.type == "cpu":
         return torch.float32
     return torch.bfloat16 if has_bf16(device) else torch.float16

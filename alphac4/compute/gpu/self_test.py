@@ -20,7 +20,7 @@ MAX_SECONDS = 120.0  # the first use of a GPU loads libraries
 
 @functools.cache
 def distrust() -> str:
-    """What speaks against the GPU, in one line; empty if it evaluates and learns as the cores do."""
+    """The reason not to trust the GPU, in one line; empty if it evaluates and learns as the cores do."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = PolicyValueNetwork(NetworkConfig(channels=32, blocks=2)).eval()

@@ -200,7 +200,7 @@ class DeviceActor:
         return torch.nonzero(self._games.tensors["stage"] == GAME_OVER)[:, 0]
 
     def _take_simulations(self) -> int:
-        """How many there were since this was called last."""
+        """Count the simulations since the last call."""
         simulations = self._games.tensors["simulations"]
         total = int(simulations.sum())
         simulations.zero_()

@@ -147,7 +147,7 @@ def heuristic_value(geometry: Geometry, kind: int, own: np.uint64, other: np.uin
 
 
 class Rollout(NamedTuple):
-    """How rollouts are played, for compiled code; see `UctConfig`."""
+    """Settings of rollouts, for compiled code; see `UctConfig`."""
 
     centre: bool = False
     guards: bool = False
@@ -160,7 +160,7 @@ class Rollout(NamedTuple):
 def move_weight(
     geometry: Geometry, own: np.uint64, occupied: np.uint64, cell: np.uint64, column: int, style: Rollout
 ) -> float:
-    """How much a rollout prefers this move of the side to move."""
+    """Weight of this move of the side to move in a rollout."""
     weight = 1.0
     if style.centre:  # 1 at the edge, 2 beside it, and so on to the middle
         weight += min(column, geometry.columns - 1 - column)

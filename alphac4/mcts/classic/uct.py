@@ -47,11 +47,11 @@ class UctConfig:
     """Weight of UCB1's exploration term, for values in [-1, 1]. UCB1 (Auer et al. 2002) has sqrt(2) for rewards in
     [0, 1], which would be 2 sqrt(2) here, so this explores half as much; with ``reward`` 1/0.5/0 it is UCB1's."""
     count: Literal["parent", "root"] = "parent"
-    """Whose visits stand under UCB1's logarithm: the parent's (UCT), or the root's in the whole tree."""
+    """Node whose visits stand under UCB1's logarithm: the parent (UCT), or the root's in the whole tree."""
     expansion: Literal["one", "all"] = "one"
     """A leaf gets one rollout, or at once one for each of its moves."""
     reward: Literal["1/0/-1", "1/0.5/0", "2/1/0"] = "1/0/-1"
-    """What a win, a draw and a loss are worth in UCB1's score; 2/1/0 only shifts 1/0/-1, and plays the same."""
+    """Worth of a win, a draw and a loss in UCB1's score; 2/1/0 only shifts 1/0/-1, and plays the same."""
     final: Literal["visits", "rate", "ucb"] = "visits"
     """The move played: the most visited one, the one with the best mean value, or the one with the best UCB1 score.
     A proven win comes first, the fastest of several; ties go to the better mean value."""
@@ -78,7 +78,7 @@ class UctConfig:
         check_ranges(self, exploration=(0, math.inf), depth=(0, math.inf), weight=(0, math.inf))
 
     def parameters(self) -> "UctParameters":
-        """What compiled code needs of this."""
+        """The parameters as compiled code takes them."""
         heuristic = HEURISTICS[self.evaluation]
         guides = self.use == "rollout"
         return UctParameters(

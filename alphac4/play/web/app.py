@@ -101,7 +101,7 @@ class WebApplication:
         return JSONResponse({"columns": columns})
 
     async def _certificate(self, request: Request) -> Response:
-        """Which side wins, 0 the first, and in how many plies at the latest, where the certificates say so."""
+        """The side that wins, 0 the first, and the plies that it takes at most, where the certificates say so."""
         position = _unfinished_position(await read_object(request), self.service.geometry)
         win = await _run(request, self.searches, partial(self.service.proven_win, position), Stop())
         return JSONResponse({"win": win and {"winner": 0 if win.first else 1, "plies": win.plies}})

@@ -143,7 +143,7 @@ class SearchService:
         return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_move=on_move)
 
     def proven_win(self, position: Position) -> CertifiedWin | None:
-        """Whose win the certificates show, and by when; None where they do not say."""
+        """The win that the certificates show, whose and by when; None where they show none."""
         return self._ask_certificates(lambda player: player.proven_win(position))
 
     def analyze(
