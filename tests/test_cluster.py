@@ -110,7 +110,7 @@ def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
         found = report.selfplay.cluster
         assert found is not None
         assert (found.nodes, found.actors, found.lost) == (2, 2, 0)
-        assert found.staleness <= found.most_stale <= 2
+        assert found.staleness <= found.max_staleness <= 2
     assert main([*command, "--iterations", "3"]) == 0
     check_folder(run, 3)
 

@@ -259,11 +259,11 @@ def test_nobody_plays_ahead_of_the_last_call(make_actors: MakeActors) -> None:
 def test_other_weights_are_taken_up(make_actors: MakeActors) -> None:
     """Blocks that were waiting when they came are one version behind."""
     actors = make_actors(FakeRay(1))
-    for most_stale in (0, 1):
+    for max_staleness in (0, 1):
         play(actors, 200)
         report = actors.cluster_report
         assert report is not None
-        assert report.most_stale == most_stale
+        assert report.max_staleness == max_staleness
         wait_for(lambda: waiting(actors) > 0)
         actors.update(make_network())
     wait_for(lambda: (delivery := actors._take()) is not None and delivery.version == 2)

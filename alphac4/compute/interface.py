@@ -39,7 +39,7 @@ class ClusterReport:
     lost: int  # actors that died
     waiting: int  # blocks that were there when the call came
     staleness: float  # promotions since the weights that played a position, mean over those recorded
-    most_stale: int  # the most of them
+    max_staleness: int  # the most of them
     seconds: float  # wall time in which the actors played
     seconds_waited: float  # of it, the time that the run waited for them
 

@@ -171,7 +171,7 @@ class ClusterActors(Actors):
     ) -> None:
         """See `Actors`; who plays how much is decided by who comes first."""
         started, waiting = time.perf_counter(), self._deliveries.qsize()
-        positions, behind, most_behind = 0, 0, 0
+        positions, behind, max_behind = 0, 0, 0
         self._max_waiting = max(self._max_waiting, samples)
         if self._thread.ident is None:
             self._thread.start()
@@ -191,7 +191,7 @@ class ClusterActors(Actors):
                 versions = self._weights.version - delivery.version
                 positions += len(delivery.block.samples)
                 behind += versions * len(delivery.block.samples)
-                most_behind = max(most_behind, versions)
+                max_behind = max(max_behind, versions)
         now, lost, places = time.perf_counter(), self._lost, self._places()
         self.cluster_report = ClusterReport(
             nodes=len({place.node_id for place in places}),
@@ -199,7 +199,7 @@ class ClusterActors(Actors):
             lost=lost - self._lost_before,
             waiting=waiting,
             staleness=behind / max(1, positions),
-            most_stale=most_behind,
+            max_staleness=max_behind,
             seconds=now - (self._last_end or started),
             seconds_waited=now - started,
         )
