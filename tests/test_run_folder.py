@@ -27,7 +27,7 @@ from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.actor import GamesInProgress, count_games, deal, fill_up, join_games
 from alphac4.selfplay.games import NEW_GAME, SEARCHING, Games, make_games
 from alphac4.selfplay.samples import Block
-from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, pack_checkpoint, save_checkpoint
 from alphac4.training.config import LearningConfig
 
 
@@ -430,12 +430,14 @@ def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
 
 
 def test_games_of_another_first_network_are_not_taken_up(tmp_path: Path) -> None:
-    first, run = tmp_path / "first.safetensors", tmp_path / "run"
-    config = tiny_run(iterations=1, samples=100, start_from=str(first))
-    for seed, kept in ((1, False), (1, True), (2, False)):
-        torch.manual_seed(seed)
-        network = PolicyValueNetwork(config.network_config())
-        save_checkpoint(first, Checkpoint(network=network, geometry=STANDARD))
+    start, run = tmp_path / "start.safetensors", tmp_path / "run"
+    config = tiny_run(iterations=1, samples=100, start_from=str(start))
+    one, other = (
+        pack_checkpoint(Checkpoint(network=PolicyValueNetwork(config.network_config()), geometry=STANDARD))
+        for _ in range(2)
+    )
+    for content, kept in ((one, False), (one, True), (other, False)):
+        start.write_bytes(content)
         stop = threading.Event()
         with TrainingSession(run, config, stop) as session:
             assert (session.folder.kept is not None) == kept
