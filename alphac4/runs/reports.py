@@ -26,7 +26,7 @@ search; what the judge found; the network's answers to positions; the time left,
 
 SPAN = 4  # iterations that are averaged: one alone is too noisy
 SHARE_LEFT = 0.5  # of the entropy, below which it has collapsed
-LOSS_FALLEN = 0.1  # by this share the policy loss must have fallen for risen errors to be learning by heart
+LOSS_FALLEN = 0.1  # by this share the policy loss must have fallen for flat errors to be an alarm
 PATIENCE = 8  # iterations without a promotion
 
 
@@ -189,8 +189,11 @@ def _collapsed(report: IterationReport) -> list[str]:
 
 
 def _regressed(report: IterationReport, history: Sequence[IterationReport]) -> list[str]:
-    """Networks that have become worse."""
+    """Networks that have become worse, or not better for long."""
     gate, found = report.gate, []
+    recent = [*history, report][-PATIENCE:]
+    if len(recent) == PATIENCE and not any(past.gate.accepted for past in recent):
+        found.append(f"no candidate has been promoted for {PATIENCE} iterations")
     if gate.score < 0.3:
         found.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
     for now in report.matches:
@@ -239,26 +242,20 @@ def _signs(reports: Sequence[IterationReport]) -> dict[str, str]:
     if len(reports) < 2 * SPAN:
         return {}
     found = {}
-    if len(reports) >= PATIENCE and not any(report.gate.accepted for report in reports[-PATIENCE:]):
-        found["promotions"] = f"no candidate has been promoted for {PATIENCE} iterations"
     entropies = _span_means([report.selfplay.policy_entropy for report in reports])
     entropy, most = entropies[-1], entropies[SPAN // 2 : -1].max()
     if entropy < SHARE_LEFT * most:
         found["entropy"] = (
             f"the entropy of policy targets has fallen from {most:.2f} to {entropy:.2f} nats: self-play repeats itself"
         )
-    judged = [(report.evaluation.raw, report.learning.policy_loss) for report in reports if report.evaluation]
+    judged = [(report.evaluation.raw.error, report.learning.policy_loss) for report in reports if report.evaluation]
     if len(judged) >= 2 * SPAN:
-        errors = _span_means([raw.error for raw, _ in judged])
-        # Networks are judged in the same positions: the mean of several is hardly surer than one of them.
-        half_widths = _span_means([(raw.high - raw.low) / 2 for raw, _ in judged])
-        losses = _span_means([loss for _, loss in judged])
+        errors, losses = map(_span_means, zip(*judged, strict=True))
         best = int(errors[:-SPAN].argmin())
-        risen = errors[-1] - errors[best] > math.hypot(half_widths[-1], half_widths[best])
-        if risen and losses[-1] < (1 - LOSS_FALLEN) * losses[best]:
+        if losses[-1] < (1 - LOSS_FALLEN) * losses[best] and errors[-1] >= errors[best]:
             found["errors"] = (
                 f"the policy loss has fallen from {losses[best]:.2f} to {losses[-1]:.2f}, but raw errors against exact "
-                f"play have risen from {errors[best]:.1%} to {errors[-1]:.1%}: the network learns its games by heart"
+                f"play stay at {errors[-1]:.1%}: the network learns its own games by heart"
             )
     return found
 
