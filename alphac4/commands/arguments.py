@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 Options = TypeVar("Options")
 Device = Literal["auto", "cpu", "cuda"]
 
-NUMBERS: dict[Any, str] = {  # the types of options that are numbers, in words
-    **dict.fromkeys((int, int | None), "a whole number"),
-    **dict.fromkeys((float, float | None), "a number"),
+NUMBERS: dict[Any, tuple[type, str]] = {  # by the types of options that are numbers: what reads them, and in words
+    **dict.fromkeys((int, int | None), (int, "a whole number")),
+    **dict.fromkeys((float, float | None), (float, "a number")),
 }
 
 
@@ -75,21 +75,21 @@ def unreadable(kind: type, arguments: Sequence[str], command: str) -> str:
         if name not in known:
             return f"no option {written!r}{similar(name, known)}; `alphac4 {command} --help` lists them"
         hint = known[name]
-        if hint == tuple[float, float] | None and not all(_is_number(each, float) for each in following):
+        if hint == tuple[float, float] | None and not all(_reads(float, each) for each in following):
             return f"{name} needs two numbers"
         value = value if equals else following[0]
         choices = get_args(hint) if get_origin(hint) is Literal else ()
-        wanted = f"one of {', '.join(choices)}" if choices else NUMBERS.get(hint, "")
+        read, wanted = (str, f"one of {', '.join(choices)}") if choices else NUMBERS.get(hint, (str, ""))
         if value.startswith("--") and hint is not bool and get_origin(hint) is not tuple:  # a tuple may be empty
             return f"{name} needs a value{wanted and ': '}{wanted}"
-        if value not in choices if choices else wanted and not _is_number(value, hint):
+        if (choices and value not in choices) or not _reads(read, value):
             return f"{name} is {wanted}, not {value!r}{similar(value, choices)}"
     return ""
 
 
-def _is_number(text: str, hint: Any) -> bool:
+def _reads(kind: type, text: str) -> bool:
     try:
-        (int if hint in (int, int | None) else float)(text)
+        kind(text)
     except ValueError:
         return False
     return True
