@@ -200,9 +200,9 @@ def test_commands_find_the_same_on_a_cluster(
         return capsys.readouterr().out
 
     there = ("--cluster", cluster.address)
-    walk = ("prove", f"{checkpoint}@16", "--start", "44444122", "--plies", "12", "--beyond-errors")
+    walk = ("prove", f"{checkpoint}@16", "--start", "44444122", "--plies", "12", "--beyond-mistakes")
     here = printed(*walk)
-    assert " errs in " in here
+    assert " makes a mistake in " in here
     assert printed(*walk, *there) == here
 
     record = tmp_path / "games.jsonl"

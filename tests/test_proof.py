@@ -26,7 +26,7 @@ def walk(
 ) -> list[PlyReport]:
     known = KnownMoves(SMALL, path, {"player": player.name})
     claim = Claim(geometry=SMALL, side="first" if first else "second")
-    return list(walk_games([player], outcome_solver(SMALL), known, claim, plies=plies, beyond_errors=beyond))
+    return list(walk_games([player], outcome_solver(SMALL), known, claim, plies=plies, beyond_mistakes=beyond))
 
 
 def counts_of(reports: list[PlyReport]) -> dict[int, Counter[str]]:
@@ -126,11 +126,11 @@ def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
 def test_the_command_tells_what_it_found_and_loses_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start = ["--start", "444444222222666666"]  # late in a game, so that it is quick
     assert main(["prove", "solver", *start, "--plies", "22"]) == 0
-    assert "solver, moving first, never errs in the " in capsys.readouterr().out
+    assert "solver, moving first, makes no mistake in the " in capsys.readouterr().out
     path = tmp_path / "moves.txt"
     assert main(["prove", "random", *start, "--side", "second", "--plies", "25", "--record", str(path)]) == 1
     shown = capsys.readouterr().out
-    assert "random, moving second, errs in " in shown
+    assert "random, moving second, makes a mistake in " in shown
     assert "444444222222666666" in shown.splitlines()[-1]
     before = path.read_text()
     assert main(["prove", "negamax:1", *start, "--record", str(path)]) == 2

@@ -29,7 +29,7 @@ from alphac4.storage.locks import own_folder
 from alphac4.version import __version__
 
 BATCH = 256
-SHOWN_ERRORS = 10
+SHOWN_MISTAKES = 10
 
 
 def run(options: CertificateOptions) -> int:
@@ -87,12 +87,12 @@ def _build(options: CertificateOptions) -> int:
     errors = [error for level in levels.values() for error in level.errors]
     mended = sum(level.mended for level in levels.values())
     if errors:
-        shown = "\n".join(str(position_of(geometry, key)) for key in errors[:SHOWN_ERRORS])
+        shown = "\n".join(str(position_of(geometry, key)) for key in errors[:SHOWN_MISTAKES])
         print(f"\n{options.player} does not show that {claim}. It fails in {len(errors):,} positions, such as\n{shown}")
         return 1
     answers = f"{options.player}, having taken back {mended:,} of its moves," if mended else options.player
     if not levels[max(levels)].last:
-        found = "no error of" if options.judge else "no line lost by"
+        found = "no mistake of" if options.judge else "no line lost by"
         print(f"\nUp to {options.stones} stones there is {found} {answers} and no end is reached.")
         return 0
     certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about={**about, "taken_back": mended})
@@ -131,4 +131,4 @@ def _describe(level: LevelReport, *, judged: bool) -> str:
         f"{level.stones:2d} stones: {level.positions:>9,} positions, {level.decided:>9,} decided by the rules, "
         f"{level.proven:>9,} proven by the player's search, {level.answered:>7,} by its move alone"
     )
-    return text + (f", {len(level.errors):,} errors" if judged else "")
+    return text + (f", {len(level.errors):,} mistakes" if judged else "")

@@ -39,7 +39,7 @@ def run(options: ExportOptions) -> int:
     if options.hub is not None:
         from alphac4.export.hub import export_hub
 
-        _log.info("%s: measuring errors and converting the network ...", options.hub)
+        _log.info("%s: counting mistakes and converting the network ...", options.hub)
         export_hub(options.checkpoint, options.hub, options.license)
         _log.info("%s: to publish it, hf upload OWNER/NAME %s", options.hub, options.hub)
     if options.web is not None:

@@ -198,7 +198,7 @@ class PlayersOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveOptions:
-    """Judge every network that runs have kept, and draw the errors against minutes and evaluations.
+    """Judge every network that runs have kept, and draw the mistakes against minutes and evaluations.
 
     A run keeps all its networks with ``alphac4 train --machine.keep-checkpoints 1000``. One run is drawn with a line
     for each set of positions; several with a line each, over all positions. Runs that differ in their seed alone are
@@ -346,8 +346,8 @@ class ProveOptions:
     """Moves from which the games begin, such as 44."""
     plies: int | None = None
     """Look no further than positions with so many stones; by default to the end of every game."""
-    beyond_errors: bool = False
-    """Go on after a move that errs, so that players can be compared by their share of errors."""
+    beyond_mistakes: bool = False
+    """Go on after a mistake, so that players can be compared by their share of mistakes."""
     record: Path | None = None
     """A file for the player's move in each position. If interrupted, the same command goes on from it."""
     seed: int = 0
@@ -442,8 +442,8 @@ class ExportOptions:
     web: Path | None = None
     """Write a page that plays in the visitor's browser into this folder, for any web server to serve."""
     hub: Path | None = None
-    """Write a folder ready for the Hugging Face hub: model card with its errors, cost and licence, and the network as
-    safetensors and ONNX (extras alphac4[hub,onnx]). Its errors in the package's positions are measured in a minute."""
+    """Write a folder ready for the Hugging Face hub: model card with its mistakes, cost and licence, and the network as
+    safetensors and ONNX (extras alphac4[hub,onnx]). Its mistakes in the package's positions are measured in a minute."""
     license: str | None = None
     """With --hub: the licence as the hub abbreviates it, such as mit or cc-by-4.0; the project's networks have mit."""
     web_runtime: Path | None = None

@@ -22,7 +22,7 @@ from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, PlyReport, outcom
 from alphac4.machine import cores
 from alphac4.storage.locks import own_file
 
-SHOWN_ERRORS = 10
+SHOWN_MISTAKES = 10
 
 
 COLUMNS = {
@@ -30,12 +30,12 @@ COLUMNS = {
     "proven won": Kind.PROOF,
     "drawn": Kind.DRAWS,
     "go on": Kind.ANSWER,
-    "errors": Kind.ERRS,
+    "mistakes": Kind.ERRS,
 }
 
 
 def run(options: ProveOptions) -> int:
-    """Walk and print a line for each number of stones, then the verdict; 1 if the player errs."""
+    """Walk and print a line for each number of stones, then the verdict; 1 if the player makes a mistake."""
     claim = Claim(geometry=common_geometry((options.player,)), side=options.side, after=options.start)
     start = claim.start
     plies = start.geometry.cells if options.plies is None else options.plies
@@ -83,8 +83,8 @@ def _walk(options: ProveOptions, claim: Claim, plies: int) -> list[PlyReport]:
         about |= {"network": network_digest(options.player), "backend": backend}
         known = KnownMoves(claim.geometry, options.record, about)
         bar.write("  ".join(f"{heading:>10}" for heading in ("stones", "positions", *COLUMNS)), file=sys.stdout)
-        solve, beyond = outcome_solver(claim.geometry, pool), options.beyond_errors
-        for report in walk_games(players, solve, known, claim, plies=plies, beyond_errors=beyond, on_moves=show):
+        solve, beyond = outcome_solver(claim.geometry, pool), options.beyond_mistakes
+        for report in walk_games(players, solve, known, claim, plies=plies, beyond_mistakes=beyond, on_moves=show):
             bar.write(_line(report), file=sys.stdout)
             reports.append(report)
     return reports
@@ -104,10 +104,10 @@ def _verdict(options: ProveOptions, reports: Sequence[PlyReport]) -> str:
         scope += f" with up to {reports[-1].ply} stones"
     if not errors:
         proof = "" if unfinished else " Every line was followed to its end: proven."
-        return f"\n{options.player}, moving {options.side}, never errs in {scope}.{proof}"
-    shown = ", ".join(errors[:SHOWN_ERRORS]) + (", ..." if len(errors) > SHOWN_ERRORS else "")
-    further = "" if options.beyond_errors else "; beyond an error the walk does not go"
+        return f"\n{options.player}, moving {options.side}, makes no mistake in {scope}.{proof}"
+    shown = ", ".join(errors[:SHOWN_MISTAKES]) + (", ..." if len(errors) > SHOWN_MISTAKES else "")
+    further = "" if options.beyond_mistakes else "; beyond a mistake the walk does not go"
     return (
-        f"\n{options.player}, moving {options.side}, errs in {len(errors):,} of {scope}"
-        f" ({len(errors) / positions:.2%}){further}.\nMoves up to the errors: {shown}"
+        f"\n{options.player}, moving {options.side}, makes a mistake in {len(errors):,} of {scope}"
+        f" ({len(errors) / positions:.2%}){further}.\nMoves up to the mistakes: {shown}"
     )

@@ -247,7 +247,7 @@ def walk_games(
     claim: Claim,
     *,
     plies: int,
-    beyond_errors: bool = False,
+    beyond_mistakes: bool = False,
     on_moves: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> Iterator[PlyReport]:
     """Ask the player for its move in every position that can come up, ply by ply, and judge it.
@@ -262,7 +262,7 @@ def walk_games(
         known: what was asked before, and is now.
         claim: which side the player has, and from where; its result is not looked at.
         plies: how many stones a position may hold for its move to be looked at.
-        beyond_errors: whether lines go on after a move that errs.
+        beyond_mistakes: whether lines go on after a mistake.
         on_moves: hears, of the positions with as many stones, how many are done and how many there are.
     """
     walk = Walk(claim, named=True)
@@ -282,7 +282,7 @@ def walk_games(
             errors = [walk.names[row] + column_name(int(columns[row])) for row in np.flatnonzero(kinds == Kind.ERRS)]
             counts = {kind: int((kinds == kind).sum()) for kind in Kind}
             yield PlyReport(ply=walk.stones, counts=counts, errors=errors)
-            goes_on = (kinds == Kind.ANSWER) | (beyond_errors & (kinds == Kind.ERRS))
+            goes_on = (kinds == Kind.ANSWER) | (beyond_mistakes & (kinds == Kind.ERRS))
             walk.play(np.where(goes_on, columns, np.int8(WINS_NOW)))
             walk.go_on()
 

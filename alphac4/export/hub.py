@@ -31,7 +31,7 @@ ONNX_FILE = "model.onnx"
 PROJECT_LICENSE = "mit"
 PACKAGES = {"huggingface_hub": "hub", "onnx": "onnx", "onnxruntime": "onnx"}  # by the extra that has each
 BUDGETS = (0, 100)  # simulations a position, where the figures are measured: about a minute on two cores
-MAX_ERRORS = 20  # known errors that the card lists
+MAX_MISTAKES = 20  # known ones that the card lists
 TASK = "reinforcement-learning"
 _DOES = {1: "wins", 0: "draws", -1: "loses"}
 
@@ -88,7 +88,7 @@ def project_license() -> str:
 # --- The network's strength -----------------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class CardFigures:
-    """Error rates of a network in the packaged positions, and those in which it errs; none on another board."""
+    """Shares of mistakes of a network in the packaged positions, and where it makes them; none on another board."""
 
     rates: Mapping[tuple[str, int], Estimate] = field(default_factory=dict)  # by set and simulations; 0 is the raw one
     errors: Sequence[Row] = ()  # of the card's table, with the greatest of `BUDGETS`
@@ -96,7 +96,7 @@ class CardFigures:
 
 
 def measure_figures(checkpoint: Checkpoint) -> CardFigures:
-    """The network's errors in the packaged positions; nothing on another board than theirs."""
+    """The network's mistakes in the packaged positions; nothing on another board than theirs."""
     if checkpoint.geometry != STANDARD:
         return CardFigures()
     sets, compute = packaged_positions(), choose()
@@ -214,7 +214,7 @@ The ONNX file's input: {INPUT}. Its outputs: {OUTPUT}."""  # noqa: E501 - lines 
 
 
 def _errors(figures: CardFigures) -> str:
-    heading = "## Errors against exact play\n\n"
+    heading = "## Mistakes against exact play\n\n"
     if not figures.rates:
         return heading + (
             "Not measured: alphac4 brings positions for the standard board only. "
@@ -230,14 +230,14 @@ def _errors(figures: CardFigures) -> str:
     known = f"None was found in {where}; that is no proof that there is none."
     if figures.errors:
         shown: list[Row] = [["after the moves", "it plays", "which", "better"], ["---"] * 4]
-        shown += figures.errors[:MAX_ERRORS]
-        which = f"The first {MAX_ERRORS}:" if len(figures.errors) > MAX_ERRORS else "They are:"
-        known = f"In {where}, {len(figures.errors)} of its moves err. {which}\n\n{_table(shown)}"
+        shown += figures.errors[:MAX_MISTAKES]
+        which = f"The first {MAX_MISTAKES}:" if len(figures.errors) > MAX_MISTAKES else "They are:"
+        known = f"In {where}, {len(figures.errors)} of its moves are mistakes. {which}\n\n{_table(shown)}"
     return (
-        f"{heading}A move errs if its outcome (win, draw or loss) is worse than the best move's, by the exact solver, "
+        f"{heading}A move is a mistake if its outcome (win, draw or loss) is worse than the best move's, by the exact solver, "
         f"which only measures and never teaches. In %, with the 95 % interval. Measured by `alphac4 export --hub` on "
         f"the positions that come with alphac4, by {figures.backend}.\n\n{_table(rows)}\n\n"
-        f"### Known errors\n\n{known}"
+        f"### Known mistakes\n\n{known}"
     )
 
 

@@ -151,7 +151,7 @@ class TrainConfig:
     gate: GateConfig = field(default_factory=GateConfig)
     """Gating and matches."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    """Errors against exact play."""
+    """Mistakes, by exact play."""
     machine: MachineConfig = field(default_factory=MachineConfig)
     """The place where the run works."""
 
