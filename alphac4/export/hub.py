@@ -234,9 +234,9 @@ def _errors(figures: CardFigures) -> str:
         which = f"The first {MAX_MISTAKES}:" if len(figures.errors) > MAX_MISTAKES else "They are:"
         known = f"In {where}, {len(figures.errors)} of its moves are mistakes. {which}\n\n{_table(shown)}"
     return (
-        f"{heading}A move is a mistake if its outcome (win, draw or loss) is worse than the best move's, by the exact solver, "
-        f"which only measures and never teaches. In %, with the 95 % interval. Measured by `alphac4 export --hub` on "
-        f"the positions that come with alphac4, by {figures.backend}.\n\n{_table(rows)}\n\n"
+        f"{heading}A move is a mistake if its outcome (win, draw or loss) is worse than the best move's, by the exact "
+        f"solver, which only measures and never teaches. In %, with the 95 % interval. Measured by `alphac4 export "
+        f"--hub` on the positions that come with alphac4, by {figures.backend}.\n\n{_table(rows)}\n\n"
         f"### Known mistakes\n\n{known}"
     )
 

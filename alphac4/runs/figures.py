@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
@@ -96,14 +97,14 @@ def game_figure(record: GameRecord, geometry: Geometry, moments: int, columns: i
 
 def calibration_figure(bins: Sequence[tuple[float, float, int]]) -> Figure:
     """Mean root value against mean outcome; on the diagonal, values mean what they say."""
-    figure = new_figure(3.2)
+    figure = new_figure()
     axes = figure.subplots()
     axes.plot([-1, 1], [-1, 1], color="#bbbbbb", linewidth=1)
     values, outcomes, counts = (np.array([row[i] for row in bins], float) for i in range(3))
     axes.scatter(values, outcomes, s=30 + 400 * counts / max(counts.max(initial=1), 1), color=BOARD_BLUE, alpha=0.75)
     label(axes, title="area: positions", across="root value predicted by the search", up="mean outcome of the games")
     axes.set_xlim(-1.1, 1.1)
-    axes.set_ylim(-1.1, 1.1)
+    axes.set_ylim(-1.25, 1.25)
     axes.grid(alpha=0.3)
     return figure
 
@@ -123,7 +124,7 @@ def bars_figure(counts: Mapping[str, int], title: str, across: str) -> Figure:
 
 def errors_figure(reports: Sequence[IterationReport]) -> Figure:
     """The share of moves that err by set, raw and with search, in the iterations that were judged."""
-    figure = new_figure(2.8)
+    figure = new_figure()
     iterations = [report.iteration for report in reports]
     evaluations = [report.evaluation for report in reports if report.evaluation is not None]
     every_set = dict.fromkeys(name for found in evaluations for name in found.raw.errors)
@@ -136,6 +137,7 @@ def errors_figure(reports: Sequence[IterationReport]) -> Figure:
             errors = [100 * share.errors.get(name, np.nan) for share in shares]
             axes.plot(iterations, errors, color=colour, linestyle=dashes, marker="o", markersize=2.5, label=name)
         axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
         label(axes, title=title, across="iteration", up="mistakes, %" if which == "raw" else "")
         axes.grid(alpha=0.3)
     figure.legend(*panels[0].get_legend_handles_labels(), fontsize=6, loc="outside lower center", ncols=4)

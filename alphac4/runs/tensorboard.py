@@ -21,13 +21,16 @@ SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
 # Groups stand in the order of their names, capital letters first: Strength is what one wants to see at once.
 LAYOUT = {
     "Is it getting stronger?": {
-        # TensorBoard gives all curves of a run one colour: those of the sets are in the picture "Strength/mistakes".
+        # TensorBoard gives all curves of a run one colour, so here is one each: the sets are in the picture
+        # "Strength/mistakes".
         "mistakes by the exact solver, raw network": ["Multiline", ["Strength/mistakes raw all"]],
         "mistakes by the exact solver, with search": ["Multiline", ["Strength/mistakes search all"]],
-        "the same on begin-hard, the hardest set": ["Multiline", ["Strength/mistakes .* begin-hard"]],
+        "raw network on begin-hard, the hardest set": ["Multiline", ["Strength/mistakes raw begin-hard"]],
+        "with search on begin-hard": ["Multiline", ["Strength/mistakes search begin-hard"]],
         "score against classic MCTS": ["Multiline", ["Strength/against .*"]],
         "score against classic MCTS at the end": ["Multiline", ["Strength/closing match against .*"]],
-        "error of the value against exact play": ["Multiline", ["Strength/value error .*"]],
+        "error of the raw network's value": ["Multiline", ["Strength/value error raw"]],
+        "error of the search's value": ["Multiline", ["Strength/value error search"]],
         "score of each candidate against the best": ["Multiline", ["gate/score"]],
         "candidates promoted so far": ["Multiline", ["gate/promotions"]],
         "Elo of the best network": ["Margin", ["Strength/elo", "Strength/elo_low", "Strength/elo_high"]],
