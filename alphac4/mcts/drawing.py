@@ -97,7 +97,8 @@ def _draw(
         thickness = 1 + 9 * node.visits[column] / max(node.total_visits, 1)
         parts.append(
             f'<path class="edge" stroke-width="{thickness:.1f}" d="M{middle:.1f} {start} '
-            f'C{middle:.1f} {start + GAP_DOWN / 2} {x:.1f} {start + GAP_DOWN / 2} {x:.1f} {end - 16}"/>'
+            f"C{middle:.1f} {start + GAP_DOWN / 2} {x:.1f} {start + GAP_DOWN / 2} "
+            f'{x:.1f} {end - 16 - thickness / 2:.1f}"/>'
             f'<text x="{x:.1f}" y="{end - 5}" font-weight="bold">{column_name(column)}</text>'
         )
     parts.append(f'<g transform="translate({middle - NODE_WIDTH / 2:.1f} 0)">{card}</g>')

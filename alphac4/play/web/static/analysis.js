@@ -73,6 +73,7 @@ export class Analysis {
     }
     else this.showBar(0, "");
     $("outlook").textContent = result ? "The game is over." : !live ? "Off: switch it on to see what is known of the position, and what the network thinks." : this.found ? "" : "Thinking …";
+    $("analysis").classList.toggle("waiting", !this.found); // what is there is of another position
     if (live && this.found) this.showFound(this.found);
   }
 

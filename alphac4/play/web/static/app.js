@@ -43,7 +43,10 @@ const analysis = new Analysis({ rules, setup, engine, solver }, {
     go(game.ply);
   },
 });
-const record = new Record(rules, go);
+const record = new Record(rules, (ply) => {
+  review.stay();
+  go(ply);
+});
 const review = new Review({ game, values, engine, offered: setup.review }, {
   onAgain: (ply) => {
     go(ply);
@@ -125,6 +128,7 @@ function status() {
   if (solver.hinting) return "Looking for a hint …";
   const verdict = solver.verdict(game.text), colour = COLOURS[game.side];
   if (verdict) return verdict;
+  if (review.again) return `Find a better move for ${colour}.`;
   if (!game.awaitsPerson) return `${colour} (${game.player}) is thinking …`;
   if (game.ply < game.moves.length) return `Move ${game.ply} of ${game.moves.length}. ${colour} to move.`;
   if (game.ply) return `${colour} to move.`;
@@ -137,8 +141,8 @@ function show() {
   const known = solver.verdicts.has(text) && (live || solver.asked.has(text));
   record.show({ moves: game.moves, ply: game.ply, value: valueAfter, review: current });
   board.draw(game.shown, {
-    active: awaitsPerson, hint: hint?.column ?? null, better: record.better,
-    suggested: live && awaitsPerson && !hint ? analysis.suggested : null,
+    active: awaitsPerson, hint: hint?.column ?? null, better: review.again ? [] : record.better,
+    suggested: live && awaitsPerson && !hint && !record.better.length ? analysis.suggested : null, // one mark of what is best
     said: known ? solver.said(text) : live && !result ? analysis.said : new Map(),
   });
   analysis.show(game);

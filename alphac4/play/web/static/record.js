@@ -149,7 +149,7 @@ export class Record {
     const who = COLOURS[move.side], tag = element("span", `tag ${move.grade}`, `${move.mark} ${move.comment}`.trim());
     lines.push(element("p", "what", `${move.ply}. ${who} plays ${move.move} `, tag));
     if (!move.best || !move.played) lines.push(element("p", "", "The solver had no time for this move."));
-    else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play.`));
+    else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", this move counted" : ""}.`));
     else lines.push(element("p", "", `With best play ${who} ${does(move.best)}; now it ${does(move.played)}.`));
     if (move.better.length) {
       const line = move.line.length > 1 ? `, for example ${move.line.join(" ")}` : "";

@@ -19,6 +19,12 @@ export class Review {
     return this.found && rules.write(moves).startsWith(this.found.moves) ? this.found : null;
   }
 
+  // Whether another move is to be found where the reviewed game was left.
+  get again() { return Boolean(this.current) && this.left === this.game.ply; }
+
+  // Somebody steps through the reviewed game.
+  stay() { if (this.current) this.left = null; }
+
   // Whether the game goes on from where the reviewed one was left.
   get away() {
     const { rules, shown } = this.game;
@@ -62,7 +68,7 @@ export class Review {
     $("review-ask").classList.toggle("strong", Boolean(game.result) && !current);
     $("review-ask").hidden = !this.offered;
     enable("review-ask", this.running || (game.moves.length > 0 && !current));
-    $("review-again").hidden = !current?.turning_points.includes(game.ply);
+    $("review-again").hidden = this.again || !current?.turning_points.includes(game.ply);
     $("review-back").hidden = !this.away;
   }
 }

@@ -28,6 +28,7 @@ export async function drawTree(picture, { rules, moves, path, node, ask, onGo, i
   picture.replaceChildren();
   picture.setAttribute("viewBox", `-1 -1 ${width + 2} ${height + 2}`);
   picture.setAttribute("width", width + 2);
+  picture.style.minWidth = `${0.85 * width}px`; // smaller than that, nobody could read it
   const edges = svg("g", { class: "edges" }, picture);
   draw(root, 0, width, 0);
 
