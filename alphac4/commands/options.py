@@ -299,7 +299,7 @@ class ArenaOptions:
 class EvaluateOptions:
     """Measure a network, or any player, against exact play.
 
-    A move errs if its outcome (win, draw or loss) is worse than the best move's. The package brings six sets of
+    A move is a mistake if its outcome (win, draw or loss) is worse than the best move's. The package brings six sets of
     positions with exact scores, by the stage of the game and by how far its end is.
     """
 
@@ -332,10 +332,10 @@ class EvaluateOptions:
 class ProveOptions:
     """Judge every move that a player makes in any game that an opponent can play against it, by the exact solver.
 
-    A move errs if it gives away a win, or a draw in a position that is not won. If none does and every line is followed
-    to its end, the player is proven not to err. A line ends early once the player's own search has proven that it wins:
-    it plays on from that tree. The number of positions grows about threefold with every two plies, so begin with
-    --plies 10.
+    A move is a mistake if it gives away a win, or a draw in a position that is not won. If there is none and every line
+    is followed to its end, it is proven that the player makes none. A line ends early once the player's own search has
+    proven that it wins: it plays on from that tree. The number of positions grows about threefold with every two plies,
+    so begin with --plies 10.
     """
 
     player: Annotated[str, tyro.conf.Positional] = "best@600"

@@ -116,7 +116,7 @@ def _plain(data: Any) -> Any:
 
 
 def _as_text(report: StrengthReport) -> str:
-    """Move errors by set and budget for every subject, then the other figures over all sets."""
+    """Mistakes by set and budget for every subject, then the other figures over all sets."""
     names = [part.name for part in report.sets]
     counts = [
         ["positions", *(str(part.positions) for part in report.sets)],
@@ -131,14 +131,14 @@ def _as_text(report: StrengthReport) -> str:
     blocks = [
         _table(
             report,
-            "Move errors: % of moves whose outcome is worse than the best move's (± farther end of the 95 % interval)",
+            "Mistakes in % of moves (± farther end of the 95 % interval)",
             names,
             lambda budget: [_percent(budget.sets[name].moves.error) for name in names],
             counts,
         ),
         _table(
             report,
-            "The same in decisive positions, where at least one move errs",
+            "The same in decisive positions, where at least one move is a mistake",
             names,
             lambda budget: [_percent(budget.sets[name].decisive.error) for name in names],
         ),
@@ -166,7 +166,7 @@ def _table(
         rows += [[described], *([_budget(budget), *cells(budget)] for budget in subject.budgets)]
     widths = [max(len(row[index]) for row in rows if len(row) > 1) for index in range(len(rows[0]))]
     lines = [
-        row[0] if len(row) == 1 else "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        row[0] if len(row) == 1 else " ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         for row in rows
     ]
     return "\n".join([title, *lines])

@@ -218,7 +218,7 @@ def _risen_errors(now: EvaluationReport, history: Sequence[IterationReport]) -> 
         least = min(((getattr(past, name), n) for n, past in before), key=lambda pair: pair[0].error, default=None)
         if least is not None and figures.low > least[0].high:
             found.append(
-                f"the gate has passed a network that errs more against exact play: {budget} in {figures.error:.1%} of "
+                f"the gate has passed a network that makes more mistakes: {budget} in {figures.error:.1%} of "
                 f"the positions, up from {least[0].error:.1%} after iteration {least[1]}"
             )
     return found
@@ -254,8 +254,8 @@ def _signs(reports: Sequence[IterationReport]) -> dict[str, str]:
         best = int(errors[:-SPAN].argmin())
         if losses[-1] < (1 - LOSS_FALLEN) * losses[best] and errors[-1] >= errors[best]:
             found["errors"] = (
-                f"the policy loss has fallen from {losses[best]:.2f} to {losses[-1]:.2f}, but raw errors against exact "
-                f"play stay at {errors[-1]:.1%}: the network learns its own games by heart"
+                f"the policy loss has fallen from {losses[best]:.2f} to {losses[-1]:.2f}, but the raw network's "
+                f"mistakes stay at {errors[-1]:.1%}: the network learns its own games by heart"
             )
     return found
 
