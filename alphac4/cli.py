@@ -100,12 +100,14 @@ def _dispatch(arguments: Sequence[str]) -> int:
     level = logging.INFO if name in TALKATIVE else logging.WARNING
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     module: Any = import_module(f"alphac4.commands.{name}")
+    if options is None:
+        options = module.parse(rest)
     if "numba" in sys.modules and sys.stderr.isatty():  # a person would wonder why the first use is silent for a while
         from alphac4.compiled import announce_compilation
 
         announce_compilation(lambda: print("compiling once for this machine: 5 to 40 seconds ...", file=sys.stderr))
     execute: Callable[[Any], int] = module.run
-    return execute(module.parse(rest) if options is None else options)
+    return execute(options)
 
 
 def _overview() -> str:

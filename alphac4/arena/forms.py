@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
-from alphac4.storage.hub import SHIPPED
+from alphac4.storage.hub import SHIPPED, is_hub_name
 from alphac4.storage.records import similar
 
 SPECIFICATIONS = """\
@@ -11,7 +12,8 @@ SPECIFICATIONS = """\
   FILE.safetensors@1s    the same for one second a move
   FILE.safetensors@auto  briefly where it is sure, and long, looking at every move, where it is not
   FILE.safetensors@0     its raw policy, without search
-  best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one
+  best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one; its others
+                         are grown, standard and former-standard
   hf://OWNER/NAME@600    the same with a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600
                          takes another file of that repository than model.safetensors
   best@600,OPTIONS       another search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
@@ -49,6 +51,16 @@ def check_players(*specifications: str, others: Sequence[str] = ()) -> None:
         network = text.startswith("hf://") or ".safetensors" in text or ".onnx" in text
         if re.split("[@:,]", text)[0] not in KINDS and not network and not MODULE_FORM.fullmatch(text):
             raise ValueError(unknown_player(text, others))
+
+
+def check_network(name: str) -> None:
+    """Refuse a network whose file is not there.
+
+    Raises:
+        ValueError: in one line, naming the shipped network that was perhaps meant.
+    """
+    if name not in SHIPPED and not is_hub_name(name) and not Path(name).exists():
+        raise ValueError(f"{name}: no such file{similar(name, SHIPPED)}")
 
 
 def unknown_player(specification: str, others: Sequence[str] = ()) -> str:

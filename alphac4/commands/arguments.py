@@ -67,6 +67,11 @@ def read_arguments(
 def unreadable(kind: type, arguments: Sequence[str], command: str) -> str:
     """Say what is wrong with an option's name or value, and what it is like; empty if nothing is."""
     known = dict(_types(kind))
+    task, *marks = get_args(next(iter(get_type_hints(kind, include_extras=True).values()), None)) or (None,)
+    if get_origin(task) is Literal and tyro.conf.Positional in marks and arguments:
+        word, choices = arguments[0], get_args(task)
+        if word not in choices and not word.startswith("-"):
+            return f"no task {word!r}{similar(word, choices)}; there are {' and '.join(choices)}"
     for argument, *following in itertools.zip_longest(arguments, arguments[1:], arguments[2:], fillvalue="--"):
         written, equals, value = argument.partition("=")
         name = written.replace("_", "-")
@@ -164,7 +169,7 @@ class Place:
     device: Device = "auto"
     """Device that runs networks."""
     backend: str = "auto"
-    """Inference backend; auto takes that of a record that goes on, or else the fastest here."""
+    """Inference backend; auto takes the fastest here, and a record that goes on keeps its own."""
     cluster: str | None = None
     """Use the cores of a Ray cluster: HOST:PORT of its head, or auto for the one that this machine or job belongs to
     (docs/cluster.md)."""

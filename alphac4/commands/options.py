@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.arena.forms import check_players
+from alphac4.arena.forms import check_network, check_players
 from alphac4.commands.arguments import Board, Device, Place, Placed, read_arguments
 from alphac4.play.levels import BY_NAME, LEVELS, find_level
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
@@ -71,6 +71,7 @@ class PlayOptions:
     def __post_init__(self) -> None:
         check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED), difficulty=(0, 5), port=(0, 65_535))
         find_level(self.level)
+        check_network(self.network)
         check_players(self.first, self.second, others=(HUMAN, *BY_NAME))
         given = [item.name for item in fields(self) if getattr(self, item.name) not in (item.default, BoardConfig())]
         way = next((name for name in WAYS if name in given), None)
@@ -193,7 +194,7 @@ class PuzzlesOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PlayersOptions:
-    """List the players, as every command takes them: arena, evaluate, play, search, review, engine, prove, puzzles."""
+    """List the players, as play, search, review, arena, evaluate, prove, certificate and engine take them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -448,6 +449,9 @@ class ExportOptions:
     """With --hub: the licence as the hub abbreviates it, such as mit or cc-by-4.0; the project's networks have mit."""
     web_runtime: Path | None = None
     """With --web: onnxruntime-web-1.30.0.tgz from npm, for machines that cannot download it (33 MB, once)."""
+
+    def __post_init__(self) -> None:
+        check_network(self.checkpoint.as_posix())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
+from alphac4.arena.forms import check_network
 from alphac4.commands.arguments import Device, read_arguments
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.checkpoints import load_checkpoint
@@ -48,6 +49,7 @@ class SelfPlayOptions:
 
     def __post_init__(self) -> None:
         check_ranges(self, samples=(1, MAX_NUMBER), seed=(0, MAX_SEED))
+        check_network(self.checkpoint.as_posix())
 
 
 def parse(arguments: Sequence[str]) -> SelfPlayOptions:

@@ -227,11 +227,14 @@ class TerminalGame:
 
     def _show_analysis(self) -> None:
         with self._stoppable("analysis"):
-            self._show_best()
-            self.screen.analysis(self._analysis())
+            known = self._show_best()
+            analysis = self._analysis()
+            if not known:
+                self._show_proof(analysis)
+            self.screen.analysis(analysis)
 
-    def _show_best(self) -> None:
-        """The best moves by exact play, where they are soon known."""
+    def _show_best(self) -> bool:
+        """Show the best moves by exact play, where they are soon known; returns whether they are."""
         best: list[ExactColumn] = []
         if not self.show_exact:
             with contextlib.suppress(TimeIsUp):
@@ -239,6 +242,13 @@ class TerminalGame:
         if best:
             names = " or ".join(column_name(item.column) for item in best)
             self.screen.line(f"by exact play {names}: {best[0].text}")
+        return bool(best)
+
+    def _show_proof(self, analysis: Analysis) -> None:
+        """What the search has proven of the position, before what the network thinks of it."""
+        best = next(item for item in analysis.columns if item.column == analysis.best)
+        if best.proof.startswith("wins") or all(item.proof for item in analysis.columns):
+            self.screen.line(f"proven: {column_name(best.column)} {best.proof}")
 
     def _analysis(self) -> Analysis:
         if self._analyst is None:
@@ -263,6 +273,8 @@ class TerminalGame:
             if not word:
                 return
             if len(word) == 1 and word.lower() in COLUMN_NAMES[: self.session.geometry.columns]:
+                if rest:
+                    raise ValueError(f"one column at a time; `load {text.replace(' ', '')}` goes to a position")
                 self._drop(COLUMN_NAMES.index(word.lower()))
                 return
             command = getattr(self, f"_do_{word.lower()}", None)
@@ -305,8 +317,10 @@ class TerminalGame:
     def _do_hint(self, _rest: str) -> None:
         self._unfinished()
         with self._stoppable("hint"):
-            self._show_best()
+            known = self._show_best()
             analysis = self._analysis()
+            if not known:
+                self._show_proof(analysis)
             self.screen.line(f"{analysis.source} would play {column_name(analysis.best)} ({signed(analysis.value)})")
 
     def _do_analysis(self, _rest: str) -> None:

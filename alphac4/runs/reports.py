@@ -102,9 +102,9 @@ class ClosingReport:
     matches: list[MatchReport]  # one for each number of rollouts of classic MCTS
 
     def closes(self, config: TrainConfig) -> bool:
-        """Whether these are the matches that a run with such settings would play at its end."""
+        """Whether these are the matches that a run with such settings would play at its end, or has at a later one."""
         opponents = [f"uct:{rollouts}" for rollouts in config.gate.classic_rollouts]
-        return self.iteration == config.iterations and [match.opponent for match in self.matches] == opponents
+        return self.iteration >= config.iterations and [match.opponent for match in self.matches] == opponents
 
 
 def read_closing(folder: Path) -> ClosingReport | None:

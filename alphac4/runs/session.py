@@ -127,12 +127,6 @@ def train(
     """
     finished = _find_finished(folder, config)
     if finished is not None:
-        logger.info(
-            "%s is finished, with all of its %d iterations. Ask for more to go on: --iterations %d",
-            folder,
-            config.iterations,
-            2 * config.iterations,
-        )
         return finished
     with TrainingSession(folder, config, stop, policy_target, cluster) as session:
         session.train()
@@ -146,8 +140,13 @@ def _find_finished(path: Path, config: TrainConfig) -> TrainedRun | None:
     if closing is None or not closing.closes(config) or not has_state(path):
         return None
     with contextlib.closing(RunFolder(path, config)) as folder:
-        state = folder.load_state()
-        return _describe(folder, state, closing.matches) if state.iteration == closing.iteration else None
+        state, done = folder.load_state(), closing.iteration
+        if state.iteration != done:
+            return None
+        folder.load_best(state)  # a damaged one is put right, or told
+        ask = "%s is finished, with all of its %d iterations. Ask for more to go on: --iterations %d"
+        logger.info(ask, path, done, 2 * done)
+        return _describe(folder, state, closing.matches)
 
 
 def _describe(folder: RunFolder, state: RunState, closing: Sequence[MatchReport]) -> TrainedRun:

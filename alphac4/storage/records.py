@@ -25,7 +25,7 @@ class BoardConfig:
     """The board and what wins on it."""
 
     rows: int = 6
-    """Rows of the board; a checkpoint decides the board itself."""
+    """Rows of the board."""
     columns: int = 7
     """Columns of the board."""
     run_length: int = 4

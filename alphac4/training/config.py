@@ -50,7 +50,8 @@ class LearningConfig:
     ema_decay: float = 0.99
     """Decay a step of the averaged weights, which are the ones that play (KataGo: stochastic weight averaging)."""
     min_window: int = 60_000
-    """Positions below which the window is everything recorded (KataGo: 250 000); beyond, see `window_size`."""
+    """Positions below which the window is everything recorded (KataGo: 250 000); beyond, it grows
+    ever more slowly, see `alphac4.selfplay.replay.window_size`."""
 
     def __post_init__(self) -> None:
         check_finite(self)
