@@ -108,10 +108,8 @@ def picture_of(page: Any) -> Image.Image:
 
 
 def save(page: Any, path: Path) -> None:
-    """Write the page as it is now, with few colours, as a page has no more."""
-    Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
-        path, optimize=True
-    )
+    """Write the page as it is now, with all of its colours: a palette would leave out those of narrow lines."""
+    Image.open(io.BytesIO(page.screenshot())).convert("RGB").save(path, optimize=True)
 
 
 def save_moving(frames: list[Image.Image], path: Path) -> None:

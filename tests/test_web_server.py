@@ -206,11 +206,13 @@ def test_ctrl_c_ends_the_server_while_it_solves_and_a_search_is_put_into_its_que
         running.process.wait()
 
 
-def test_a_port_that_cannot_be_had_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    """Before a network is loaded."""
+def test_a_port_that_cannot_be_had_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before a network is loaded: of this one it would be said that it is damaged."""
+    network = tmp_path / "damaged.safetensors"
+    network.write_bytes(b"no network")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         for port in (str(taken.getsockname()[1]), "99999"):
-            assert main(["play", "--web", "--network", "no such network", "--port", port]) == 2
+            assert main(["play", "--web", "--network", str(network), "--port", port]) == 2
             assert port in capsys.readouterr().err
 
 

@@ -218,8 +218,8 @@ def _risen_errors(now: EvaluationReport, history: Sequence[IterationReport]) -> 
         least = min(((getattr(past, name), n) for n, past in before), key=lambda pair: pair[0].error, default=None)
         if least is not None and figures.low > least[0].high:
             found.append(
-                f"the gate has passed a network that makes more mistakes: {budget} in {figures.error:.1%} of "
-                f"the positions, up from {least[0].error:.1%} after iteration {least[1]}"
+                f"the gate has passed a network that makes more mistakes by exact play: {budget} in "
+                f"{figures.error:.1%} of the positions, up from {least[0].error:.1%} after iteration {least[1]}"
             )
     return found
 
