@@ -78,6 +78,7 @@ def test_a_run_reports_what_it_did(folder: Path) -> None:
     for tag, value in scalars([first, report]).items():
         assert events.Scalars(tag)[-1].value == pytest.approx(value, rel=1e-5, abs=1e-6), tag
     assert {"games/openings", "value/calibration"} < set(events.Tags()["images"])
+    assert [image.step for image in events.Images("games/openings")] == [1, 2]  # the last, however soon it came
     (point,) = events.Scalars("Strength/closing match against uct:20")
     assert (point.step, point.value) == (2, pytest.approx(best.strength["uct:20"]["score"]))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -129,10 +130,11 @@ def errors_figure(reports: Sequence[IterationReport]) -> Figure:
     evaluations = [report.evaluation for report in reports if report.evaluation is not None]
     every_set = dict.fromkeys(name for found in evaluations for name in found.raw.errors)
     panels = figure.subplots(1, 2, sharey=True)
+    thick: dict[str, Any] = {"linewidth": 2.2, "marker": "o", "markersize": 4}  # one point is to be seen, too
     titles = ("raw network", f"{evaluations[-1].simulations} simulations")
     for axes, which, title in zip(panels, ("raw", "search"), titles, strict=True):
         shares = [getattr(found, which) for found in evaluations]
-        axes.plot(iterations, [100 * share.error for share in shares], color=INK, linewidth=2.2, label="all")
+        axes.plot(iterations, [100 * share.error for share in shares], color=INK, label="all", **thick)
         for name, colour, dashes in zip(every_set, cycle(SET_COLOURS), cycle(("-", "--")), strict=False):
             errors = [100 * share.errors.get(name, np.nan) for share in shares]
             axes.plot(iterations, errors, color=colour, linestyle=dashes, marker="o", markersize=2.5, label=name)
@@ -140,5 +142,6 @@ def errors_figure(reports: Sequence[IterationReport]) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
         label(axes, title=title, across="iteration", up="mistakes, %" if which == "raw" else "")
         axes.grid(alpha=0.3)
-    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=6, loc="outside lower center", ncols=4)
+    handles = panels[0].get_legend_handles_labels()
+    figure.legend(*handles, fontsize=6, loc="outside lower center", ncols=4, frameon=False)
     return figure

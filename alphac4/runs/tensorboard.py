@@ -59,6 +59,7 @@ class Monitor:
         self._geometry = geometry
         self._history = list(history)
         self._next_pictures = 0.0
+        self._undrawn: IterationReport | None = None
         self._hook_before = threading.excepthook
         threading.excepthook = self._on_thread_error
         next_step = self._history[-1].iteration + 1 if self._history else 0
@@ -70,9 +71,11 @@ class Monitor:
                 self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is left, with pictures of the last iteration."""
         try:
             with naming(self._folder):
+                if self._undrawn is not None:
+                    self._draw(self._undrawn)
                 self._writer.close()
         finally:
             threading.excepthook = self._hook_before
@@ -88,13 +91,17 @@ class Monitor:
         with naming(self._folder):
             for tag, value in scalars(self._history).items():
                 self._writer.add_scalar(tag, value, report.iteration)
+            self._undrawn = report
             if time.monotonic() >= self._next_pictures:
-                for tag, figure in self._figures(report).items():
-                    self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
-                self._next_pictures = time.monotonic() + SECONDS_BETWEEN_PICTURES
+                self._draw(report)
             for warning in report.warnings:
                 self._writer.add_text("warnings", warning, report.iteration)
             self._writer.flush()
+
+    def _draw(self, report: IterationReport) -> None:
+        for tag, figure in self._figures(report).items():
+            self._writer.add_image(tag, figures.to_image(figure), report.iteration, dataformats="HWC")
+        self._next_pictures, self._undrawn = time.monotonic() + SECONDS_BETWEEN_PICTURES, None
 
     def record_closing(self, matches: Sequence[MatchReport], iteration: int) -> None:
         """Show the matches that close a run, at the run's last ``iteration``: as points, and in words."""

@@ -52,6 +52,7 @@ const review = new Review({ game, values, engine, offered: setup.review }, {
     go(ply);
     board.focus();
     $("board").scrollIntoView({ block: "nearest" });
+    $("status").scrollIntoView({ block: "nearest" }); // it says what is asked
   },
   onBack: (moves, ply) => {
     game.load(rules.read(moves));
