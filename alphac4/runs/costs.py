@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from alphac4.arena.forms import check_network
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.state import Costs, RunState
 from alphac4.storage.checkpoints import load_checkpoint, named_file
@@ -94,6 +95,7 @@ def load_start(config: TrainConfig) -> Start | None:
     name = config.start_from
     if not name:
         return None
+    check_network(name)
     checkpoint = load_checkpoint(Path(name))
     if checkpoint.geometry != config.board.geometry():
         raise ValueError(f"{name}: plays on another board than the run")
