@@ -227,11 +227,15 @@ class TerminalGame:
 
     def _show_analysis(self) -> None:
         with self._stoppable("analysis"):
-            known = self._show_best()
-            analysis = self._analysis()
-            if not known:
-                self._show_proof(analysis)
-            self.screen.analysis(analysis)
+            self.screen.analysis(self._look())
+
+    def _look(self) -> Analysis:
+        """Show what is certain of the position, by exact play or else a proof, before what the network thinks of it."""
+        known = self._show_best()
+        analysis = self._analysis()
+        if not known:
+            self._show_proof(analysis)
+        return analysis
 
     def _show_best(self) -> bool:
         """Show the best moves by exact play, where they are soon known; returns whether they are."""
@@ -245,7 +249,7 @@ class TerminalGame:
         return bool(best)
 
     def _show_proof(self, analysis: Analysis) -> None:
-        """What the search has proven of the position, before what the network thinks of it."""
+        """Show what the search has proven of the position."""
         best = next(item for item in analysis.columns if item.column == analysis.best)
         if best.proof.startswith("wins") or all(item.proof for item in analysis.columns):
             self.screen.line(f"proven: {column_name(best.column)} {best.proof}")
@@ -317,10 +321,7 @@ class TerminalGame:
     def _do_hint(self, _rest: str) -> None:
         self._unfinished()
         with self._stoppable("hint"):
-            known = self._show_best()
-            analysis = self._analysis()
-            if not known:
-                self._show_proof(analysis)
+            analysis = self._look()
             self.screen.line(f"{analysis.source} would play {column_name(analysis.best)} ({signed(analysis.value)})")
 
     def _do_analysis(self, _rest: str) -> None:
