@@ -421,12 +421,14 @@ def test_the_player_wins_every_game_that_it_begins_within_the_plies_that_it_says
     certificate, other = player
     position = start = Position(geometry=SMALL)
     while position.outcome() is None:
-        assert certificate.proven_win(position) == CertifiedWin(first=True, plies=longest_game(certificate, position))
+        assert certificate.proven_win(position) == CertifiedWin(
+            first=True, plies=longest_game(certificate, position), column=certificate.choose([position])[0]
+        )
         position = position.play(certificate.choose([position])[0])
         if position.outcome() is None:
             replies = [position.play(reply) for reply in position.legal_columns()]
             plies = 1 + max(longest_game(certificate, p) for p in replies)
-            assert certificate.proven_win(position) == CertifiedWin(first=True, plies=plies)
+            assert certificate.proven_win(position) == CertifiedWin(first=True, plies=plies, column=None)
             position = replies[0]
     assert not other.asked
     strayed = next(column for column in start.legal_columns() if column != certificate.choose([start])[0])
@@ -538,9 +540,11 @@ def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Pa
     player = CertificatePlayer(paths, SMALL, lambda _name: other)
     for start in (Position(geometry=SMALL), claim.start, claim.start.mirror()):
         plies = longest_game(player, start)
-        assert player.proven_win(start) == CertifiedWin(first=start.plies == 0, plies=plies)
+        assert player.proven_win(start) == CertifiedWin(
+            first=start.plies == 0, plies=plies, column=player.choose([start])[0]
+        )
     then = claim.start.play(player.choose([claim.start])[0])
-    assert player.proven_win(then) == CertifiedWin(first=False, plies=plies - 1)
+    assert player.proven_win(then) == CertifiedWin(first=False, plies=plies - 1, column=None)
     assert not other.asked
     parsed = parse_player(f"certificate:{paths[0]},{paths[1]}", rng=np.random.default_rng(0), geometry=SMALL)
     assert parsed.choose([claim.start]) == player.choose([claim.start])

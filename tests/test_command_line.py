@@ -92,6 +92,7 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("review 49", "illegal move '9'"),
         ("review nofile.txt", "there is no such file"),
         ("review 44 --player nobody", "unknown player"),
+        ("search 44 --player master", "'master' is a level of `alphac4 play`, no player"),
         ("review 44 --player negamax:2", "searches no tree"),
         ("review 44 --html .", "is a folder"),
     ],

@@ -1,3 +1,4 @@
+import functools
 import io
 import json
 import os
@@ -22,12 +23,14 @@ from alphac4.mcts.search import Budget
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
-from alphac4.play.opponents import LatePlayer, level_player
+from alphac4.play.opponents import LatePlayer, certificates, level_player
 from alphac4.play.screen import Screen
 from alphac4.play.terminal import Session, TerminalGame
 from alphac4.solver.solver import exact
 
 Lines = list[str | type[BaseException]]
+
+shipped = functools.cache(lambda: certificates(STANDARD))  # takes seconds to check
 
 
 def reader(lines: Lines) -> Callable[[str], str]:
@@ -59,6 +62,7 @@ def run_game(
         reader(lines),
         fast_level,
         lambda: Analyst.named("uct:200"),
+        shipped,
         lambda moves: f"the review of {moves}",
     )
     with pytest.raises(KeyboardInterrupt) if KeyboardInterrupt in lines else nullcontext():
@@ -141,6 +145,14 @@ def test_a_hint_is_the_solvers_where_it_knows_at_once_and_does_not_wait_for_it_e
     _, text = run_game(["hint"], "444444")
     assert "would play" in text
     assert "by exact play" not in text
+
+
+def test_a_hint_is_the_certificates_where_the_solver_takes_longer() -> None:
+    _, text = run_game(["hint", "4", "hint", "2", "1", "hint"], "4524")
+    assert re.findall(r"by the certificate(.*): (.) wins in at most (\d+) moves", text) == [
+        (" 4", "x", "19"),
+        ("", "x", "18"),
+    ]
 
 
 def test_the_solver_tells_the_truth_and_ctrl_c_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from alphac4.runs.costs import SECONDS_BETWEEN_ENTRIES, CostJournal
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.session import RunStopped, TrainingSession
-from alphac4.runs.state import PREVIOUS_STATE_FILE, STATE_FILE, Costs, RunError, load_state, save_state
+from alphac4.runs.state import PREVIOUS_STATE_FILE, STATE_FILE, Costs, RunError, load_state, save_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.actor import GamesInProgress, count_games, deal, fill_up, join_games
 from alphac4.selfplay.games import NEW_GAME, SEARCHING, Games, make_games
@@ -95,6 +95,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(finished: Path, tmp_path: Path) -> Path:
     """A copy of that run."""
     return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def test_a_start_that_is_refused_leaves_no_settings_behind(tmp_path: Path) -> None:
+    wrong = tiny_run(iterations=1, machine={"backend": "nothing", "device": "cpu"})
+    with pytest.raises(ValueError, match="nothing"):
+        TrainingSession(tmp_path, wrong)
+    assert stored_settings(tmp_path) is None
+    with TrainingSession(tmp_path, tiny_run(iterations=1, samples=61)):
+        assert stored_settings(tmp_path) is not None
 
 
 def test_a_damaged_best_network_never_replaces_the_good_copy(run: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -34,6 +34,7 @@ class CertifiedWin:
 
     first: bool  # whether it is the first player's
     plies: int  # in which the game is over at the latest
+    column: int | None  # 0-based, the winner's move; None where it is the loser's turn
 
 
 class CheckedCertificate:
@@ -161,14 +162,16 @@ class CertificatePlayer:
         """
         found = self._look_up([position]).get(0)
         if found is not None:
-            return None if found.plies is None else CertifiedWin(first=position.first_to_move, plies=found.plies)
+            if found.plies is None:
+                return None
+            return CertifiedWin(first=position.first_to_move, plies=found.plies, column=found.column)
         following = [position.play(column) for column in position.legal_columns()]
         if any(after.outcome() is not None for after in following):
             return None
         plies = [found.plies for found in self._look_up(following).values() if found.plies is not None]
         if len(plies) < len(following):
             return None
-        return CertifiedWin(first=not position.first_to_move, plies=1 + max(plies))
+        return CertifiedWin(first=not position.first_to_move, plies=1 + max(plies), column=None)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `SearchingPlayer`; the other player's tree."""

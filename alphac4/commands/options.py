@@ -513,10 +513,13 @@ def read_options(name: str, arguments: Sequence[str]) -> object:
 
     Raises:
         SystemExit: after ``--help``, and with code 2 after a complaint on the standard error.
-        ValueError: in one line, for a player's name that is misspelt.
+        ValueError: in one line, for a player's name that is misspelt, or that of a level.
     """
     options: object = read_arguments(OPTIONS[name], arguments, name)
     for field_name in ("player", "players", "reference"):
         value = getattr(options, field_name, ())
-        check_players(*([value] if isinstance(value, str) else value), others=[NOBODY])
+        players = [value] if isinstance(value, str) else value
+        if level := next((player for player in players if player in BY_NAME), None):
+            raise ValueError(f"{level!r} is a level of `alphac4 play`, no player; `alphac4 players` lists those")
+        check_players(*players, others=[NOBODY])
     return options

@@ -20,7 +20,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.machine import install_advice
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import BY_NAME, Level, find_level
-from alphac4.play.opponents import LatePlayer, compile_search, level_player
+from alphac4.play.opponents import LatePlayer, certificates, compile_search, level_player
 from alphac4.play.puzzle_game import PuzzleGame, SolvedPuzzles
 from alphac4.play.review_text import describe_review
 from alphac4.play.screen import Screen
@@ -104,6 +104,7 @@ def _run_terminal(options: PlayOptions) -> int:
         read_line,
         make_level,
         make_analyst,
+        lambda: certificates(geometry),
         review,
         level=level,
         show_analysis=options.analysis,

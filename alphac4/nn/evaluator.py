@@ -65,7 +65,7 @@ class Evaluator:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         if device == "cuda" and not torch.cuda.is_available():
-            raise RuntimeError("no CUDA device is available; use --device cpu")
+            raise RuntimeError("no CUDA device is available; choose the device cpu")
         if backend not in ("auto", *backend_names(device)):
             raise ValueError(f"no backend {backend!r} here; available: {', '.join(backend_names(device))}")
         self._min_rows = MIN_ALIKE if alike else 1

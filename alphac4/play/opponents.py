@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -56,6 +56,23 @@ def _certified(network: str, geometry: Geometry, rng: np.random.Generator, compu
         return CertificatePlayer(shipped_certificates(), geometry, make_other)
     except PlayerError:  # of another board, or not there
         return make_other("")
+
+
+def certificates(geometry: Geometry, on_pause: Callable[[], object] = lambda: None) -> CertificatePlayer | None:
+    """The shipped certificates, for what they know and no more; None on a board that they are not of.
+
+    Args:
+        geometry: the board.
+        on_pause: see `CertificatePlayer`.
+    """
+    try:
+        return CertificatePlayer(shipped_certificates(), geometry, _nobody, on_pause)
+    except (PlayerError, OSError):  # of another board, or not there
+        return None
+
+
+def _nobody(name: str) -> NoReturn:
+    raise PlayerError(f"{name} is not asked here")
 
 
 def compile_search(geometry: Geometry) -> None:

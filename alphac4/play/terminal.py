@@ -1,12 +1,14 @@
 """A game in the terminal: its moves, the board, a prompt, and what the network thinks."""
 
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from alphac4.arena.players import Player
+from alphac4.arena.certificate_player import CertificatePlayer
+from alphac4.arena.players import Player, PlayerError
 from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, column_name, may_be_moves, signed
 from alphac4.game.rules import STANDARD
@@ -20,7 +22,7 @@ from alphac4.storage.records import similar
 HELP = """\
   1 to 7       drop a stone into that column
   undo, redo   take back your last move with its answer; play it again
-  hint         a good move: by exact play where that is soon known
+  hint         a good move: a certain one where that is soon known
   analysis     show after each move who stands better, or not any more
   exact        how each move ends with best play (early ones take long)
   level [N]    show the levels, or play another: 1 beginner to 8 perfect
@@ -126,6 +128,7 @@ class TerminalGame:
         read: asks for a line; raises EOFError at the end of the input.
         make_level: the player of a level, for the command ``level``.
         make_analyst: makes the analyst, at the first need.
+        find_certificates: reads what is certified of the board, None for nothing, at the first need.
         review: judges a game and says so as text.
         level: the level of the player, if it has one.
         show_analysis: whether to analyse after each move.
@@ -140,6 +143,7 @@ class TerminalGame:
         read: Callable[[str], str],
         make_level: Callable[[Level], Player],
         make_analyst: Callable[[], Analyst],
+        find_certificates: Callable[[], CertificatePlayer | None],
         review: Callable[[str], str],
         *,
         level: Level | None = None,
@@ -156,6 +160,7 @@ class TerminalGame:
         self._make_level = make_level
         self._make_analyst = make_analyst
         self._review = review
+        self._find_certificates = functools.cache(find_certificates)
         self._analyst: Analyst | None = None
         self._waiting = False  # for a word from the person, though it is the other's turn
 
@@ -230,8 +235,8 @@ class TerminalGame:
             self.screen.analysis(self._look())
 
     def _look(self) -> Analysis:
-        """Show what is certain of the position, by exact play or else a proof, before what the network thinks of it."""
-        known = self._show_best()
+        """Show what is certain of the position, by exact play, a certificate or a proof, then what the network thinks."""
+        known = self._show_best() or self._show_certified()
         analysis = self._analysis()
         if not known:
             self._show_proof(analysis)
@@ -247,6 +252,18 @@ class TerminalGame:
             names = " or ".join(column_name(item.column) for item in best)
             self.screen.line(f"by exact play {names}: {best[0].text}")
         return bool(best)
+
+    def _show_certified(self) -> bool:
+        """Show the win that a certificate knows of; returns whether one does."""
+        position, win = self.session.position, None
+        with self.screen.waiting("the certificates are being checked"), contextlib.suppress(PlayerError):
+            certificates = self._find_certificates()
+            win = certificates.proven_win(position) if certificates else None
+        if win:
+            winner, moves = self.screen.side(0 if win.first else 1), (win.plies + 1) // 2
+            move = "" if win.column is None else f" {column_name(win.column)}"
+            self.screen.line(f"by the certificate{move}: {winner} wins in at most {moves} moves")
+        return win is not None
 
     def _show_proof(self, analysis: Analysis) -> None:
         """Show what the search has proven of the position."""

@@ -106,9 +106,6 @@ class RunFolder:
             before = stored_settings(path)
             if before is not None:
                 check_changes(path, before, config)
-            content = json.dumps(to_dict(config), indent=2).encode()
-            if not (path / "config.json").exists() or (path / "config.json").read_bytes() != content:
-                write_atomically(path / "config.json", content)
             for folder in (path, path / "checkpoints", path / "replay"):
                 remove_leftovers(folder)
         except BaseException:
@@ -118,6 +115,12 @@ class RunFolder:
     def close(self) -> None:
         """Let other processes have the folder."""
         self._lock.close()
+
+    def write_config(self) -> None:
+        """Keep the settings, once everything that they ask for is there: then the folder holds this run."""
+        path, content = self.path / "config.json", json.dumps(to_dict(self.config), indent=2).encode()
+        if not path.exists() or path.read_bytes() != content:
+            write_atomically(path, content)
 
     def checkpoint_path(self, iteration: int) -> Path:
         """The file of an iteration's network."""

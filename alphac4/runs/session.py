@@ -199,6 +199,7 @@ class TrainingSession:
             best = self.folder.load_best(state).network if state.iteration else learner.candidate()
             actors = compute.actors(best, geometry, config.selfplay, lambda index: random.generator(0, "actor", index))
             opened.callback(actors.close)
+            self.folder.write_config()
             if state.actors:
                 _continue_games(actors, state, random)
             self.folder.costs.ahead = lambda: Costs(**actors.spent_ahead())

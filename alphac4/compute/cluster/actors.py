@@ -64,7 +64,7 @@ class Cluster:
         self._connection = connect(address)
         try:
             if self._device == "cuda" and not self._count("cuda"):
-                raise RuntimeError("no node of the cluster has a GPU and a core beside it: use --device cpu")
+                raise RuntimeError("no node of the cluster has a GPU and a core beside it: choose the device cpu")
         except BaseException:
             self._connection.close()
             raise

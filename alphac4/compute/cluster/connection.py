@@ -219,7 +219,10 @@ def find_cluster() -> str:
     Raises:
         ConnectionError: if there is none.
     """
-    found: str = importlib.import_module("ray._private.services").canonicalize_bootstrap_address("auto")
+    try:
+        found: str = importlib.import_module("ray._private.services").canonicalize_bootstrap_address("auto")
+    except ConnectionError as error:  # which names options of Ray's own commands
+        raise ConnectionError("none runs here; name its head, as HOST:PORT") from error
     return found
 
 

@@ -35,7 +35,7 @@ GAMES = 8192  # of self-play at once, in place of `SelfPlayConfig.games`: a GPU 
 
 THREADS = 32  # of a block: trees diverge, so small blocks, spread over the whole GPU, wait least for one another
 
-NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); use --device cpu"
+NO_DEVICE = "no CUDA device: PyTorch finds none (`nvidia-smi` lists those of this machine); choose the device cpu"
 
 SECTOR = 32  # bytes that a GPU fetches at least
 

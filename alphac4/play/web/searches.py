@@ -6,14 +6,13 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedWin
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.specifications import named_checkpoint
-from alphac4.certificate.file import shipped_certificates
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.mcts.network_search import NetworkSearch
@@ -21,7 +20,7 @@ from alphac4.mcts.results import NodeView
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import Level
-from alphac4.play.opponents import thorough_player
+from alphac4.play.opponents import certificates, thorough_player
 from alphac4.review import Review, review_game
 from alphac4.solver.solver import ExactColumn, deadline, exact
 
@@ -169,10 +168,7 @@ class SearchService:
 
     @functools.cached_property
     def _certificates(self) -> CertificatePlayer | None:
-        try:
-            return CertificatePlayer(shipped_certificates(), self.geometry, _nobody, self._stop_reading.check)
-        except (PlayerError, OSError):  # of another board, or not there
-            return None
+        return certificates(self.geometry, self._stop_reading.check)
 
     def _analyst(self, session: str) -> Analyst:
         with self._lock:
@@ -186,7 +182,3 @@ class SearchService:
     def _make_rng(self) -> np.random.Generator:
         with self._lock:
             return np.random.default_rng(self._rng.integers(2**63))
-
-
-def _nobody(name: str) -> NoReturn:
-    raise PlayerError(f"{name} is not asked here")
