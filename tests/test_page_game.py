@@ -165,6 +165,8 @@ def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Bro
     other.goto(address + "#44")
     other.check("#analyse")
     expect(other, "#verdict", r"Red wins in at most \d+ moves \(proven by the certificate\)")
+    press(other, "h")
+    expect(other, "#status", r"Hint: column 4 wins in at most \d+ moves")
 
 
 def test_the_solver_answers_above_the_columns(browser: Browser, address: str) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import io
 import itertools
+import os
 import shutil
 import sys
 import textwrap
@@ -45,6 +46,8 @@ def read_arguments(
     """
     if {"-h", "--help"} & set(arguments):
         prepare_help(kind)
+        if os.environ.get("NO_COLOR"):
+            os.environ["TERM"] = "dumb"  # all that tyro asks about; help ends the process
         print(_wrapped(description or inspect.getdoc(kind) or ""), end="\n\n")
     complaint = io.StringIO()
     try:

@@ -65,7 +65,7 @@ def parse(arguments: Sequence[str]) -> Any:
     if shown == list(arguments) and not any(re.match(r"--[\w-]+\.", word) for word in arguments):
         usual = f"{DESCRIPTION} These are the usual ones; `alphac4 train --help-all` explains them all."
         read_arguments(FrequentOptions, arguments, "train", description=usual)  # tells at once what it cannot read
-    from alphac4.training.config import TrainConfig
+    from alphac4.training.config import PRESETS, TrainConfig
 
     config: TrainConfig
 
@@ -77,6 +77,9 @@ def parse(arguments: Sequence[str]) -> Any:
 
     if line := unreadable(TrainOptions, shown, "train"):  # before PyTorch is loaded
         raise ValueError(line)
+    if {"-h", "--help"} & set(shown):
+        config = PRESETS["quick" if "quick" in shown else "standard"]
+        return read_arguments(TrainOptions, shown, "train", description=DESCRIPTION)
     from alphac4.runs.session import find_config
 
     chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)

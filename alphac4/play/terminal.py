@@ -235,7 +235,7 @@ class TerminalGame:
             self.screen.analysis(self._look())
 
     def _look(self) -> Analysis:
-        """Show what is certain of the position, by exact play, a certificate or a proof, then what the network thinks."""
+        """Show what is certain, by exact play, a certificate or a proof, and then what the network thinks."""
         known = self._show_best() or self._show_certified()
         analysis = self._analysis()
         if not known:

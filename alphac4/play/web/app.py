@@ -101,10 +101,11 @@ class WebApplication:
         return JSONResponse({"columns": columns})
 
     async def _certificate(self, request: Request) -> Response:
-        """The side that wins, 0 the first, and the plies that it takes at most, where the certificates say so."""
+        """The side that wins, 0 the first, the plies that it takes at most, and its move, as the certificates say."""
         position = _unfinished_position(await read_object(request), self.service.geometry)
         win = await _run(request, self.searches, partial(self.service.proven_win, position), Stop())
-        return JSONResponse({"win": win and {"winner": 0 if win.first else 1, "plies": win.plies}})
+        shown = win and {"winner": 0 if win.first else 1, "plies": win.plies, "column": win.column}
+        return JSONResponse({"win": shown})
 
     async def _node(self, request: Request) -> Response:
         """A node of the session's tree, which the last analysis of this position has grown."""

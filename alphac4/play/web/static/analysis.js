@@ -49,14 +49,13 @@ export class Analysis {
     return new Map(columns.filter(({ value, proof }) => proof || value !== null).map(({ column, value, proof }) => {
       const [verb, , number] = proof.split(" "), short = { wins: `win ${number}`, loses: `loss ${number}`, draws: "draw" }[verb];
       const tone = { wins: "win", loses: "loss", draws: "draw" }[verb] ?? (value > 0.2 ? "win" : value < -0.2 ? "loss" : "draw");
-      return [column, { text: short ?? signed(value), spoken: `the network: ${proof || signed(value)}`, tone, strong: column === best }];
+      return [column, { text: short ?? signed(value), spoken: `the network: ${proof || signed(value)}`, tone, strong: column === best, opinion: !proof }];
     }));
   }
 
   // The best move as far as it is known, null while nothing is.
   get suggested() {
-    const known = this.found && this.solver.verdicts.get(this.found.moves);
-    return known ? this.rules.best(known) : this.found?.best ?? null;
+    return this.found && (this.solver.move(this.found.moves) ?? this.found.best);
   }
 
   show(game) {

@@ -2,7 +2,7 @@
 
 import { Analysis } from "./analysis.js";
 import { Board } from "./board.js";
-import { $, COLOURS, announce, enable, isEnabled, knock, onPress, recall, remember } from "./dom.js";
+import { $, COLOURS, announce, enable, isEnabled, knock, onPress, recall, remember, tell } from "./dom.js";
 import { engine } from "./engine.js";
 import { Game } from "./game.js";
 import { Puzzles } from "./puzzles.js";
@@ -147,7 +147,7 @@ function show() {
     said: known ? solver.said(text) : live && !result ? analysis.said : new Map(),
   });
   analysis.show(game);
-  $("status").textContent = status();
+  tell(status());
   const watched = player && !paused && !game.people.length, waits = player && paused;
   if (document.activeElement === $("resume") && !watched && !waits) board.focus();
   $("resume").hidden = Boolean(result) || !(watched || waits);
@@ -334,6 +334,7 @@ function prepare() {
   $("modes").hidden = !setup.puzzles;
   $("keys").textContent = KEYS_TOLD[mode];
   addEventListener("hashchange", load);
+  addEventListener("resize", () => tell($("status").textContent));
   for (const id of ["settings", "menu"]) {
     document.addEventListener("click", ({ target }) => ($(id).contains(target) && target.tagName !== "BUTTON") || ($(id).open = false));
     $(id).addEventListener("keydown", ({ key }) => {

@@ -68,7 +68,7 @@ export class Board {
     for (const part of ["under", "over"]) svg("circle", { class: part, r: radius * CELL, cx: this.x(column), cy: this.y(row) }, ring);
   }
 
-  // said: column -> { text, spoken, tone, strong, closed }, shown above the column; suggested: a column for a ghost.
+  // said: column -> { text, spoken, tone, strong, opinion, closed }, shown above the column; suggested: a column for a ghost.
   draw(moves, { active, hint = null, suggested = null, better = [], said = new Map() }) {
     const { rules } = this;
     const grid = rules.grid(moves), legal = rules.legal(moves), result = rules.result(moves);
@@ -109,7 +109,7 @@ export class Board {
       svg("text", { class: "number", x: this.x(column), y }, this.labels).textContent = this.rules.name(column);
       const word = said.get(column);
       if (!word) continue;
-      const kind = `${word.tone ?? ""} ${word.strong ? "strong" : ""}`;
+      const kind = `${word.tone ?? ""} ${word.strong ? "strong" : ""} ${word.opinion ? "opinion" : ""}`;
       svg("rect", { class: `pill ${kind}`, x: column * CELL + 5, y: -29, width: CELL - 10, height: 25, rx: 12.5 }, this.labels);
       const text = svg("text", { class: `word ${kind}`, x: this.x(column), y: -11 }, this.labels), room = CELL - 20;
       text.textContent = word.text;

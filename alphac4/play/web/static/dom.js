@@ -35,6 +35,16 @@ export function makeButton(text, action, attributes = {}) {
   return button;
 }
 
+// The line above the board. What is a little too long for it is written smaller, so that the board stays where it is.
+export function tell(text) {
+  const words = element("span", "", text), line = $("status");
+  line.replaceChildren(words);
+  words.style.whiteSpace = "nowrap";
+  const fits = line.clientWidth / words.offsetWidth;
+  if (fits < 0.75) words.style.whiteSpace = "";
+  else if (fits < 1) words.style.fontSize = `${0.99 * fits}em`;
+}
+
 // Say something to those who cannot see it. The same words twice are two announcements.
 export function announce(text) {
   const node = $("announcement");

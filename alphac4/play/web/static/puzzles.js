@@ -1,6 +1,6 @@
 // Puzzles: one move alone wins. The progress stays in this browser.
 
-import { $, COLOURS, announce, counted, enable, onPress, recall, remember } from "./dom.js";
+import { $, COLOURS, announce, counted, enable, onPress, recall, remember, tell } from "./dom.js";
 
 const LINE_PLIES = 9; // of best play that are told after a puzzle
 const NEAREST = 10; // wins, of which the next puzzle is one: to see far takes practice
@@ -81,7 +81,7 @@ export class Puzzles {
     if (!this.seen) return;
     history.replaceState(null, "", `#puzzles/${this.puzzle.moves}`);
     const stars = "★".repeat(this.puzzle.difficulty), { chosen } = this;
-    $("status").textContent = this.text;
+    tell(this.text);
     $("puzzle-heading").textContent = `Puzzle ${stars}`;
     $("streak").textContent = recall("streak", 0);
     $("best-streak").textContent = recall("bestStreak", 0);

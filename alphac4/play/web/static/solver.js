@@ -3,6 +3,7 @@
 import { $, COLOURS, announce, counted } from "./dom.js";
 
 const SHORT = { wins: "win", loses: "loss", draw: "draw" };
+const atMost = ({ plies }) => `wins in at most ${counted(Math.ceil(plies / 2), "move")}`;
 const SOON = 2000; // milliseconds for which a hint or a look waits for the solver
 
 export class Solver {
@@ -10,12 +11,18 @@ export class Solver {
   constructor({ rules, setup, engine }, onChange, onFail) {
     Object.assign(this, { rules, setup, engine, onChange, onFail });
     this.verdicts = new Map(); // move string -> columns
-    this.certified = new Map(); // move string -> { winner, plies } to the win at the latest, or null
+    this.certified = new Map(); // move string -> { winner, plies to the win at the latest, column } or null
     this.asked = new Set(); // move strings whose verdict was asked for and given
   }
 
   // The best columns' verdict, null where it is not known.
   best(moves) { return this.verdicts.get(moves)?.filter((item) => item.best) ?? null; }
+
+  // The best move as far as it is certain, null while none is.
+  move(moves) {
+    const columns = this.verdicts.get(moves);
+    return columns ? this.rules.best(columns) : this.certified.get(moves)?.column ?? null;
+  }
 
   // { winner: 0, 1 or null for a draw, text, source }, null where nothing is known.
   truth(moves) {
@@ -27,8 +34,7 @@ export class Solver {
       return { winner, text, source: `exact; best: ${names}` };
     }
     if (!win) return null;
-    const text = `${COLOURS[win.winner]} wins in at most ${counted(Math.ceil(win.plies / 2), "move")}`;
-    return { winner: win.winner, text, source: "proven by the certificate" };
+    return { winner: win.winner, text: `${COLOURS[win.winner]} ${atMost(win)}`, source: "proven by the certificate" };
   }
 
   // Such as "Exact: Red wins in 17 moves with 4." Empty if nobody asked about this position.
@@ -51,9 +57,14 @@ export class Solver {
   async look(moves) {
     this.looking?.abort();
     const { signal } = (this.looking = new AbortController());
-    const certificate = this.certified.has(moves) ? null : this.engine.certificate(moves, signal).then(({ win }) => this.certified.set(moves, win));
-    await Promise.all([certificate, this.soon(moves, signal)].map((each) => each?.catch(() => null)));
+    await Promise.all([this.win(moves, signal), this.soon(moves, signal)].map((each) => each.catch(() => null)));
     if (!signal.aborted) this.onChange();
+  }
+
+  // Promises what the certificates say.
+  async win(moves, signal) {
+    if (!this.certified.has(moves)) this.certified.set(moves, (await this.engine.certificate(moves, signal)).win);
+    return this.certified.get(moves);
   }
 
   // Promises the verdicts where the solver knows them soon, which it does with the book's few stones and with many.
@@ -66,11 +77,12 @@ export class Solver {
     return found?.columns ?? null;
   }
 
-  // Promises { column, outcome }, such as " wins in 5 moves", of exact play where that is soon known, else what the
-  // network would play; an AbortError where it is stopped, or asked anew.
+  // Promises { column, outcome }, such as " wins in 5 moves", of exact play where that is soon known, else of a
+  // certificate, else what the network would play; an AbortError where it is stopped, or asked anew.
   async hint(moves) {
     this.hinting?.abort();
     const controller = (this.hinting = new AbortController()), { signal } = controller, search = new AbortController();
+    const late = AbortSignal.any([signal, AbortSignal.timeout(SOON)]), certified = this.win(moves, late).catch(() => null);
     const known = this.soon(moves, signal).finally(() => this.verdicts.has(moves) && search.abort()); // the search is not needed
     try {
       let hint = null;
@@ -80,9 +92,9 @@ export class Solver {
       } catch (error) {
         if (!search.signal.aborted) throw error;
       }
-      const columns = await known;
+      const columns = await known, win = await certified;
       signal.throwIfAborted();
-      if (!columns) return hint;
+      if (!columns) return Number.isInteger(win?.column) ? { column: win.column, outcome: ` ${atMost(win)}` } : hint;
       const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
       return { column, outcome: score ? ` ${outcome}` : " draws" };
     } finally {

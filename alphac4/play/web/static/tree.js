@@ -3,7 +3,8 @@
 import { percent, svg } from "./dom.js";
 
 const WIDTH = 112, HEIGHT = 104, GAP = 10, DOWN = 46, CELL = 10;
-const MOST = [3, 2]; // branches at each depth
+const MOST = [[3, 2], [2, 2], [3, 1], [2, 1]]; // branches at each depth, fewer where there is less room
+const SMALLEST = 0.85; // scale: smaller than that, nobody could read it
 
 export const mostVisited = (node) => node.columns.filter((item) => item.visits).sort((a, b) => b.visits - a.visits);
 
@@ -16,19 +17,22 @@ async function branch(ask, node, path, [most, ...rest]) {
   }));
 }
 
+const cut = ({ branches, ...node }, [most, ...rest]) => ({ ...node, branches: branches.slice(0, most).map((below) => cut(below, rest)) });
 const depth = ({ branches }) => 1 + Math.max(0, ...branches.map(depth));
 const leaves = ({ branches }) => Math.max(1, branches.reduce((sum, below) => sum + leaves(below), 0));
 
 // ask(path) promises a node of the tree; onGo(path) is called when somebody clicks on one. Nothing is drawn once it is
 // no longer wanted.
 export async function drawTree(picture, { rules, moves, path, node, ask, onGo, isWanted }) {
-  const root = { item: null, path, branches: await branch(ask, node, path, MOST) };
+  const whole = { item: null, path, branches: await branch(ask, node, path, MOST[0]) };
   if (!isWanted()) return;
+  const room = picture.closest("details").clientWidth / (SMALLEST * (WIDTH + GAP)), cuts = MOST.map((most) => cut(whole, most));
+  const root = cuts.find((each) => leaves(each) <= room) ?? cuts.at(-1);
   const width = leaves(root) * (WIDTH + GAP), height = depth(root) * (HEIGHT + DOWN) - DOWN;
   picture.replaceChildren();
   picture.setAttribute("viewBox", `-1 -1 ${width + 2} ${height + 2}`);
   picture.setAttribute("width", width + 2);
-  picture.style.minWidth = `${0.85 * width}px`; // smaller than that, nobody could read it
+  picture.style.minWidth = `${SMALLEST * width}px`;
   const edges = svg("g", { class: "edges" }, picture);
   draw(root, 0, width, 0);
 
