@@ -13,7 +13,7 @@ SPECIFICATIONS = """\
   FILE.safetensors@auto  briefly where it is sure, and long, looking at every move, where it is not
   FILE.safetensors@0     its raw policy, without search
   best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one; its others
-                         are grown, standard and former-standard
+                         are grown and standard
   hf://OWNER/NAME@600    the same with a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600
                          takes another file of that repository than model.safetensors
   best@600,OPTIONS       another search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5

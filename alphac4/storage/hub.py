@@ -15,7 +15,6 @@ SHIPPED = {
     "fast": "quick.safetensors",
     "grown": "grown.safetensors",
     "standard": "standard.safetensors",
-    "former-standard": "former-standard.safetensors",
     "quick": "quick.safetensors",
 }
 PREFIX = "hf://"

@@ -217,7 +217,13 @@ PRESETS: dict[str, TrainConfig] = {
         samples=80_000,
         network=NetworkSize(channels=64, blocks=5),
         selfplay=SelfPlayConfig(
-            full_simulations=96, fast_simulations=24, full_search_prob=0.33, opening_plies=10, opening_prob=0.6
+            full_simulations=96,
+            fast_simulations=24,
+            full_search_prob=0.33,
+            opening_plies=16,
+            opening_prob=0.95,
+            temperature=0.5,
+            temperature_end=0.1,
         ),
         learning=LearningConfig(
             batch_size=128,
