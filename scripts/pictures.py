@@ -99,6 +99,7 @@ def await_analysis(page: Any) -> None:
     """Wait until a search of the position shown has begun, and then as long as it and the solver usually take."""
     page.wait_for_selector("#outlook:not(:text('Thinking')):not(:empty)")
     page.wait_for_timeout(SEARCHED)
+    assert page.is_hidden("#problem")
 
 
 def picture_of(page: Any) -> Image.Image:

@@ -5,6 +5,7 @@ import inspect
 import io
 import itertools
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -60,10 +61,10 @@ def read_arguments(
                 config=(tyro.conf.DisallowNone,),  # or else its help says {None}|PATH
             )
     except SystemExit as end:
-        line = end.code and (unreadable(kind, arguments, command) or _own_words(end))
-        if line:
+        told = complaint.getvalue()
+        if line := end.code and (unreadable(kind, arguments, command) or _own_words(end) or _amount(told, command)):
             raise ValueError(line) from None
-        sys.stderr.write(complaint.getvalue())
+        sys.stderr.write(told)
         raise
 
 
@@ -81,7 +82,8 @@ def unreadable(kind: type, arguments: Sequence[str], command: str) -> str:
         if not name.startswith("--") or name in ("--", "--help"):
             continue
         if name not in known:
-            return f"no option {written!r}{similar(name, known)}; `alphac4 {command} --help` lists them"
+            guess = similar(name[2:], [option[2:] for option in known]).replace("(is it ", "(is it --")
+            return f"no option {written!r}{guess}; `alphac4 {command} --help` lists them"
         hint = known[name]
         if hint == tuple[float, float] | None and not all(_reads(float, each) for each in following):
             return f"{name} needs two numbers"
@@ -119,6 +121,17 @@ def _types(kind: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"--{prefix}no-{named}", bool
         for alias in (alias for each in about for alias in getattr(each, "aliases", None) or ()):
             yield alias, hint
+
+
+def _amount(complaint: str, command: str) -> str:
+    """What tyro says of words too many or too few, in one line; empty if it complains of something else."""
+    for pattern, text in (
+        (r"Unrecognized options: (.*?) *│", "no place for"),
+        (r"Missing from .*:\s*│\n│ *(\S+)", "missing:"),
+    ):
+        if found := re.search(pattern, complaint):
+            return f"{text} {found[1]}; `alphac4 {command} --help` explains"
+    return ""
 
 
 def _own_words(end: BaseException) -> str:

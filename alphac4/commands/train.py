@@ -1,5 +1,6 @@
 """`alphac4 train`: the whole loop."""
 
+import contextlib
 import re
 import signal
 import threading
@@ -91,6 +92,7 @@ def run(options: Any) -> int:
     """Train until done or interrupted; 0 when done, 130 after Ctrl-C."""
     from alphac4.runs.session import RunStopped, train
 
+    is_new = not options.run.exists()
     check_folder(options.run)
     stop = threading.Event()
 
@@ -104,6 +106,11 @@ def run(options: Any) -> int:
     except RunStopped:
         print(f"\nStopped. Everything recorded is in {options.run}; the same command goes on from there.")
         return 130
+    except (ValueError, RuntimeError):
+        if is_new:
+            with contextlib.suppress(OSError):
+                options.run.rmdir()  # unless something was recorded
+        raise
     finally:
         signal.signal(signal.SIGINT, before)
     print(f"\n{trained}\n\nNext:")

@@ -36,10 +36,20 @@ LAYOUT = {
         "Elo of the best network": ["Margin", ["Strength/elo", "Strength/elo_low", "Strength/elo_high"]],
     },
     "Is it learning?": {
-        "losses": ["Multiline", ["loss/.*"]],
-        "entropy": ["Multiline", ["policy/.*entropy"]],
+        "loss of the policy": ["Multiline", ["loss/policy"]],
+        "loss of the value": ["Multiline", ["loss/value"]],
+        "loss of the ownership": ["Multiline", ["loss/ownership"]],
+        "entropy of the policy targets": ["Multiline", ["policy/target entropy"]],
+        "entropy of the network's policy": ["Multiline", ["policy/network entropy"]],
     },
-    "Where does the time go?": {"shares": ["Multiline", ["time/.*"]], "speed": ["Multiline", ["speed/.*"]]},
+    "Where does the time go?": {
+        "share of the network in self-play": ["Multiline", ["time/self-play: network"]],
+        "share of the tree in self-play": ["Multiline", ["time/self-play: tree"]],
+        "share of learning": ["Multiline", ["time/learning"]],
+        "share of the gate": ["Multiline", ["time/gate"]],
+        "network evaluations per second": ["Multiline", ["speed/evaluations per second"]],
+        "simulations per second": ["Multiline", ["speed/simulations per second"]],
+    },
 }
 
 

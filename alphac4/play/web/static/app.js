@@ -77,6 +77,7 @@ function drop(column) {
 
 function play(column) {
   const colour = COLOURS[game.side];
+  if (review.again) review.judge(column);
   game.play(column);
   if ($("sound").checked) knock();
   update();
@@ -130,9 +131,9 @@ function status() {
   const verdict = solver.verdict(game.text), colour = COLOURS[game.side];
   if (verdict) return verdict;
   if (review.again) return `Find a better move for ${colour}.`;
-  if (!game.awaitsPerson) return `${colour} (${game.player}) is thinking …`;
+  if (!game.awaitsPerson) return `${review.tried}${colour} (${game.player}) is thinking …`;
   if (game.ply < game.moves.length) return `Move ${game.ply} of ${game.moves.length}. ${colour} to move.`;
-  if (game.ply) return `${colour} to move.`;
+  if (game.ply) return `${review.tried}${colour} to move.`;
   return `${game.people.length === 1 ? `You are ${colour}` : `${colour} to move`}. ${rules.runLength} in a row wins.`;
 }
 

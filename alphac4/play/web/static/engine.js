@@ -11,7 +11,7 @@ class Remote {
       body: body && JSON.stringify({ ...body, session: this.session }),
       headers: body ? { "Content-Type": "application/json" } : {},
       signal,
-    }).catch(lost);
+    }).catch((error) => lost(error, signal));
     if (!response.ok) {
       const { error } = await response.json().catch(() => ({ error: response.statusText }));
       throw new Error(error);
@@ -37,7 +37,7 @@ class Remote {
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     for (;;) {
-      const { done, value } = await reader.read().catch(lost);
+      const { done, value } = await reader.read().catch((error) => lost(error, signal));
       if (done) return;
       text += value;
       const lines = text.split("\n");
@@ -51,8 +51,9 @@ class Remote {
   }
 }
 
-function lost(error) {
-  if (error.name === "AbortError") throw error;
+// What was stopped was not lost, whatever the browser calls it.
+function lost(error, signal) {
+  if (signal?.aborted || error.name === "AbortError") throw new DOMException("stopped", "AbortError");
   throw new Error("The server does not answer. Is it still running?");
 }
 

@@ -5,7 +5,7 @@ import { $, COLOURS, counted, element, enable, makeButton, onPress, percent, svg
 
 const LEFT = 66, WIDTH = 560, TOP = 10, TALL = 130, BARS = TOP + TALL + 18;
 const MIN_PLIES = 10; // for which the curve has room
-const MARKS = { best: "✓", keeps: "~", unknown: "?" };
+const MARKS = { best: "✓", keeps: "~", unknown: "·" };
 const ARROWS = { ArrowLeft: "back", ArrowRight: "forward", ArrowUp: "previous", ArrowDown: "next", Home: "to-start", End: "to-end" };
 
 const does = (verdict) => (verdict.score ? verdict.text : "draws");
@@ -94,7 +94,7 @@ export class Record {
         ` ${comment}: with best play it ${does(best)}, now it ${does(played)}.${better.length ? ` Better: ${better.join(" or ")}.` : ""}`);
       return element("li", "", button);
     }));
-    if (!review.turning_points.length) $("turns").append(element("li", "quiet", "Neither side made a mistake."));
+    if (!review.turning_points.length) $("turns").append(element("li", "quiet", review.unjudged ? "No move that was judged is a mistake." : "Neither side made a mistake."));
     $("legend").textContent = (review.values.length ? "The curve is what the network expects after each move. " : "")
       + "The bars are exact: tall for who wins with best play, low for a draw. Triangles are mistakes. Click to go there.";
     const notes = [];

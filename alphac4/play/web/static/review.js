@@ -8,6 +8,7 @@ export class Review {
     Object.assign(this, { game, values, engine, offered, onChange, onFail });
     this.found = null;
     this.left = null; // the number of moves after which the reviewed game was left, to try another one
+    this.verdict = ""; // on that try
     onPress("review-ask", () => this.toggle());
     onPress("review-again", () => onAgain((this.left = this.game.ply - 1)));
     onPress("review-back", () => onBack(this.found.moves, this.left + 1));
@@ -21,6 +22,15 @@ export class Review {
 
   // Whether another move is to be found where the reviewed game was left.
   get again() { return Boolean(this.current) && this.left === this.game.ply; }
+
+  // Somebody tries another move there, of which the review knows whether it is better.
+  judge(column) {
+    const { better } = this.current.reviewed[this.left], name = this.game.rules.name(column);
+    this.verdict = !better.length ? "" : better.includes(name) ? `Yes, ${name} is better. ` : `No, ${name} is no better. `;
+  }
+
+  // What is said of the try, until the answer to it is answered.
+  get tried() { return this.away && this.game.ply <= this.left + 2 ? this.verdict : ""; }
 
   // Somebody steps through the reviewed game.
   stay() { if (this.current) this.left = null; }

@@ -82,8 +82,9 @@ export class Solver {
   async hint(moves) {
     this.hinting?.abort();
     const controller = (this.hinting = new AbortController()), { signal } = controller, search = new AbortController();
-    const late = AbortSignal.any([signal, AbortSignal.timeout(SOON)]), certified = this.win(moves, late).catch(() => null);
-    const known = this.soon(moves, signal).finally(() => this.verdicts.has(moves) && search.abort()); // the search is not needed
+    const late = AbortSignal.any([signal, AbortSignal.timeout(SOON)]), stop = () => search.abort(); // the search is not needed
+    const certified = this.win(moves, late).then((win) => (Number.isInteger(win?.column) && stop(), win)).catch(() => null);
+    const known = this.soon(moves, signal).finally(() => this.verdicts.has(moves) && stop());
     try {
       let hint = null;
       const searched = this.verdicts.has(moves) ? [] : this.engine.analyze(moves, this.setup.simulations, AbortSignal.any([signal, search.signal]));
