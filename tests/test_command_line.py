@@ -12,7 +12,7 @@ import alphac4
 from alphac4.cli import COMMANDS, GROUPS, main
 from alphac4.commands.train import FrequentOptions, RunOptions
 from alphac4.storage.files import check_folder, check_output
-from alphac4.training.config import TrainConfig
+from alphac4.training.config import PRESETS, TrainConfig
 
 
 def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
@@ -110,12 +110,15 @@ def test_what_is_wrong_is_reported_and_nothing_is_begun(
 
 def test_the_usual_settings_of_training_are_settings(capsys: pytest.CaptureFixture[str]) -> None:
     """The short help, which does without the settings' class, names no other options than the long one."""
-    assert main(["train", "--help"]) == main(["train", "--help-all"]) == 0
+    assert main(["train", "--help"]) == main(["train", "--help-all", "--preset", "quick", "--run", "standard"]) == 0
     short, _, long = capsys.readouterr().out.partition("usage: ")[2].partition("usage: ")
     options = re.findall(r"(--[\w.-]+) (?:INT|PATH|STR|\{)", short)
     assert len(options) == 11
     assert "--selfplay.search.c-init" in long
     assert all(f"{option} " in long for option in options)
+    defaults = re.search(r"--network.channels .*?\(default: (\d+)\)", long, re.DOTALL)
+    assert defaults is not None
+    assert int(defaults[1]) == PRESETS["quick"].network.channels
 
 
 def test_commands_are_listed_in_groups_with_examples_that_are_commands(capsys: pytest.CaptureFixture[str]) -> None:

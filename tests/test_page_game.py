@@ -155,6 +155,7 @@ def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Bro
     expect(page, "#verdict", r"Red wins in \d+ moves \(exact; best: 4\)")
     expect(page, "#outlook", "The network's opinion: Red wins")
     expect_count(page, ".pill.win", 1)
+    expect_count(page, ".pill.opinion", 0)
     expect_count(page, ".stone.suggested", 1)
     page.click("#variation button >> nth=1")
     expect_count(page, "#moves li", 4)
@@ -167,6 +168,7 @@ def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Bro
     expect(other, "#verdict", r"Red wins in at most \d+ moves \(proven by the certificate\)")
     press(other, "h")
     expect(other, "#status", r"Hint: column 4 wins in at most \d+ moves")
+    expect_count(other, ".pill.opinion", 7)
 
 
 def test_the_solver_answers_above_the_columns(browser: Browser, address: str) -> None:

@@ -10,6 +10,7 @@ from page_browser import DESKTOP, FITS, PHONE, Browser, audit, expect, expect_mo
 from test_page_modules import LateSolver
 
 from alphac4.cli import main
+from alphac4.game import Position
 from alphac4.puzzles import Puzzle, packaged_puzzles
 from alphac4.review import review_game
 
@@ -128,6 +129,11 @@ def test_a_game_is_reviewed_on_the_board(browser: Browser, address: str) -> None
     page.click("#review-back")
     expect_moves(page, GAME[:ply])
     assert page.inner_text("#now") == move
+    page.click("#review-again")
+    legal = Position.from_moves(GAME[: ply - 1]).legal_columns()
+    worse = next(str(c + 1) for c in legal if str(c + 1) not in review.to_dict()["reviewed"][ply - 1]["better"])
+    press(page, worse)
+    expect(page, "#status", f"^No, {worse} is no better")
 
 
 def test_the_file_of_a_review_is_read(browser: Browser, tmp_path: Path) -> None:

@@ -78,13 +78,14 @@ def parse(arguments: Sequence[str]) -> Any:
 
     if line := unreadable(TrainOptions, shown, "train"):  # before PyTorch is loaded
         raise ValueError(line)
-    if {"-h", "--help"} & set(shown):
-        config = PRESETS["quick" if "quick" in shown else "standard"]
-        return read_arguments(TrainOptions, shown, "train", description=DESCRIPTION)
-    from alphac4.runs.session import find_config
-
     chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)
-    config = find_config(chosen.run, None if chosen.preset == "auto" else chosen.preset, chosen.settings)
+    preset = None if chosen.preset == "auto" else chosen.preset
+    if {"-h", "--help"} & set(shown) and chosen.settings is None and not (preset is None and chosen.run.exists()):
+        config = PRESETS[preset or "standard"]
+    else:
+        from alphac4.runs.session import find_config  # loads PyTorch, for which help need not wait
+
+        config = find_config(chosen.run, preset, chosen.settings)
     return read_arguments(TrainOptions, shown, "train", description=DESCRIPTION)
 
 

@@ -33,7 +33,11 @@ def level_player(
         return SolverPlayer(rng, geometry)
     named.check(geometry)
     if level.certified:
-        player = _certified(named.written, geometry, rng, compute)
+
+        def make_thorough(_author: str = "") -> SearchingPlayer:
+            return thorough_player(named.written, geometry, rng, compute)
+
+        player: Player = certificates(geometry, make_thorough) or make_thorough()
     else:
         written = f"{named.written}@{level.simulations},temperature={level.temperature}"
         player = parse_player(written, rng=rng, geometry=geometry, compute=compute, batch_size=1)
@@ -48,25 +52,20 @@ def thorough_player(
     return parse_searching_player(f"{network}@auto", rng=rng, geometry=geometry, compute=compute)
 
 
-def _certified(network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute | None") -> Player:
-    def make_other(_author: str) -> SearchingPlayer:
-        return thorough_player(network, geometry, rng, compute)
-
-    try:
-        return CertificatePlayer(shipped_certificates(), geometry, make_other)
-    except PlayerError:  # of another board, or not there
-        return make_other("")
-
-
-def certificates(geometry: Geometry, on_pause: Callable[[], object] = lambda: None) -> CertificatePlayer | None:
-    """The shipped certificates, for what they know and no more; None on a board that they are not of.
+def certificates(
+    geometry: Geometry,
+    make_other: Callable[[str], SearchingPlayer] | None = None,
+    on_pause: Callable[[], object] = lambda: None,
+) -> CertificatePlayer | None:
+    """The shipped certificates as a player; None on a board that they are not of.
 
     Args:
         geometry: the board.
+        make_other: see `CertificatePlayer`; without it the player is asked for what the certificates know and no more.
         on_pause: see `CertificatePlayer`.
     """
     try:
-        return CertificatePlayer(shipped_certificates(), geometry, _nobody, on_pause)
+        return CertificatePlayer(shipped_certificates(), geometry, make_other or _nobody, on_pause)
     except (PlayerError, OSError):  # of another board, or not there
         return None
 

@@ -168,7 +168,7 @@ class SearchService:
 
     @functools.cached_property
     def _certificates(self) -> CertificatePlayer | None:
-        return certificates(self.geometry, self._stop_reading.check)
+        return certificates(self.geometry, on_pause=self._stop_reading.check)
 
     def _analyst(self, session: str) -> Analyst:
         with self._lock:
