@@ -1,6 +1,6 @@
 // The search tree as a picture: a position, its most visited moves, and the answers to those.
 
-import { percent, svg } from "./dom.js";
+import { COLOURS, percent, svg } from "./dom.js";
 
 const WIDTH = 112, HEIGHT = 104, GAP = 10, DOWN = 46, CELL = 10;
 const MOST = [[3, 2], [2, 2], [3, 1], [2, 1]]; // branches at each depth, fewer where there is less room
@@ -61,7 +61,8 @@ export async function drawTree(picture, { rules, moves, path, node, ask, onGo, i
         svg("circle", { class: kind, r: 4, cx: left + (column + 0.5) * CELL, cy: 8 + (rules.rows - row - 0.5) * CELL }, group);
       }
     });
-    const texts = item ? [`${rules.name(item.column)} · ${item.visits.toLocaleString("en")}`, item.proof || `${percent((1 + item.value) / 2)} of points`] : ["the position", ""];
+    const mover = COLOURS[(shown.length + 1) % 2], root = path.length ? `after ${rules.name(path.at(-1))}` : "the position";
+    const texts = item ? [`${rules.name(item.column)} · ${item.visits.toLocaleString("en")}`, item.proof || `${percent((1 + item.value) / 2)} for ${mover}`] : [root, ""];
     texts.forEach((text, line) => (svg("text", { x: WIDTH / 2, y: 84 + 14 * line }, group).textContent = text));
     group.addEventListener("click", () => onGo(below));
   }
