@@ -40,8 +40,6 @@ from alphac4.game import Geometry, Outcome, Position, column_name
 from alphac4.game.planes import stones
 from alphac4.game.rules import Words
 from alphac4.machine import cores, worker_threads
-from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, proof_value
 from alphac4.solver import Solver
 from alphac4.solver.solver import Scores, shared_solver
@@ -55,7 +53,6 @@ JUDGED_AT_ONCE = 256  # positions that the solver judges at once, at least; proo
 SHARE = 64  # of them for each of many players
 PARTS = 4  # of the positions to be solved for each worker, as some take much longer than others
 ASKED_AT_ONCE = 4096  # positions of a claim's walk: of the few that need long searches there must be many
-PROVING = Budget(simulations=1600)  # of a second search, where the first has no proof: that ends lines much earlier
 PROMISING = 0.5  # of a claimed win: where a move was taken back, one of a lesser value is not tried; -0.5 of a draw
 
 
@@ -465,21 +462,14 @@ def _ask(
     players: Sequence[ProvingPlayer], pool: ThreadPoolExecutor, known: KnownMoves, claim: Claim, keys: Keys
 ) -> None:
     """Take down the players' answers in positions [B], and the moves of what they have proven."""
-    least = PROVEN_DRAW + claim.min_outcome
-
-    def prove(player: ProvingPlayer, result: SearchResult) -> tuple[npt.NDArray[np.bool_], list[Moves]]:
-        """Which positions of the player's last search are proven [B], and the moves of the proofs."""
-        proven = np.where(result.proofs == UNPROVEN, ILLEGAL, result.proofs).max(axis=1) >= least
-        rows = np.flatnonzero(proven).tolist()
-        return proven, [Moves.of_kind(Kind.PROOF, *player.proven_moves(row, least)) for row in rows]
 
     def think(player: ProvingPlayer, part: Keys) -> tuple[list[Moves], Keys]:
-        positions = [position_of(claim.geometry, int(key)) for key in part]
-        result = player.search(positions)
-        proven, proofs = prove(player, result)
-        open_positions = [position for position, is_proven in zip(positions, proven, strict=True) if not is_proven]
-        if open_positions:
-            proofs += prove(player, player.search(open_positions, PROVING))[1]
+        result = player.search([position_of(claim.geometry, int(key)) for key in part])
+        best = np.where(result.proofs == UNPROVEN, ILLEGAL, result.proofs).max(axis=1)
+        least = PROVEN_DRAW + claim.min_outcome
+        proofs = [
+            Moves.of_kind(Kind.PROOF, *player.proven_moves(int(row), least)) for row in np.flatnonzero(best >= least)
+        ]
         found = [result.root_proof(row) for row in range(len(part))]
         hopeless = np.array([proof != UNPROVEN and proof_value(proof) < claim.min_outcome for proof in found], np.bool_)
         answers = Moves.of_kind(Kind.ANSWER, part[~hopeless], result.moves[~hopeless])
