@@ -63,6 +63,11 @@ def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> No
     expect(other, "#status", "Red wins")
     other.goto(address + "#999")
     expect(other, "#status", "break the rules")
+    other.select_option("#first", "novice")
+    other.goto("about:blank")
+    other.goto(address + "#999")
+    expect(other, "#status", "break the rules")
+    expect(other, "#resume", "Play on")  # the level waits until this has been read
     press(page, "n")
     expect_moves(page, "")
     press(page, "u")

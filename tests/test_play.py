@@ -142,6 +142,9 @@ def test_a_hint_is_the_solvers_where_it_knows_at_once_and_does_not_wait_for_it_e
     _, text = run_game(["hint"], "43")  # in the opening book: 6 and 7 alone win
     told = next(line for line in text.splitlines() if "by exact play" in line)
     assert re.search(r"by exact play (6|7|6 or 7|7 or 6): wins in \d+ moves", told)
+    assert (
+        "by exact play: a draw" in run_game(["hint"], "4344")[1]
+    )  # the last that the book has: of no move it knows more
     _, text = run_game(["hint"], "444444")
     assert "would play" in text
     assert "by exact play" not in text
@@ -156,10 +159,10 @@ def test_a_hint_is_the_certificates_where_the_solver_takes_longer() -> None:
 
 
 def test_the_solver_tells_the_truth_and_ctrl_c_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "4  wins in 1 move  *" in run_game(["exact"], "112233")[1]
+    assert "4  wins in 1 move  *" in run_game(["solve"], "112233")[1]
     assert [item.score for item in exact(Position.from_moves("112233")) if item.best] == [18]
     monkeypatch.setattr(screen, "exact", lambda _position, _pause: signal.raise_signal(signal.SIGINT))
-    game, text = run_game(["exact", "4"], "71717")
+    game, text = run_game(["solve", "4"], "71717")
     assert "The solver was stopped" in text
     assert game.session.moves == "717174"
 

@@ -240,6 +240,7 @@ def test_checkpoints_play_by_simulations_time_or_raw_policy(
         ("nobody", "unknown player 'nobody'; `alphac4 players` lists them"),
         ("uct:many", "uct"),
         ("uct:0s", "uct"),
+        ("best@atuo", r"'atuo' is no budget \(is it auto\?\)"),
         ("negamax:0", "negamax:0"),
         ("solver:slow", "solver:slow"),
         ("missing.safetensors@5", "no such file"),

@@ -41,7 +41,7 @@ from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM
 from alphac4.storage.hub import PREFIX, SHIPPED, is_hub_name, shown_name
-from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, read_record
+from alphac4.storage.records import MAX_SIMULATIONS, check_ranges, read_record, similar
 
 if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do without
     from alphac4.compute import Compute, Pool, Shared
@@ -444,7 +444,7 @@ def _parse_budget(text: str, specification: str) -> Budget:
         check_ranges(budget, simulations=(0, MAX_SIMULATIONS))
     except ValueError as error:
         known = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
-        raise PlayerError(f"{specification!r}: {text!r} is no budget; {known}") from error
+        raise PlayerError(f"{specification!r}: {text!r} is no budget{similar(text, ['auto'])}; {known}") from error
     return budget
 
 

@@ -15,7 +15,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.screen import Screen
-from alphac4.solver.solver import ExactColumn, TimeIsUp, deadline, exact
+from alphac4.solver.solver import ExactColumn, TimeIsUp, Verdict, deadline, exact, shared_solver
 from alphac4.storage.files import write_atomically
 from alphac4.storage.records import similar
 
@@ -24,16 +24,16 @@ HELP = """\
   undo, redo   take back your last move with its answer; play it again
   hint         a good move: a certain one where that is soon known
   analysis     show after each move who stands better, or not any more
-  exact        how each move ends with best play (early ones take long)
   level [N]    show the levels, or play another: 1 beginner to 8 perfect
   swap         change sides
+  solve        how each move ends with best play (early ones take long)
   review       judge every move so far by exact play
   moves        the game as a move string
   load MOVES   go to a position, such as load 4455, or load a file
   save FILE    write the moves to a file
   new          begin again
   quit         leave
-Ctrl-C stops a hint, an analysis, exact and a review."""
+Ctrl-C stops a hint, an analysis, solve and a review."""
 SOON = 1.0  # seconds for which a hint or an analysis waits for the solver
 
 
@@ -236,7 +236,7 @@ class TerminalGame:
 
     def _look(self) -> Analysis:
         """Show what is certain, by exact play, a certificate or a proof, and then what the network thinks."""
-        known = self._show_best() or self._show_certified()
+        known = self._show_best() or self._show_certified() or self._show_book()
         analysis = self._analysis()
         if not known:
             self._show_proof(analysis)
@@ -252,6 +252,17 @@ class TerminalGame:
             names = " or ".join(column_name(item.column) for item in best)
             self.screen.line(f"by exact play {names}: {best[0].text}")
         return bool(best)
+
+    def _show_book(self) -> bool:
+        """Show what the solver's opening book knows of the position itself; returns whether it knows it."""
+        position = self.session.position
+        solver = shared_solver(position.geometry)
+        if self.show_exact or position.plies > solver.book.plies:
+            return False
+        verdict = Verdict.of(position, solver.solve(position))
+        mover = self.screen.side(0 if position.first_to_move else 1)
+        self.screen.line(f"by exact play: {f'{mover} {verdict.text}' if verdict.score else 'a draw'}")
+        return True
 
     def _show_certified(self) -> bool:
         """Show the win that a certificate knows of; returns whether one does."""
@@ -347,7 +358,7 @@ class TerminalGame:
         if self.show_analysis and self.session.position.outcome() is None:
             self._show_analysis()
 
-    def _do_exact(self, _rest: str) -> None:
+    def _do_solve(self, _rest: str) -> None:
         self._unfinished()
         self._show_verdict()
 

@@ -354,8 +354,9 @@ function load() {
   if (shown === "puzzles" && setup.puzzles) return choose(shown, linked);
   const moves = rules.read(text);
   if (moves && rules.write(moves) !== game.text) game.load(moves);
-  if (mode !== "game") return choose("game");
-  update();
+  if (moves === null) game.paused = true; // or else a level's move would take away what is said of it
+  if (mode === "game") update();
+  else choose("game");
   if (moves === null) {
     message = `The link's moves ${text} break the rules.`;
     show();

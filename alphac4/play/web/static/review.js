@@ -20,12 +20,12 @@ export class Review {
     return this.found && rules.write(moves).startsWith(this.found.moves) ? this.found : null;
   }
 
-  // Whether another move is to be found where the reviewed game was left.
-  get again() { return Boolean(this.current) && this.left === this.game.ply; }
+  // Whether another move is to be found where the reviewed game was left; also once a try has been taken back.
+  get again() { return this.left === this.game.ply && this.game.text === this.found.moves.slice(0, this.left); }
 
   // Somebody tries another move there, of which the review knows whether it is better.
   judge(column) {
-    const { better } = this.current.reviewed[this.left], name = this.game.rules.name(column);
+    const { better } = this.found.reviewed[this.left], name = this.game.rules.name(column);
     this.verdict = !better.length ? "" : better.includes(name) ? `Yes, ${name} is better. ` : `No, ${name} is no better. `;
   }
 

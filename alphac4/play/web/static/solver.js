@@ -29,7 +29,7 @@ export class Solver {
     const side = moves.length % 2, best = this.best(moves), win = this.certified.get(moves) ?? null;
     if (best) {
       const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
-      const names = best.map(({ column }) => this.rules.name(column)).join(" or ");
+      const names = best.length > 1 && best.length === this.verdicts.get(moves).length ? "any column" : best.map(({ column }) => this.rules.name(column)).join(" or ");
       const text = winner === null ? "A draw" : `${COLOURS[winner]} wins ${outcome.slice(outcome.indexOf("in "))}`;
       return { winner, text, source: `exact; best: ${names}` };
     }
@@ -89,7 +89,10 @@ export class Solver {
       let hint = null;
       const searched = this.verdicts.has(moves) ? [] : this.engine.analyze(moves, this.setup.simulations, AbortSignal.any([signal, search.signal]));
       try {
-        for await (const found of searched) hint = { column: found.best, outcome: "" };
+        for await (const { best, columns } of searched) {
+          const { proof } = columns.find(({ column }) => column === best);
+          hint = { column: best, outcome: proof ? ` ${proof}` : ", in the network's opinion" };
+        }
       } catch (error) {
         if (!search.signal.aborted) throw error;
       }
