@@ -68,6 +68,11 @@ def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> No
     other.goto(address + "#999")
     expect(other, "#status", "break the rules")
     expect(other, "#resume", "Play on")  # the level waits until this has been read
+    other.goto(address + "#45")
+    other.click("#new")
+    expect_count(other, "#moves li", 1)  # the level's
+    press(other, "uu")
+    expect_moves(other, "45")
     press(page, "n")
     expect_moves(page, "")
     press(page, "u")

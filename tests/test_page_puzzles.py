@@ -107,10 +107,11 @@ def test_a_puzzle_has_a_link(browser: Browser, address: str) -> None:
 
 def test_a_game_is_reviewed_on_the_board(browser: Browser, address: str) -> None:
     """From mistake to mistake with the better move, and another try from there, which loses nothing."""
-    review = review_game(GAME, solver=LateSolver(GAME))  # type: ignore[arg-type]
+    game = GAME[:-1]
+    review = review_game(game, solver=LateSolver(game))  # type: ignore[arg-type]
     page = browser.new_page()
     page.route("**/api/review", lambda route: route.fulfill(body=json.dumps(review.to_dict()) + "\n"))
-    page.goto(f"{address}#{GAME}")
+    page.goto(f"{address}#{game}")
     page.select_option("#second", "")
     page.click("#review-ask")
     expect(page, "#sides", "Red: .* best, . mistakes?.*Yellow: .* best, . mistakes?")
@@ -119,24 +120,29 @@ def test_a_game_is_reviewed_on_the_board(browser: Browser, address: str) -> None
     move = page.inner_text("#now")
     ply, better = int(move.split(".")[0]), re.search(r"Better: (\d)", move)
     assert better is not None
-    expect_moves(page, GAME[:ply])
+    expect_moves(page, game[:ply])
     page.wait_for_selector(".ring.better")
     audit(page)
     page.click("#review-again")
-    expect_moves(page, GAME[: ply - 1])
+    expect_moves(page, game[: ply - 1])
     press(page, better[1])
-    expect_moves(page, GAME[: ply - 1] + better[1])
+    expect_moves(page, game[: ply - 1] + better[1])
     page.click("#review-back")
-    expect_moves(page, GAME[:ply])
+    expect_moves(page, game[:ply])
     assert page.inner_text("#now") == move
     page.click("#review-again")
-    legal = Position.from_moves(GAME[: ply - 1]).legal_columns()
+    legal = Position.from_moves(game[: ply - 1]).legal_columns()
     worse = [str(c + 1) for c in legal if str(c + 1) not in review.to_dict()["reviewed"][ply - 1]["better"]]
     for tried in worse[:2]:
         expect(page, "#status", "^Find a better move for")
         press(page, tried)
         expect(page, "#status", f"^No, {tried} is no better")
         press(page, "u")
+    page.click("#review-back")
+    press(page, ["End"])
+    assert page.get_attribute("#review-ask", "aria-disabled") == "true"
+    press(page, GAME[-1])
+    page.wait_for_selector("#review-ask[aria-disabled='false']")  # there is more to judge now
 
 
 def test_the_file_of_a_review_is_read(browser: Browser, tmp_path: Path) -> None:

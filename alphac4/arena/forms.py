@@ -66,5 +66,7 @@ def check_network(name: str) -> None:
 def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
     """Complaint about a player that there is not; perhaps one of ``others`` was meant."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
-    meant = similar(kind, (*KINDS, *others)).replace("?)", f"{specification[len(kind) :]}?)")
+    best = Path(kind) / "checkpoints" / "best.safetensors"
+    guess = f" (is it {best}?)" if best.exists() else "" if "/" in kind else similar(kind, (*KINDS, *others))
+    meant = guess.replace("?)", f"{specification[len(kind) :]}?)")
     return f"unknown player {specification!r}{meant}; `alphac4 players` lists them"

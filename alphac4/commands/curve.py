@@ -58,4 +58,5 @@ def run(options: CurveOptions) -> int:
             points += [replace(judged[budget], run=name) for budget in budgets]
             bar.update()
     write_atomically(options.picture, draw_curves(points, options.picture))
+    print(f"curves drawn to {options.picture}")
     return 0

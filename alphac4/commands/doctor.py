@@ -91,7 +91,7 @@ def run(options: DoctorOptions) -> int:
     if options.measure and sound:
         print()
         for line in _measure(options.device):
-            print(line, flush=True)
+            tqdm.write(line)  # above its own bar
     print("\nThe installation is sound." if sound else "\nThe installation is not sound: see above.")
     return 0 if sound else UNSOUND
 

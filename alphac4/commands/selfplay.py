@@ -82,22 +82,27 @@ def _play(options: SelfPlayOptions) -> int:
     )
     started, blocks = time.perf_counter(), list["Block"]()
     numbers = itertools.count(first)
-    with (
-        contextlib.closing(actors),
-        tqdm(total=options.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
-    ):
+    try:
+        with (
+            contextlib.closing(actors),
+            tqdm(total=options.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
+        ):
 
-        def on_block(_index: int, block: "Block") -> None:
-            replay.add(block.samples, 0, next(numbers))
-            blocks.append(replace(block, in_progress={}))
-            append_line(
-                options.output / "games.txt",
-                "\n".join(move_string(block.games, row) for row in range(len(block.games.plies))),
-            )
-            bar.update(len(block.samples))
+            def on_block(_index: int, block: "Block") -> None:
+                replay.add(block.samples, 0, next(numbers))
+                blocks.append(replace(block, in_progress={}))
+                append_line(
+                    options.output / "games.txt",
+                    "\n".join(move_string(block.games, row) for row in range(len(block.games.plies))),
+                )
+                bar.update(len(block.samples))
 
-        actors.play(options.samples, threading.Event(), on_block, last=True)
-        report = selfplay_report(checkpoint.geometry, blocks, started, actors)
+            actors.play(options.samples, threading.Event(), on_block, last=True)
+            report = selfplay_report(checkpoint.geometry, blocks, started, actors)
+    except KeyboardInterrupt:
+        games = sum(len(block.games.plies) for block in blocks)
+        print(f"Stopped. {games:,} games are recorded in {options.output}; the same command adds others.")
+        raise
     print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
     print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")

@@ -184,4 +184,6 @@ def _percent(share: Estimate) -> str:
 
 
 def _number(number: Estimate) -> str:
-    return f"{number.value:.2f} ± {Z95 * number.error:.2f}" if number.count else "-"
+    if number.count < 2:  # one alone says nothing of its error
+        return f"{number.value:.2f}" if number.count else "-"
+    return f"{number.value:.2f} ± {Z95 * number.error:.2f}"

@@ -221,8 +221,8 @@ class TerminalGame:
         if outcome is not None:
             winner = 1 if position.first_to_move else 0
             name = self._name(winner)
-            stones = self.screen.side(winner)
-            text = "A draw." if outcome == 0 else f"{stones} ({name}) wins." if name != "you" else "You win!"
+            stones, alone = self.screen.side(winner), name == "you" != self._name(1 - winner)
+            text = "A draw." if outcome == 0 else "You win!" if alone else f"{stones} ({name}) wins."
             self.screen.line(f"\n{text}  Game: {self.session.moves}")
             return
         if self.show_analysis:

@@ -187,7 +187,13 @@ class _Lines:
 
     def response(self, search: "asyncio.Future[Any]", stop: Stop) -> Response:
         """The lines, and at last the search's result; once the visitor has left, the search is stopped."""
-        search.add_done_callback(lambda _search: self(None))
+
+        def end(_search: "asyncio.Future[Any]") -> None:
+            if not search.cancelled():
+                search.exception()  # or else the log would tell of it where the visitor has left
+            self(None)
+
+        search.add_done_callback(end)
         return _StoppingResponse(self._encoded(search), stop)
 
     async def _encoded(self, search: "asyncio.Future[Any]") -> AsyncIterator[bytes]:

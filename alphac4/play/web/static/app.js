@@ -155,7 +155,7 @@ function show() {
   $("resume").classList.toggle("strong", !current); // which offers something else
   $("resume").textContent = watched ? "Pause" : "Play on";
   $("resume").title = `${watched ? "Stop here" : `${player} moves`} (p)`;
-  enable("undo", game.ply > 0 || (!game.moves.length && left.length > 0));
+  enable("undo", game.ply > 0 || isNew());
   enable("redo", game.ply < game.moves.length);
   enable("hint", awaitsPerson);
   enable("exact", solver.busy || (!result && !solver.verdict(text)));
@@ -221,8 +221,11 @@ function begin() {
   announce(`A new game. ${$("status").textContent}`);
 }
 
+// Whether a new game can be taken back: nobody has played in it, but for a level that begins.
+const isNew = () => game.ply === 0 && left.length > 0 && game.moves.length <= (game.player ? 1 : 0);
+
 function undo() {
-  if (game.ply) game.step(-1);
+  if (!isNew()) game.step(-1);
   else {
     game.load(left);
     game.shared = false;

@@ -77,7 +77,7 @@ export class Review {
     const { game, current } = this;
     $("review-ask").classList.toggle("strong", Boolean(game.result) && !current);
     $("review-ask").hidden = !this.offered;
-    enable("review-ask", this.running || (game.moves.length > 0 && !current));
+    enable("review-ask", this.running || (game.moves.length > 0 && current?.moves !== game.rules.write(game.moves)));
     $("review-again").hidden = this.again || !current?.turning_points.includes(game.ply);
     $("review-back").hidden = !this.away;
   }
