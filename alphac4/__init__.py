@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from alphac4.arena.match import MatchResult
     from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
     from alphac4.game import IllegalMove, Position, make_geometry
-    from alphac4.mcts import Budget, PuctConfig, scores_actions
+    from alphac4.mcts.config import PuctConfig
+    from alphac4.mcts.search import Budget
+    from alphac4.mcts.simulation import scores_actions
 
 bound_openmp_spinning()
 
@@ -63,7 +65,9 @@ _HOMES = {
     "alphac4.arena.match": ("MatchResult",),
     "alphac4.arena.players": ("NetworkPlayer", "Player", "PlayerError", "SearchingPlayer"),
     "alphac4.game": ("IllegalMove", "Position", "make_geometry"),
-    "alphac4.mcts": ("Budget", "PuctConfig", "scores_actions"),
+    "alphac4.mcts.config": ("PuctConfig",),
+    "alphac4.mcts.search": ("Budget",),
+    "alphac4.mcts.simulation": ("scores_actions",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.evaluation.positions import load_positions
+from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch
-from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import UNPROVEN
 from alphac4.nn.evaluator import Evaluator

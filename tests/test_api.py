@@ -13,7 +13,7 @@ from matplotlib.patches import Circle
 
 import alphac4
 from alphac4.cli import main
-from alphac4.mcts import NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork

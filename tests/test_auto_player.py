@@ -7,8 +7,9 @@ from test_rules import random_positions
 
 from alphac4.arena.players import AutoPlayer, TimeManagement, as_searching
 from alphac4.game import Position
-from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchResult
+from alphac4.mcts.search import Budget
 from alphac4.nn.foreign import FunctionEvaluator
 from alphac4.puzzles import packaged_puzzles
 from alphac4.solver import Solver

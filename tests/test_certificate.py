@@ -39,8 +39,9 @@ from alphac4.cli import main
 from alphac4.evaluation.walks import Kind, KnownMoves, Moves, build, moves_in_order
 from alphac4.game import Geometry, Outcome, Position, make_geometry
 from alphac4.game.rules import STANDARD, canonical_key
-from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchResult, describe_proof
+from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import UniformEvaluator

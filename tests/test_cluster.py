@@ -30,7 +30,7 @@ from alphac4.compute.cluster.actors import ClusterActors
 from alphac4.compute.cluster.connection import local_cluster
 from alphac4.compute.cluster.pool import ClusterPool, make_pool
 from alphac4.game.rules import STANDARD
-from alphac4.mcts import PuctConfig
+from alphac4.mcts.config import PuctConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs import judge as judging
 from alphac4.runs.judge import judge

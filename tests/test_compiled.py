@@ -16,10 +16,11 @@ import pytest
 
 import alphac4
 from alphac4.game import Position
-from alphac4.mcts import Budget, NetworkSearch, NodeTotals, PuctConfig, scores_actions
-from alphac4.mcts.network_search import step
+from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.network_search import NetworkSearch, step
 from alphac4.mcts.results import SearchResult
-from alphac4.mcts.search import compiled_for
+from alphac4.mcts.search import Budget, compiled_for
+from alphac4.mcts.simulation import NodeTotals, scores_actions
 from alphac4.mcts.tree import Trees
 
 POSITIONS = [Position.from_moves(moves) for moves in ("", "44", "4455", "112233")]

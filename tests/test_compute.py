@@ -17,7 +17,8 @@ from alphac4.compute.gpu.device import TREES
 from alphac4.compute.gpu.self_test import distrust, evaluate_and_learn
 from alphac4.game import Position, make_geometry
 from alphac4.machine import BlockEndedError, bound_openmp_spinning, cores, worker_threads
-from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
 from alphac4.nn.backends import INT8
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork

@@ -31,7 +31,7 @@ from alphac4.evaluation.positions import (
     write_set,
 )
 from alphac4.game import Position, make_geometry
-from alphac4.mcts import Budget
+from alphac4.mcts.search import Budget
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork

@@ -13,10 +13,10 @@ from test_rules import random_positions
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys
-from alphac4.mcts import PuctConfig
 from alphac4.mcts.classic.uct import ucb1_score
+from alphac4.mcts.config import PuctConfig, PuctParameters
 from alphac4.mcts.improvement import improved_policy, mixed_value, visit_policy
-from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, exploration_weight, puct_score
+from alphac4.mcts.puct import add_root_noise, expand, exploration_weight, puct_score
 from alphac4.mcts.simulation import action_scores, backup, select_action, select_leaf
 from alphac4.mcts.tree import (
     ILLEGAL,

@@ -26,7 +26,10 @@ from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.integrations import kaggle
 from alphac4.integrations.kaggle import make_agent
-from alphac4.mcts import Budget, NetworkSearch, PuctConfig, search
+from alphac4.mcts import search
+from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN
 from alphac4.nn import evaluator
 from alphac4.nn.config import NetworkConfig

@@ -5,7 +5,8 @@ from test_rules import random_positions
 from test_search import both_kinds, make_search
 
 from alphac4.game import Position
-from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_DRAW, PROVEN_WIN, ROOT, UNPROVEN, advance_root
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork

@@ -7,7 +7,7 @@ import pytest
 from alphac4.arena.match import MatchResult, balanced_openings, play_match
 from alphac4.arena.players import RandomPlayer, UctPlayer
 from alphac4.game import IllegalMove, Position, make_geometry
-from alphac4.mcts import Budget
+from alphac4.mcts.search import Budget
 
 OPENINGS = [Position.from_moves(moves) for moves in ("44", "123", "7", "4435")]
 

@@ -15,10 +15,10 @@ from alphac4.arena.specifications import common_geometry, parse_player, parse_se
 from alphac4.cli import main
 from alphac4.export import onnx as export
 from alphac4.game import STANDARD, Position, make_geometry
-from alphac4.game.planes import PlanesName, make_planes
-from alphac4.mcts import Budget
+from alphac4.game.planes import make_planes
+from alphac4.mcts.search import Budget
 from alphac4.nn.backends import random_boards
-from alphac4.nn.config import NetworkConfig, NetworkSize
+from alphac4.nn.config import NetworkConfig, NetworkSize, PlanesName
 from alphac4.nn.evaluator import Evaluator, softmax
 from alphac4.nn.foreign import OnnxEvaluator
 from alphac4.nn.network import PolicyValueNetwork

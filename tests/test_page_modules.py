@@ -13,8 +13,9 @@ import pytest
 
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
-from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import describe_proof
+from alphac4.mcts.search import Budget
 from alphac4.play.web import pages
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import review_game

@@ -10,7 +10,7 @@ from alphac4.arena.specifications import parse_player
 from alphac4.game import Position
 from alphac4.game.planes import make_planes
 from alphac4.integrations.pettingzoo import make_policy, position_from_observation
-from alphac4.mcts import Budget
+from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import UniformEvaluator
 
 Observation = dict[str, npt.NDArray[np.int8]]

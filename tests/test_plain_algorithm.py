@@ -10,7 +10,7 @@ import pytest
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import canonical_keys
-from alphac4.mcts import PuctConfig
+from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.puct import expand
 from alphac4.mcts.simulation import select_leaf
 from alphac4.mcts.tree import NO_NODE, ROOT, Trees, make_trees, reset_tree

@@ -23,7 +23,9 @@ from alphac4.arena.players import (
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
 from alphac4.compute import choose
 from alphac4.game import STANDARD, Geometry, Outcome, Position, make_geometry
-from alphac4.mcts import Budget, NetworkSearch, PuctConfig
+from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork

@@ -11,7 +11,8 @@ from alphac4.cli import main
 from alphac4.compute import Backends, Compute
 from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, PlyReport, outcome_solver, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
-from alphac4.mcts import Budget, NetworkSearch
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint

@@ -11,10 +11,12 @@ from alphac4.arena.players import NetworkPlayer
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
-from alphac4.mcts import Budget, NetworkSearch, UctConfig, UctSearch
 from alphac4.mcts.classic.rollouts import Rollout, run_rollouts
+from alphac4.mcts.classic.search import UctSearch
+from alphac4.mcts.classic.uct import UctConfig
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import describe_proof
-from alphac4.mcts.search import Reuse
+from alphac4.mcts.search import Budget, Reuse
 from alphac4.mcts.tree import (
     PROVEN_WIN,
     UNPROVEN,

@@ -8,9 +8,12 @@ import numpy.typing as npt
 import pytest
 
 from alphac4.game import STANDARD, Position
-from alphac4.mcts import Budget, NetworkSearch, UctConfig, UctSearch, network_search, search
+from alphac4.mcts import network_search, search
 from alphac4.mcts.classic import search as classic_search
-from alphac4.mcts.search import TreeSearch
+from alphac4.mcts.classic.search import UctSearch
+from alphac4.mcts.classic.uct import UctConfig
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.selfplay.actor import Actor

@@ -11,9 +11,10 @@ import tyro
 from alphac4.cli import main
 from alphac4.commands.options import OPTIONS
 from alphac4.game import Position, make_geometry
-from alphac4.mcts import Budget, UctSearch
+from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.results import describe_search
+from alphac4.mcts.search import Budget
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from test_samples import samples_of
 from alphac4.game import Outcome, Position
 from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
-from alphac4.mcts import Budget
 from alphac4.mcts.network_search import NetworkSearch, make_cache
+from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig

@@ -13,9 +13,9 @@ from alphac4.arena.specifications import common_geometry, parse_player
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position, column_name
 from alphac4.game.rules import STANDARD
+from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
-from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.results import ColumnAnalysis, Searched, SearchResult, describe_columns, describe_search
 from alphac4.mcts.search import Budget
 from alphac4.nn.foreign import FunctionEvaluator

@@ -35,8 +35,8 @@ from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.mcts.classic.uct import UctConfig
+from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import Evaluate, NetworkParameters, NetworkSearch
-from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.storage.checkpoints import checkpoint_geometry, named_file
 from alphac4.storage.hub import FORM as HUB_FORM

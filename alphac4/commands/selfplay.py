@@ -16,7 +16,6 @@ from tqdm import tqdm
 from alphac4.arena.forms import check_network
 from alphac4.commands.arguments import Device, read_arguments
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import append_line
 from alphac4.storage.locks import own_folder
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_ranges
@@ -67,6 +66,7 @@ def _play(options: SelfPlayOptions) -> int:
     from alphac4.compute import Backends, choose_for_run
     from alphac4.selfplay.games import move_string
     from alphac4.selfplay.replay import Replay, parse_shard_name
+    from alphac4.storage.checkpoints import load_checkpoint
     from alphac4.training.reports import selfplay_report
 
     checkpoint = load_checkpoint(options.checkpoint)

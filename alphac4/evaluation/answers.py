@@ -14,8 +14,8 @@ from alphac4.compute import Compute
 from alphac4.evaluation.positions import PositionSet
 from alphac4.game import Geometry
 from alphac4.machine import worker_threads
+from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch
-from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
 

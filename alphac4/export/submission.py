@@ -26,7 +26,7 @@ SHARE_OF_TIME = 0.85  # of the act timeout; a slow moment beyond it comes off th
 MAX_SIMULATIONS = 200_000  # a move; bounds the memory where time does not
 EXPLORATION = math.sqrt(2.0)  # of UCB1 on values in [-1, 1] (Kocsis and Szepesvari 2006)
 
-# The settings of the search with a network: those of `alphac4.mcts.PuctConfig`, which explains them.
+# The settings of the search with a network: those of `alphac4.mcts.config.PuctConfig`, which explains them.
 C_INIT = 1.25
 C_BASE = 19652.0
 FPU_REDUCTION = 0.25

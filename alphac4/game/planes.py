@@ -20,7 +20,6 @@ plane  is 1 where
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +28,7 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game.position import Position
 from alphac4.game.rules import U64_0, U64_1, Geometry, count_stones, legal_cells, winning_cells
 
-PlanesName = Literal["lines", "stones"]
-PLANES: dict[PlanesName, int] = {"lines": 8, "stones": 2}
+PLANES = {"lines": 8, "stones": 2}
 
 
 def stones(positions: Sequence[Position]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:

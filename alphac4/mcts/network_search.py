@@ -16,7 +16,8 @@ from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, U64_0, U64_1
 from alphac4.machine import check_block
 from alphac4.mcts import simulation
-from alphac4.mcts.puct import PuctConfig, expand, leaf_key, write_leaf
+from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.puct import expand, leaf_key, write_leaf
 from alphac4.mcts.search import Reuse, TreeSearch, compiled_for
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
 from alphac4.mcts.tree import NO_NODE, Trees, is_searched

@@ -5,8 +5,6 @@ leaf its priors and backs its value up.
 """
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,46 +13,9 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game.planes import write_planes
 from alphac4.game.rules import canonical_key, mirror, mirror_is_canonical
 from alphac4.mcts import random_state
+from alphac4.mcts.config import PuctParameters
 from alphac4.mcts.simulation import NodeTotals, backup, known_value, scores_actions
 from alphac4.mcts.tree import ILLEGAL, NO_NODE, ROOT, Trees
-from alphac4.storage.records import check_finite
-
-
-@dataclass(frozen=True, kw_only=True)
-class PuctConfig:
-    """Exploration of the network-guided search."""
-
-    c_init: float = 1.25
-    """Weight of the prior (AlphaZero 2018: 1.25)."""
-    c_base: float = 19652.0
-    """Visits after which the weight grows (AlphaZero 2018: 19652)."""
-    fpu_reduction: float = 0.25
-    """First-play urgency: an unvisited move is valued at its parent's mean, less this times the square root of the sum
-    of the visited moves' priors (KataGo: 0.2)."""
-    root_fpu_reduction: float = 0.0
-    """The same at the root, where every move should get its chance (KataGo: 0 with noise)."""
-    prior_temperature: float = 1.4
-    """Divides the policy logits: above 1 the search trusts the policy less (Leela Chess Zero: 1.4). Self-play learns
-    from its own priors and leaves them as they are."""
-
-    def __post_init__(self) -> None:
-        check_finite(self)
-        if self.c_init <= 0 or self.c_base <= 0 or self.prior_temperature <= 0:
-            raise ValueError("c_init, c_base and prior_temperature must be positive")
-
-    def parameters(self) -> "PuctParameters":
-        """The numbers as compiled code takes them."""
-        return PuctParameters(**{name: getattr(self, name) for name in PuctParameters._fields})
-
-
-class PuctParameters(NamedTuple):
-    """`PuctConfig` for compiled code."""
-
-    c_init: float
-    c_base: float
-    fpu_reduction: float
-    root_fpu_reduction: float
-    prior_temperature: float
 
 
 @inlined

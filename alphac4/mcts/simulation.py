@@ -150,8 +150,8 @@ def scores_actions(parameters: type) -> Callable[[Score], Score]:
 
     ``score(trees, t, node, action, totals, parameters)`` is compiled; among the actions that are not proven to lose,
     the one with the highest score is tried next. ``parameters`` is a NamedTuple of numbers, one of which is
-    ``prior_temperature`` (see `alphac4.mcts.puct.PuctConfig`); ``totals`` are `NodeTotals`. Give an instance of it to
-    `alphac4.mcts.NetworkSearch` in place of a `PuctConfig`.
+    ``prior_temperature`` (see `alphac4.mcts.config.PuctConfig`); ``totals`` are `NodeTotals`. Give an instance of it to
+    `alphac4.mcts.network_search.NetworkSearch` in place of a `PuctConfig`.
     """
 
     def register(score: Score) -> Score:

@@ -1,10 +1,11 @@
 """A network's size, apart from the network itself, so that settings can be read without PyTorch."""
 
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
-from alphac4.game.planes import PLANES, PlanesName
 from alphac4.storage.records import check_ranges
 
+PlanesName = Literal["lines", "stones"]
 MAX_WEIGHTS = 1 << 30  # fifty times AlphaZero's; sizes beyond are typing errors or damaged files
 
 
@@ -38,8 +39,8 @@ class NetworkConfig(NetworkSize):
     """Whether it also learns to foresee whose stone ends up in each cell (KataGo's ownership target)."""
 
     def __post_init__(self) -> None:
-        if self.planes not in PLANES:
-            raise ValueError(f"planes must be one of {', '.join(PLANES)}, not {self.planes!r}")
+        if self.planes not in get_args(PlanesName):
+            raise ValueError(f"planes must be one of {', '.join(get_args(PlanesName))}, not {self.planes!r}")
         check_ranges(self, rows=(1, 64), columns=(1, 64), channels=(1, 4096), blocks=(0, 256))
         check_ranges(self, head_channels=(1, 1024), value_hidden=(1, 65_536))
         if self.convolution_weights > MAX_WEIGHTS:
@@ -48,6 +49,8 @@ class NetworkConfig(NetworkSize):
     @property
     def input_planes(self) -> int:
         """Number of planes it takes."""
+        from alphac4.game.planes import PLANES  # loads Numba, for which settings need not wait
+
         return PLANES[self.planes]
 
     @property

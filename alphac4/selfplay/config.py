@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.config import PuctConfig
 from alphac4.storage.records import check_finite, check_ranges
 
 PRIOR_TEMPERATURE = 1.0  # self-play learns from its own priors, so it leaves them as the network gives them

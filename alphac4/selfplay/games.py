@@ -14,9 +14,10 @@ from alphac4.compiled import compiled, inlined
 from alphac4.game.position import column_name
 from alphac4.game.rules import U64_0, Geometry, has_run, landing_cell, play
 from alphac4.mcts import random_state
+from alphac4.mcts.config import PuctParameters
 from alphac4.mcts.improvement import completed_value, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, remember
-from alphac4.mcts.puct import PuctParameters, add_root_noise, expand, leaf_key, write_leaf
+from alphac4.mcts.puct import add_root_noise, expand, leaf_key, write_leaf
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
 from alphac4.mcts.tree import (
     NO_NODE,

@@ -158,7 +158,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self, iterations=(1, MAX_NUMBER), samples=(1, MAX_NUMBER), seed=(0, MAX_SEED))
-        self.board.geometry()
+        if self.board != BoardConfig():  # the standard one exists, and to make it loads Numba
+            self.board.geometry()
         self.network_config()
 
     @property

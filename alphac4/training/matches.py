@@ -13,8 +13,8 @@ from alphac4.arena.pool_players import SearchingPoolPlayer, like_in_each_process
 from alphac4.compute import Compute, Pool, Shared, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
+from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch
-from alphac4.mcts.puct import PuctConfig
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import PolicyValueNetwork

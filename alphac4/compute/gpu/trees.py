@@ -28,7 +28,8 @@ from alphac4.compute.gpu.device import (
 )
 from alphac4.compute.interface import Actors, Seeds
 from alphac4.game.rules import Geometry
-from alphac4.mcts.puct import PuctParameters, expand, write_leaf
+from alphac4.mcts.config import PuctParameters
+from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import UNLIMITED

@@ -23,7 +23,7 @@ from alphac4.certificate.walk import longest_games
 from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD, board_settings
-from alphac4.mcts.puct import PuctConfig
+from alphac4.mcts.config import PuctConfig
 from alphac4.play.levels import LEVELS, Level
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import Review
