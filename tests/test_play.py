@@ -311,5 +311,5 @@ def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
     assert process.wait(60) == 0
     os.close(master)
     text = shown.decode()
-    for told in ("\033[91m", "red: you", "yellow to move", "You win!", "1122334"):
+    for told in ("\033[91m", "red: you", "yellow to move", "red wins.", "1122334"):
         assert told in re.sub("\033\\[0?m", "", text), told

@@ -221,8 +221,13 @@ class TerminalGame:
         if outcome is not None:
             winner = 1 if position.first_to_move else 0
             name = self._name(winner)
-            stones, alone = self.screen.side(winner), name == "you" != self._name(1 - winner)
-            text = "A draw." if outcome == 0 else "You win!" if alone else f"{stones} ({name}) wins."
+            stones = self.screen.side(winner)
+            if outcome == 0:
+                text = "A draw."
+            elif name == "you":
+                text = "You win!" if self._name(1 - winner) != "you" else f"{stones} wins."
+            else:
+                text = f"{stones} ({name}) wins."
             self.screen.line(f"\n{text}  Game: {self.session.moves}")
             return
         if self.show_analysis:
