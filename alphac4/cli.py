@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from alphac4.commands import UNSOUND
+from alphac4.machine import install_advice
 from alphac4.storage.records import similar
 from alphac4.version import __version__
 
@@ -77,9 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OverflowError, MemoryError) as error:
         return _refuse(name, f"more than this machine can hold: {error or 'no memory is left'}")
     except ImportError as error:  # of a package that every installation has: no mistake of the user's
-        _refuse(name, f"the installation is not sound, install it anew: {error}")
+        _refuse(name, f"the installation is not sound, install it anew ({install_advice('')}): {error}")
         return UNSOUND
     except KeyboardInterrupt:
+        with contextlib.suppress(OSError):
+            print("\nStopped.", file=sys.stderr)
         return INTERRUPTED
 
 

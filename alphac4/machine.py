@@ -33,10 +33,10 @@ def cores() -> int:
 
 
 def install_advice(extra: str) -> str:
-    """The command that installs a missing extra: a clone's own script, or pip."""
+    """The command that installs a missing extra, or the package alone: a clone's own script, or pip."""
     if (Path(__file__).parents[1] / "scripts" / "setup.sh").is_file():
-        return f"./scripts/setup.sh {extra}"
-    return f"pip install 'alphac4[{extra}]'"
+        return f"./scripts/setup.sh {extra}".rstrip()
+    return f"pip install 'alphac4[{extra}]'" if extra else "pip install alphac4"
 
 
 def processor_name() -> str:

@@ -80,6 +80,7 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("arena random uct:10 --processes 2 --cluster 127.0.0.1:1", "--processes are those of this machine"),
         ("arena random missing.safetensors", "missing.safetensors: no such file"),
         ("play --level 12", "no level"),
+        ("train --help-al", "no option '--help-al' (is it --help-all?)"),
         ("evaluate runs/none", "unknown player 'runs/none'; `alphac4 players` lists them"),
         ("play --first mastr", "unknown player 'mastr' (is it master?)"),
         ("play --moves 49", "illegal move"),

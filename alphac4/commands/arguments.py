@@ -82,7 +82,8 @@ def unreadable(kind: type, arguments: Sequence[str], command: str) -> str:
         if not name.startswith("--") or name in ("--", "--help"):
             continue
         if name not in known:
-            guess = similar(name[2:], [option[2:] for option in known]).replace("(is it ", "(is it --")
+            helps = ("help", "help-all") if command == "train" else ("help",)
+            guess = similar(name[2:], [*helps, *(option[2:] for option in known)]).replace("(is it ", "(is it --")
             return f"no option {written!r}{guess}; `alphac4 {command} --help` lists them"
         hint = known[name]
         if hint == tuple[float, float] | None and not all(_reads(float, each) for each in following):

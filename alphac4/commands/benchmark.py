@@ -27,6 +27,7 @@ from alphac4.selfplay.actor import MAX_CACHED, Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Batch
 from alphac4.selfplay.samples import Block, Work
+from alphac4.storage.records import similar
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import Learner
 from alphac4.training.optimizer import Schedule
@@ -40,7 +41,7 @@ def run(options: BenchmarkOptions) -> int:
     """Measure and print."""
     unknown = [name for name in options.only if name not in PARTS]
     if unknown:
-        raise ValueError(f"no part {unknown[0]!r} to measure; there are {', '.join(PARTS)}")
+        raise ValueError(f"no part {unknown[0]!r} to measure{similar(unknown[0], PARTS)}; there are {', '.join(PARTS)}")
     chosen = [name for name in PARTS if name in (options.only or PARTS)]
     progress = tqdm(chosen, desc="benchmark", unit="part", disable=None, leave=False)
     figures = [figure for name in progress for figure in PARTS[name](options)]

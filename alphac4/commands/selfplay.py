@@ -57,7 +57,7 @@ def parse(arguments: Sequence[str]) -> SelfPlayOptions:
 
 
 def run(options: SelfPlayOptions) -> int:
-    """Play, record, print the figures."""
+    """Play, record, print the figures; 130 after Ctrl-C."""
     with own_folder(options.output):
         return _play(options)
 
@@ -102,7 +102,7 @@ def _play(options: SelfPlayOptions) -> int:
     except KeyboardInterrupt:
         games = sum(len(block.games.plies) for block in blocks)
         print(f"Stopped. {games:,} games are recorded in {options.output}; the same command adds others.")
-        raise
+        return 130
     print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
     print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")
