@@ -444,7 +444,7 @@ def _parse_budget(text: str, specification: str) -> Budget:
         check_ranges(budget, simulations=(0, MAX_SIMULATIONS))
     except ValueError as error:
         known = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
-        raise PlayerError(f"{specification!r}: {text!r} is no budget{similar(text, ['auto'])}; {known}") from error
+        raise PlayerError(f"{specification!r}: {text!r} is no budget{similar(text, [AUTO])}; {known}") from error
     return budget
 
 
