@@ -100,8 +100,9 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
     # Before the command itself: neither --help nor a misspelt word should wait for PyTorch.
     options = read_options(name, rest) if name in OPTIONS else None
-    level = logging.INFO if name in TALKATIVE else logging.WARNING
-    logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    # Not of all loggers: Numba's tells of every module that it loads into a GPU.
+    logging.getLogger("alphac4").setLevel(logging.INFO if name in TALKATIVE else logging.WARNING)
     module: Any = import_module(f"alphac4.commands.{name}")
     if options is None:
         options = module.parse(rest)

@@ -39,7 +39,7 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
 
     In place of "auto" the backends ``remembered`` from an earlier session are taken up where they exist here, so that
     a run goes on as it began. With the address of a ``cluster``, self-play runs on its nodes, and "cuda" and
-    "cuda-trees" mean theirs. "cuda-trees" has self-play's trees on the GPU as well, which nobody has measured.
+    "cuda-trees" mean theirs. "cuda-trees" has self-play's trees on the GPU as well, an experiment.
 
     Raises:
         RuntimeError: in one line, for CUDA without a device, or a cluster that cannot be used.

@@ -1,6 +1,7 @@
 """Self-play's trees on a GPU: one thread for each tree, which runs the same functions as a core does.
 
-Nobody has measured this on a real GPU yet; in Numba's simulator it plays the games that the cores play.
+It plays the games that the cores play: tests say so on an H200, and in Numba's simulator. For its speed see
+docs/training.md.
 """
 
 import time
