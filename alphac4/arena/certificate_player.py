@@ -11,7 +11,7 @@ import numpy as np
 
 from alphac4.arena.players import PlayerError, SearchingPlayer, keep_trees
 from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
-from alphac4.certificate.walk import WINS_NOW, Claim, Columns, Keys, longest_games
+from alphac4.certificate.walk import WINS_NOW, Claim, Columns, Level, longest_games
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import canonical_keys
@@ -25,7 +25,7 @@ class CertifiedMove:
     """A certificate's move in a position."""
 
     column: int  # 0-based
-    plies: int | None  # in which the player has won at the latest; None where it is only known to draw at least
+    plies: int | None  # in which the player has won at the latest; None where it may only draw, or nobody asked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +50,17 @@ class CheckedCertificate:
         self._on_pause = on_pause
         self._starts = [start.sides for start in (self.claim.start, self.claim.start.mirror())]
 
-    def find(self, position: Position, key: np.uint64, mirrored: np.bool_) -> CertifiedMove | None:
+    def find(self, position: Position, key: np.uint64, mirrored: np.bool_, *, timed: bool) -> CertifiedMove | None:
         """The move in a position of this key, or of this mirror image's; None where the player does not come.
+
+        Only if ``timed``, by when it wins, which takes as long again as the check at the first time.
 
         Raises:
             CertificateError: if the certificate does not hold.
         """
         if not self._may_hold(position) or position.plies not in self._levels:
             return None
-        keys, moves, longest = self._levels[position.plies]
+        _, keys, moves = self._levels[position.plies]
         place = int(np.searchsorted(keys, key))
         if place == len(keys) or keys[place] != key:
             return None
@@ -67,7 +69,8 @@ class CheckedCertificate:
             column = next(c for c in position.legal_columns() if position.play(c).outcome() == Outcome.LOSS)
         elif mirrored:
             column = position.geometry.columns - 1 - column
-        return CertifiedMove(column=column, plies=int(longest[place]) if self.claim.result == "win" else None)
+        plies = int(self._longest[position.plies][place]) if timed and self.claim.result == "win" else None
+        return CertifiedMove(column=column, plies=plies)
 
     def _may_hold(self, position: Position) -> bool:
         """Whether the claim's player is to move, and the claim's first moves are on the board, in whatever order."""
@@ -77,14 +80,19 @@ class CheckedCertificate:
         return any(not (start[0] & ~first or start[1] & ~second) for start in self._starts)
 
     @functools.cached_property
-    def _levels(self) -> dict[int, tuple[Keys, Columns, Columns]]:
-        """The positions, their moves and, where it wins, the longest games in plies; by the number of stones."""
+    def _levels(self) -> dict[int, Level]:
+        """The positions and their moves, by the number of stones."""
         try:
             levels = walk_certificate(self._certificate, lambda _level: self._on_pause())
         except CertificateError as error:
             raise CertificateError(f"{self._path}: {error}") from error
-        longest = longest_games(self.claim.geometry, levels, self._on_pause)
-        return {level.stones: (level.keys, level.moves, plies) for level, plies in zip(levels, longest, strict=True)}
+        return {level.stones: level for level in levels}
+
+    @functools.cached_property
+    def _longest(self) -> dict[int, Columns]:
+        """The longest games from there in plies, where it wins."""
+        longest = longest_games(self.claim.geometry, list(self._levels.values()), self._on_pause)
+        return dict(zip(self._levels, longest, strict=True))
 
 
 class CertificatePlayer:
@@ -102,6 +110,7 @@ class CertificatePlayer:
         geometry: the board.
         make_other: makes the other player, from the specification of the first certificate's author.
         on_pause: see above.
+        name: see `Player`.
 
     Raises:
         PlayerError: if a file cannot be read; from `choose` and the other methods, if it does not hold.
@@ -113,10 +122,12 @@ class CertificatePlayer:
         geometry: Geometry,
         make_other: Callable[[str], SearchingPlayer],
         on_pause: Callable[[], object] = lambda: None,
+        *,
+        name: str = "certificate",
     ) -> None:
         with _as_player_error():
             checked = [CheckedCertificate(path, geometry, on_pause) for path in paths]
-        self.name = "certificate"
+        self.name = name
         self.geometry = geometry
         self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.min_outcome)
         self._make_other = make_other
@@ -135,7 +146,7 @@ class CertificatePlayer:
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        columns = {row: found.column for row, found in self._look_up(positions).items()}
+        columns = {row: found.column for row, found in self._look_up(positions, timed=False).items()}
         rest = [row for row in range(len(positions)) if row not in columns]
         if rest:
             columns |= zip(rest, self._other.choose([positions[row] for row in rest]), strict=True)
@@ -187,14 +198,14 @@ class CertificatePlayer:
             self._made = self._make_other(self._author)
         return self._made
 
-    def _look_up(self, positions: Sequence[Position]) -> dict[int, CertifiedMove]:
-        """The certified moves, by row, of the positions that some certificate knows."""
+    def _look_up(self, positions: Sequence[Position], *, timed: bool = True) -> dict[int, CertifiedMove]:
+        """The certified moves, by row, of the positions that some certificate knows; see `CheckedCertificate.find`."""
         keys, mirrored = canonical_keys(self.geometry, *stones(positions))
         found: dict[int, CertifiedMove] = {}
         with _as_player_error():
             for row, position in enumerate(positions):
                 for certificate in self._certificates:
-                    move = certificate.find(position, keys[row], mirrored[row])
+                    move = certificate.find(position, keys[row], mirrored[row], timed=timed)
                     if move is not None:
                         found[row] = move
                         break

@@ -12,8 +12,8 @@ SPECIFICATIONS = """\
   FILE.safetensors@1s    the same for one second a move
   FILE.safetensors@auto  briefly where it is sure, and long, looking at every move, where it is not
   FILE.safetensors@0     its raw policy, without search
-  best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one; its others
-                         are grown and standard
+  best@600, fast@600     the same with a network that comes with the project: the strongest, or a small one; standard
+                         is that of the preset
   hf://OWNER/NAME@600    the same with a network from the Hugging Face hub (needs alphac4[hub]); hf://OWNER/NAME/FILE@600
                          takes another file of that repository than model.safetensors
   best@600,OPTIONS       another search, such as best@600,c-init=2,prior-temperature=1,temperature=0.5
@@ -25,8 +25,9 @@ SPECIFICATIONS = """\
   negamax:4              alpha-beta 4 plies deep with a simple evaluation
   solver                 perfect play: the fastest wins, the slowest losses
   solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
-  certificate            wins every game that it begins: the moves of the certificates that come with the project, or of
-                         certificate:FILE,FILE,...; elsewhere it plays as the player does whose moves they are
+  best@certificate       wins every game that it begins, by the certificates that come with the project, and plays as
+                         best@auto does where none of them speaks; certificate alone is the same
+  certificate:FILE,...   certificates of your own; elsewhere it plays as the player does whose moves they are
   random                 uniformly random moves
   openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])
   engine:COMMAND         any program that speaks the protocol of `alphac4 engine`, such as "engine:other --nodes 600"

@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # PyTorch takes a second to import, and most players do witho
 
 DEFAULT_SIMULATIONS = "100"
 AUTO = "auto"  # a limit: as long as the player is unsure
+CERTIFICATE = "certificate"  # the same, but by the shipped certificates where one of them speaks
 MAX_ROOTS = 256  # more than any machine has threads to search them
 CACHE = 2**18  # evaluations that a network player keeps: 16 MiB
 ONNX = ".onnx"
@@ -163,10 +164,12 @@ class NamedNetwork:
     @property
     def budget(self) -> Budget:
         """Its budget for a move. Raises PlayerError for a limit that is no budget."""
-        if self.limit != AUTO:
+        if self.limit not in (AUTO, CERTIFICATE):
             return _parse_budget(self.limit or DEFAULT_SIMULATIONS, self.specification)
         if self.options.temperature:
-            raise PlayerError(f"{self.specification!r}: @auto plays the best move, and temperature has no place")
+            raise PlayerError(
+                f"{self.specification!r}: @{self.limit} plays the best move, and temperature has no place"
+            )
         return Budget(simulations=TimeManagement().simulations)
 
     def check(self, geometry: Geometry) -> None:
@@ -324,13 +327,17 @@ def _network_player(
     batch_size: int,
     reuse: Reuse | None,
     puct: PuctConfig | NetworkParameters | None,
-) -> Player:
+) -> SearchingPlayer:
     """The player of a network that can be used; see `parse_player`."""
     options, budget = network.options, network.budget
     if isinstance(puct, PuctConfig):
         options, puct = dataclasses.replace(options, **vars(puct)), None
     label = describe_options(options) + ("" if puct is None else f",{type(puct).__name__}")
     name = f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}"
+    if network.limit == CERTIFICATE:
+        elsewhere = dataclasses.replace(network, limit=AUTO)
+        other = _network_player(elsewhere, rng, geometry, threads, compute, batch_size, reuse, puct)
+        return CertificatePlayer(shipped_certificates(), geometry, lambda _author: other, name=name)
     evaluator: Evaluate
     if network.is_onnx:
         from alphac4.nn.foreign import OnnxEvaluator
@@ -444,7 +451,9 @@ def _parse_budget(text: str, specification: str) -> Budget:
         check_ranges(budget, simulations=(0, MAX_SIMULATIONS))
     except ValueError as error:
         known = f"write 1000 (simulations, {MAX_SIMULATIONS:,} at most) or 1.5s"
-        raise PlayerError(f"{specification!r}: {text!r} is no budget{similar(text, [AUTO])}; {known}") from error
+        raise PlayerError(
+            f"{specification!r}: {text!r} is no budget{similar(text, [AUTO, CERTIFICATE])}; {known}"
+        ) from error
     return budget
 
 
