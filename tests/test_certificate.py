@@ -53,8 +53,9 @@ from alphac4.storage.files import FileError
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 CLAIM = Claim(geometry=SMALL)
 CLAIMS = {
-    "best.certificate": (Claim(), 8_295_279, 40),
-    "after-1.certificate": (Claim(side="second", after="1"), 7_490_724, 41),
+    "best.certificate": (Claim(), 7_159_239, 40),
+    "after-1.certificate": (Claim(side="second", after="1"), 4_948_673, 41),
+    "after-2.certificate": (Claim(side="second", after="2"), 27_257_970, 41),
 }
 """The shipped files: claim, number of positions with the player to move, and the stones in the last of them.
 
@@ -152,7 +153,7 @@ def shipped(request: pytest.FixtureRequest) -> tuple[str, Certificate, list[Leve
 @pytest.mark.slow
 def test_the_shipped_certificates_hold_for_the_shipped_network(shipped: tuple[str, Certificate, list[Level]]) -> None:
     name, certificate, levels = shipped
-    network = hashlib.sha256(named_file(Path("grown")).read_bytes()).hexdigest()
+    network = hashlib.sha256(named_file(Path("best")).read_bytes()).hexdigest()
     assert certificate.about["network"] == network
     assert (certificate.claim, sum(len(level.keys) for level in levels), levels[-1].stones) == CLAIMS[name]
 
@@ -450,6 +451,25 @@ def test_elsewhere_the_player_plays_as_the_other_does(player: tuple[CertificateP
     assert found.value.tolist() == [value(elsewhere), 1.0]
     assert found.proven_wins.tolist() == [False, True]
     assert isinstance(certificate, SearchingPlayer)
+
+
+def test_a_network_plays_by_the_certificates_and_as_auto_elsewhere(
+    small: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, path, rng = tmp_path / "small.safetensors", tmp_path / "small.certificate", np.random.default_rng(0)
+    network = PolicyValueNetwork(NetworkConfig(rows=4, columns=4, channels=8, blocks=1)).eval()
+    save_checkpoint(file, Checkpoint(network=network, geometry=SMALL))
+    write_certificate(path, small)
+    monkeypatch.setattr("alphac4.arena.specifications.shipped_certificates", lambda: [path])
+    player, certificate, auto = (
+        parse_player(name, rng=rng, geometry=SMALL)
+        for name in (f"{file}@certificate", f"certificate:{path}", f"{file}@auto")
+    )
+    known, unknown = Position(geometry=SMALL), Position(geometry=SMALL).play(0)
+    assert player.choose([known, unknown]) == [*certificate.choose([known]), *auto.choose([unknown])]
+    assert player.name == "small@certificate"
+    with pytest.raises(PlayerError, match="temperature has no place"):
+        parse_player(f"{file}@certificate,temperature=1", rng=rng, geometry=SMALL)
 
 
 def test_no_move_of_a_certificate_that_cannot_be_played_is_played(small: Certificate, tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_no_backend_of_this_machine_is_refused(network: PolicyValueNetwork, fres
 
 
 @needs_8_bits
-@pytest.mark.parametrize("name", ["quick", "standard", "grown", "best"])
+@pytest.mark.parametrize("name", ["quick", "standard", "best"])
 def test_the_shipped_networks_may_run_on_8_bits(name: str) -> None:
     """Their weights do not round worse than a backend may."""
     network = load_checkpoint(Path(name)).network

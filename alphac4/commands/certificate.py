@@ -90,10 +90,10 @@ def _build(options: CertificateOptions) -> int:
         shown = "\n".join(str(position_of(geometry, key)) for key in errors[:SHOWN_MISTAKES])
         print(f"\n{options.player} does not show that {claim}. It fails in {len(errors):,} positions, such as\n{shown}")
         return 1
-    answers = f"{options.player}, having taken back {mended:,} of its moves," if mended else options.player
+    answers = options.player + (f", which took back {mended:,} of its moves" if mended else "")
     if not levels[max(levels)].last:
         found = "no mistake of" if options.judge else "no line lost by"
-        print(f"\nUp to {options.stones} stones there is {found} {answers} and no end is reached.")
+        print(f"\nUp to {options.stones} stones there is {found} {answers}; no end is reached.")
         return 0
     certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about={**about, "taken_back": mended})
     positions = sum(len(level.keys) for level in walk_certificate(certificate))

@@ -62,7 +62,7 @@ OTHER_WORK = 0.25  # of a run's time: the gate, matches and reports; 0.26 in the
 LATER_WORK = 0.55
 # Evaluations of an untrained network, as a share of the visits that its searches are asked for: trees that are kept
 # from move to move, proofs and the cache save the rest. The recorded quick run takes 19.4 a position for 35.2 visits.
-# With `LATER_WORK` that makes 0.30 over a whole run; the shipped networks' runs took 0.32 (standard) and 0.27 (grown).
+# With `LATER_WORK` that makes 0.30 over a whole run; the runs that made `standard` and `best` took 0.32 and 0.27.
 EVALUATIONS_A_VISIT = 0.55
 ENDLESS = 10**9  # samples or steps, where time is the limit
 WARM_UP_STEPS = 2

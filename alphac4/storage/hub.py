@@ -13,7 +13,6 @@ from alphac4.storage.files import FileError
 SHIPPED = {
     "best": "best.safetensors",
     "fast": "quick.safetensors",
-    "grown": "grown.safetensors",
     "standard": "standard.safetensors",
     "quick": "quick.safetensors",
 }
