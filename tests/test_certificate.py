@@ -56,6 +56,7 @@ CLAIMS = {
     "best.certificate": (Claim(), 7_159_239, 40),
     "after-1.certificate": (Claim(side="second", after="1"), 4_948_673, 41),
     "after-2.certificate": (Claim(side="second", after="2"), 27_257_970, 41),
+    "after-3.certificate": (Claim(side="second", after="3", result="draw"), 3_945_574, 41),
 }
 """The shipped files: claim, number of positions with the player to move, and the stones in the last of them.
 
@@ -195,7 +196,8 @@ def test_the_stand_alone_checker_walks_the_shipped_certificates_as_we_do(
             keys, number = np.unique(play_replies(STANDARD, own, occupied, STANDARD.board).keys), number + 1
         digits = "".join(str(column + 1) for column in np.concatenate(parts)).encode()
         own, occupied = map(int, unpack_key(STANDARD, key))
-        assert checker.check(digits, {int(key): (own, occupied)}, False) == (visited, longest)
+        draw = shipped[1].claim.result == "draw"
+        assert checker.check(digits, {int(key): (own, occupied)}, draw) == (visited, longest)
 
 
 def test_the_stand_alone_checker_tells_what_is_no_certificate(
