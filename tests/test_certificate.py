@@ -12,7 +12,7 @@ import naive
 import numpy as np
 import pytest
 
-from alphac4.arena.certificate_player import CertificatePlayer, CertifiedWin
+from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.players import NetworkPlayer, PlayerError, SearchingPlayer
 from alphac4.arena.specifications import parse_player
 from alphac4.certificate.file import (
@@ -425,18 +425,18 @@ def test_the_player_wins_every_game_that_it_begins_within_the_plies_that_it_says
     certificate, other = player
     position = start = Position(geometry=SMALL)
     while position.outcome() is None:
-        assert certificate.proven_win(position) == CertifiedWin(
+        assert certificate.proven_result(position) == CertifiedResult(
             first=True, plies=longest_game(certificate, position), column=certificate.choose([position])[0]
         )
         position = position.play(certificate.choose([position])[0])
         if position.outcome() is None:
             replies = [position.play(reply) for reply in position.legal_columns()]
             plies = 1 + max(longest_game(certificate, p) for p in replies)
-            assert certificate.proven_win(position) == CertifiedWin(first=True, plies=plies, column=None)
+            assert certificate.proven_result(position) == CertifiedResult(first=True, plies=plies, column=None)
             position = replies[0]
     assert not other.asked
     strayed = next(column for column in start.legal_columns() if column != certificate.choose([start])[0])
-    assert certificate.proven_win(start.play(strayed).play(strayed)) is None
+    assert certificate.proven_result(start.play(strayed).play(strayed)) is None
     found = certificate.search([start])
     moves = (longest_game(certificate, start) + 1) // 2
     assert describe_proof(int(found.proofs[0, found.moves[0]])) == f"wins in {moves} moves"
@@ -552,6 +552,30 @@ def test_what_is_not_true_is_not_shown() -> None:
         Claim(geometry=SMALL, after="14243")
 
 
+def test_who_does_not_lose_says_so_and_does_not(tmp_path: Path) -> None:
+    """By a certificate of a draw: against every reply the game is won or drawn, and nothing is said of when."""
+    claim = claims()[1]
+    path, known = tmp_path / "draw.certificate", KnownMoves(claim.geometry)
+    list(build([BestByMinimax(claim.geometry)], known, claim))
+    write_certificate(path, Certificate(claim=claim, columns=moves_in_order(known, claim)))
+    player = CertificatePlayer([path], claim.geometry, lambda _name: BestByMinimax(claim.geometry))
+
+    def follow(position: Position) -> int:
+        (column,) = player.choose([position])
+        assert player.proven_result(position) == CertifiedResult(first=True, plies=None, column=column)
+        then = position.play(column)
+        if then.outcome() is not None:
+            assert then.outcome() != Outcome.WIN
+            return 1
+        replies = [then.play(reply) for reply in then.legal_columns()]
+        if all(after.outcome() is None for after in replies):
+            assert player.proven_result(then) == CertifiedResult(first=True, plies=None, column=None)
+        assert all(after.outcome() != Outcome.LOSS for after in replies)
+        return 1 + sum(follow(after) for after in replies if after.outcome() is None)
+
+    assert follow(claim.start) > 20
+
+
 def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Path) -> None:
     """As the first player and as the second after a move that gives the game away; it wins every such game."""
     claim, known = Claim(geometry=SMALL, side="second", after=AFTER), KnownMoves(SMALL)
@@ -563,11 +587,11 @@ def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Pa
     player = CertificatePlayer(paths, SMALL, lambda _name: other)
     for start in (Position(geometry=SMALL), claim.start, claim.start.mirror()):
         plies = longest_game(player, start)
-        assert player.proven_win(start) == CertifiedWin(
+        assert player.proven_result(start) == CertifiedResult(
             first=start.plies == 0, plies=plies, column=player.choose([start])[0]
         )
     then = claim.start.play(player.choose([claim.start])[0])
-    assert player.proven_win(then) == CertifiedWin(first=False, plies=plies - 1, column=None)
+    assert player.proven_result(then) == CertifiedResult(first=False, plies=plies - 1, column=None)
     assert not other.asked
     parsed = parse_player(f"certificate:{paths[0]},{paths[1]}", rng=np.random.default_rng(0), geometry=SMALL)
     assert parsed.choose([claim.start]) == player.choose([claim.start])

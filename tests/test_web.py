@@ -157,7 +157,7 @@ def test_a_certificate_is_read_no_further_once_the_server_ends() -> None:
     service = SearchService("fast")
     service.close()
     with pytest.raises(Stopped):
-        service.proven_win(Position.from_moves("44"))
+        service.proven_result(Position.from_moves("44"))
 
 
 def test_too_many_searches_are_reported(

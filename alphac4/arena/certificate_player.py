@@ -29,12 +29,12 @@ class CertifiedMove:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CertifiedWin:
-    """A win that a certificate shows."""
+class CertifiedResult:
+    """A win that a certificate shows, or that a player does not lose."""
 
     first: bool  # whether it is the first player's
-    plies: int  # in which the game is over at the latest
-    column: int | None  # 0-based, the winner's move; None where it is the loser's turn
+    plies: int | None  # in which the game is won at the latest; None where the player at least draws
+    column: int | None  # 0-based, that player's move; None where the other one is to move
 
 
 class CheckedCertificate:
@@ -166,23 +166,23 @@ class CertificatePlayer:
                 variations[row] = [found.column]
         return dataclasses.replace(result, moves=moves, proofs=proofs, value=value, wdl=wdl, variations=variations)
 
-    def proven_win(self, position: Position) -> CertifiedWin | None:
-        """The win that the certificates show from an unfinished position, whose and by when; None where they show none.
+    def proven_result(self, position: Position) -> CertifiedResult | None:
+        """What the certificates show of an unfinished position, of whom and by when; None where they show nothing.
 
         Where none of them knows the position itself, its opponent may be to move: then all replies are looked up.
         """
         found = self._look_up([position]).get(0)
         if found is not None:
-            if found.plies is None:
-                return None
-            return CertifiedWin(first=position.first_to_move, plies=found.plies, column=found.column)
+            return CertifiedResult(first=position.first_to_move, plies=found.plies, column=found.column)
         following = [position.play(column) for column in position.legal_columns()]
         if any(after.outcome() is not None for after in following):
             return None
-        plies = [found.plies for found in self._look_up(following).values() if found.plies is not None]
-        if len(plies) < len(following):
+        replies = self._look_up(following).values()
+        if len(replies) < len(following):
             return None
-        return CertifiedWin(first=not position.first_to_move, plies=1 + max(plies), column=None)
+        plies = [found.plies for found in replies if found.plies is not None]
+        latest = 1 + max(plies) if len(plies) == len(following) else None
+        return CertifiedResult(first=not position.first_to_move, plies=latest, column=None)
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `SearchingPlayer`; the other player's tree."""

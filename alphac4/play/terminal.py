@@ -270,16 +270,18 @@ class TerminalGame:
         return True
 
     def _show_certified(self) -> bool:
-        """Show the win that a certificate knows of; returns whether one does."""
-        position, win = self.session.position, None
+        """Show the result that a certificate knows of; returns whether it is a win."""
+        position, known = self.session.position, None
         with self.screen.waiting("the certificates are being checked"), contextlib.suppress(PlayerError):
             certificates = self._find_certificates()
-            win = certificates.proven_win(position) if certificates else None
-        if win:
-            winner, moves = self.screen.side(0 if win.first else 1), (win.plies + 1) // 2
-            move = "" if win.column is None else f" {column_name(win.column)}"
-            self.screen.line(f"by the certificate{move}: {winner} wins in at most {moves} moves")
-        return win is not None
+            known = certificates.proven_result(position) if certificates else None
+        if known is None:
+            return False
+        side = self.screen.side(0 if known.first else 1)
+        move = "" if known.column is None else f" {column_name(known.column)}"
+        result = "does not lose" if known.plies is None else f"wins in at most {(known.plies + 1) // 2} moves"
+        self.screen.line(f"by the certificate{move}: {side} {result}")
+        return known.plies is not None
 
     def _show_proof(self, analysis: Analysis) -> None:
         """Show what the search has proven of the position."""

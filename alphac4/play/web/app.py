@@ -101,11 +101,11 @@ class WebApplication:
         return JSONResponse({"columns": columns})
 
     async def _certificate(self, request: Request) -> Response:
-        """The side that wins, 0 the first, the plies that it takes at most, and its move, as the certificates say."""
+        """What the certificates show: of which side, 0 the first, its plies at most (null for a draw), its move."""
         position = _unfinished_position(await read_object(request), self.service.geometry)
-        win = await _run(request, self.searches, partial(self.service.proven_win, position), Stop())
-        shown = win and {"winner": 0 if win.first else 1, "plies": win.plies, "column": win.column}
-        return JSONResponse({"win": shown})
+        known = await _run(request, self.searches, partial(self.service.proven_result, position), Stop())
+        shown = known and {"side": 0 if known.first else 1, "plies": known.plies, "column": known.column}
+        return JSONResponse({"result": shown})
 
     async def _node(self, request: Request) -> Response:
         """A node of the session's tree, which the last analysis of this position has grown."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from alphac4.arena.certificate_player import CertificatePlayer, CertifiedWin
+from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.players import NetworkPlayer, Player, PlayerError
 from alphac4.arena.specifications import named_checkpoint
 from alphac4.compute import choose
@@ -109,7 +109,7 @@ class SearchService:
 
         def read() -> None:
             with contextlib.suppress(Stopped):
-                self.proven_win(Position(geometry=self.geometry))
+                self.proven_result(Position(geometry=self.geometry))
 
         threading.Thread(target=read, name="reading the certificates").start()
 
@@ -141,9 +141,9 @@ class SearchService:
         player = self._player(REVIEW_SIMULATIONS)
         return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_move=on_move)
 
-    def proven_win(self, position: Position) -> CertifiedWin | None:
-        """The win that the certificates show, whose and by when; None where they show none."""
-        return self._ask_certificates(lambda player: player.proven_win(position))
+    def proven_result(self, position: Position) -> CertifiedResult | None:
+        """What the certificates show; see `CertificatePlayer.proven_result`."""
+        return self._ask_certificates(lambda player: player.proven_result(position))
 
     def analyze(
         self, session: str, position: Position, simulations: int, stop: Stop, on_progress: Callable[[Analysis], None]

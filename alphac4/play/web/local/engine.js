@@ -117,10 +117,10 @@ class Local {
 
   async certificate(moves) {
     const played = this.columns(moves), side = played.length % 2, entry = await this.entry(played);
-    if (entry) return { win: { winner: side, ...entry } };
+    if (entry) return { result: { side, ...entry } };
     const entries = await Promise.all(this.rules.legal(played).map((column) => this.entry([...played, column])));
     const known = entries.length && entries.every(Boolean);
-    return { win: known ? { winner: 1 - side, plies: 1 + Math.max(...entries.map(({ plies }) => plies)), column: null } : null };
+    return { result: known ? { side: 1 - side, plies: 1 + Math.max(...entries.map(({ plies }) => plies)), column: null } : null };
   }
 
   async *review(moves, signal) {

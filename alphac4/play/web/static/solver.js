@@ -3,7 +3,7 @@
 import { $, COLOURS, announce, counted } from "./dom.js";
 
 const SHORT = { wins: "win", loses: "loss", draw: "draw" };
-const atMost = ({ plies }) => `wins in at most ${counted(Math.ceil(plies / 2), "move")}`;
+const does = ({ plies }) => (plies === null ? "does not lose" : `wins in at most ${counted(Math.ceil(plies / 2), "move")}`);
 const SOON = 2000; // milliseconds for which a hint or a look waits for the solver
 
 export class Solver {
@@ -11,7 +11,7 @@ export class Solver {
   constructor({ rules, setup, engine }, onChange, onFail) {
     Object.assign(this, { rules, setup, engine, onChange, onFail });
     this.verdicts = new Map(); // move string -> columns
-    this.certified = new Map(); // move string -> { winner, plies to the win at the latest, column } or null
+    this.certified = new Map(); // move string -> { side, plies to its win at the latest or null, column } or null
     this.asked = new Set(); // move strings whose verdict was asked for and given
   }
 
@@ -24,17 +24,17 @@ export class Solver {
     return columns ? this.rules.best(columns) : this.certified.get(moves)?.column ?? null;
   }
 
-  // { winner: 0, 1 or null for a draw, text, source }, null where nothing is known.
+  // { winner: 0, 1, null for a draw or undefined for a draw at least, text, source }, null where nothing is known.
   truth(moves) {
-    const side = moves.length % 2, best = this.best(moves), win = this.certified.get(moves) ?? null;
+    const side = moves.length % 2, best = this.best(moves), shown = this.certified.get(moves) ?? null;
     if (best) {
       const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
       const names = best.length > 1 && best.length === this.verdicts.get(moves).length ? "any column" : best.map(({ column }) => this.rules.name(column)).join(" or ");
       const text = winner === null ? "A draw" : `${COLOURS[winner]} wins ${outcome.slice(outcome.indexOf("in "))}`;
       return { winner, text, source: `exact; best: ${names}` };
     }
-    if (!win) return null;
-    return { winner: win.winner, text: `${COLOURS[win.winner]} ${atMost(win)}`, source: "proven by the certificate" };
+    if (!shown) return null;
+    return { winner: shown.plies === null ? undefined : shown.side, text: `${COLOURS[shown.side]} ${does(shown)}`, source: "proven by the certificate" };
   }
 
   // Such as "Exact: Red wins in 17 moves with 4." Empty if nobody asked about this position.
@@ -57,13 +57,13 @@ export class Solver {
   async look(moves) {
     this.looking?.abort();
     const { signal } = (this.looking = new AbortController());
-    await Promise.all([this.win(moves, signal), this.soon(moves, signal)].map((each) => each.catch(() => null)));
+    await Promise.all([this.shown(moves, signal), this.soon(moves, signal)].map((each) => each.catch(() => null)));
     if (!signal.aborted) this.onChange();
   }
 
   // Promises what the certificates say.
-  async win(moves, signal) {
-    if (!this.certified.has(moves)) this.certified.set(moves, (await this.engine.certificate(moves, signal)).win);
+  async shown(moves, signal) {
+    if (!this.certified.has(moves)) this.certified.set(moves, (await this.engine.certificate(moves, signal)).result);
     return this.certified.get(moves);
   }
 
@@ -83,7 +83,7 @@ export class Solver {
     this.hinting?.abort();
     const controller = (this.hinting = new AbortController()), { signal } = controller, search = new AbortController();
     const late = AbortSignal.any([signal, AbortSignal.timeout(SOON)]), stop = () => search.abort(); // the search is not needed
-    const certified = this.win(moves, late).then((win) => (Number.isInteger(win?.column) && stop(), win)).catch(() => null);
+    const certified = this.shown(moves, late).then((shown) => (Number.isInteger(shown?.column) && stop(), shown)).catch(() => null);
     const known = this.soon(moves, signal).finally(() => this.verdicts.has(moves) && stop());
     try {
       let hint = null;
@@ -96,9 +96,9 @@ export class Solver {
       } catch (error) {
         if (!search.signal.aborted) throw error;
       }
-      const columns = await known, win = await certified;
+      const columns = await known, shown = await certified;
       signal.throwIfAborted();
-      if (!columns) return Number.isInteger(win?.column) ? { column: win.column, outcome: ` ${atMost(win)}` } : hint;
+      if (!columns) return Number.isInteger(shown?.column) ? { column: shown.column, outcome: ` ${does(shown)}` } : hint;
       const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
       return { column, outcome: score ? ` ${outcome}` : " draws" };
     } finally {
