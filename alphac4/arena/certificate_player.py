@@ -25,7 +25,14 @@ class CertifiedMove:
     """A certificate's move in a position."""
 
     column: int  # 0-based
-    plies: int | None  # in which the player has won at the latest; None where it may only draw, or nobody asked
+    certificate: "CheckedCertificate"
+    stones: int
+    row: int  # of the position among those with so many stones
+
+    @property
+    def plies(self) -> int | None:
+        """In which the player has won at the latest; None where it may only draw. Slow at its first use."""
+        return self.certificate.plies(self.stones, self.row)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +57,8 @@ class CheckedCertificate:
         self._on_pause = on_pause
         self._starts = [start.sides for start in (self.claim.start, self.claim.start.mirror())]
 
-    def find(self, position: Position, key: np.uint64, mirrored: np.bool_, *, timed: bool) -> CertifiedMove | None:
+    def find(self, position: Position, key: np.uint64, mirrored: np.bool_) -> CertifiedMove | None:
         """The move in a position of this key, or of this mirror image's; None where the player does not come.
-
-        Only if ``timed``, by when it wins, which takes as long again as the check at the first time.
 
         Raises:
             CertificateError: if the certificate does not hold.
@@ -69,8 +74,11 @@ class CheckedCertificate:
             column = next(c for c in position.legal_columns() if position.play(c).outcome() == Outcome.LOSS)
         elif mirrored:
             column = position.geometry.columns - 1 - column
-        plies = int(self._longest[position.plies][place]) if timed and self.claim.result == "win" else None
-        return CertifiedMove(column=column, plies=plies)
+        return CertifiedMove(column=column, certificate=self, stones=position.plies, row=place)
+
+    def plies(self, stones: int, row: int) -> int | None:
+        """See `CertifiedMove.plies`; counting them takes as long again as the check."""
+        return int(self._longest[stones][row]) if self.claim.result == "win" else None
 
     def _may_hold(self, position: Position) -> bool:
         """Whether the claim's player is to move, and the claim's first moves are on the board, in whatever order."""
@@ -146,7 +154,7 @@ class CertificatePlayer:
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        columns = {row: found.column for row, found in self._look_up(positions, timed=False).items()}
+        columns = {row: found.column for row, found in self._look_up(positions).items()}
         rest = [row for row in range(len(positions)) if row not in columns]
         if rest:
             columns |= zip(rest, self._other.choose([positions[row] for row in rest]), strict=True)
@@ -198,14 +206,14 @@ class CertificatePlayer:
             self._made = self._make_other(self._author)
         return self._made
 
-    def _look_up(self, positions: Sequence[Position], *, timed: bool = True) -> dict[int, CertifiedMove]:
-        """The certified moves, by row, of the positions that some certificate knows; see `CheckedCertificate.find`."""
+    def _look_up(self, positions: Sequence[Position]) -> dict[int, CertifiedMove]:
+        """The certified moves, by row, of the positions that some certificate knows."""
         keys, mirrored = canonical_keys(self.geometry, *stones(positions))
         found: dict[int, CertifiedMove] = {}
         with _as_player_error():
             for row, position in enumerate(positions):
                 for certificate in self._certificates:
-                    move = certificate.find(position, keys[row], mirrored[row], timed=timed)
+                    move = certificate.find(position, keys[row], mirrored[row])
                     if move is not None:
                         found[row] = move
                         break
