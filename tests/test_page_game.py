@@ -258,6 +258,14 @@ def test_a_lost_server_is_told_and_tried_again(browser: Browser, address: str) -
         page.wait_for_selector(answered)
         expect(page, "#status", "to move|Exact: .* wins")
         page.locator("#problem").wait_for(state="hidden")
+    page.click("#mode-game")
+    lost.set()
+    page.click("#exact")
+    expect(page, "#problem", "The server does not answer")
+    lost.clear()
+    page.click("#exact")  # not by the box's button
+    page.wait_for_selector(".word")
+    assert page.locator("#problem").is_hidden()
     browser.errors.clear()  # the requests that failed
 
 

@@ -223,6 +223,26 @@ def test_the_pages_solver_is_ours(run_in_node: RunInNode) -> None:
         ], game
 
 
+QUEUE = """
+import { Judge } from "./judge.js";
+globalThis.Worker = class { postMessage() {} }; // which never answers
+Object.defineProperty(globalThis, "navigator", { value: { hardwareConcurrency: 1 } });
+const judge = new Judge(setup, given.book), running = new AbortController(), queued = new AbortController();
+const signals = [running.signal, queued.signal, AbortSignal.abort()];
+const asked = signals.map((signal) => judge.score({}, signal).catch((error) => error.name));
+const last = await asked[2];
+queued.abort();
+const second = await asked[1];
+running.abort();
+tell({ names: [await asked[0], second, last], waiting: judge.waiting.length, idle: judge.idle.length });
+"""
+
+
+def test_a_question_to_the_solver_can_be_stopped_while_it_waits_for_others(run_in_node: RunInNode) -> None:
+    found = run_in_node(QUEUE, book=pages.book())
+    assert found == {"names": ["AbortError"] * 3, "waiting": 0, "idle": 1}
+
+
 PAUSE = """
 const [first, second] = games.map((moves) => board.at(moves));
 const paused = solver.advance(first) === null;

@@ -53,6 +53,8 @@ class Searcher {
 }
 
 class Local {
+  made = {}; // promises, see `once`
+
   async setup() {
     const worker = new URL("../offline.js", import.meta.url);
     navigator.serviceWorker?.register(worker).catch(() => {}); // forbidden in this browser: the page needs the network then
@@ -64,9 +66,28 @@ class Local {
   }
 
   // Made at its first use: it loads the network once more.
-  get analyst() { return (this.searcher ??= new Searcher()); }
+  get analyst() {
+    if (!this.searcher) {
+      this.searcher = new Searcher();
+      this.searcher.ready.catch(() => (this.searcher = null));
+    }
+    return this.searcher;
+  }
 
-  async file(name) { return (await fetch(new URL(`../${name}`, import.meta.url))).json(); }
+  async file(name) {
+    const response = await fetch(new URL(`../${name}`, import.meta.url));
+    if (!response.ok) throw new Error(`${name} cannot be loaded (${response.status}).`);
+    return response.json();
+  }
+
+  // What `make` promises, made once; what failed is made anew for whoever asks next.
+  once(name, make) {
+    return (this.made[name] ??= make().catch((error) => {
+      delete this.made[name];
+      throw error;
+    }));
+  }
+
   puzzles() { return this.file("puzzles.json"); }
 
   columns(moves) { return [...moves].map((name) => this.rules.names.indexOf(name)); }
@@ -74,7 +95,7 @@ class Local {
   async exact(moves, signal) { return { columns: await (await this.judge()).columns(this.columns(moves), signal) }; }
 
   judge() {
-    return (this.judging ??= this.file("book.json").then((book) => new Judge(this.told, book)));
+    return this.once("judge", async () => new Judge(this.told, await this.file("book.json")));
   }
 
   async move(moves, level, signal) {
@@ -105,7 +126,7 @@ class Local {
   // What the certificates say of a position in which the player of one of them is to move: { column, plies } to the win
   // at the latest. They come with the positions of few stones.
   async entry(moves) {
-    const entries = await (this.certifying ??= this.file("certificate.json").then((all) => new Map(all.map(([key, ...rest]) => [key, rest]))));
+    const entries = await this.once("certificate", async () => new Map((await this.file("certificate.json")).map(([key, ...rest]) => [key, rest])));
     const position = this.rules.at(moves), image = this.rules.mirrored(position), { own, occupied } = image ?? position;
     const found = entries.get(Number(own + occupied));
     if (!found) return undefined;

@@ -8,7 +8,7 @@ const MAX_WORKERS = 4; // each has a table of its own
 export class Judge {
   constructor(setup, book) {
     Object.assign(this, { setup, book, board: new Rules(setup) });
-    this.waiting = []; // { position, signal, resolve, reject }, first come first served
+    this.waiting = []; // { position, signal, leave, resolve, reject }, first come first served
     this.idle = [];
     this.workers = this.asked = 0;
   }
@@ -16,17 +16,20 @@ export class Judge {
   // Promises the exact score of { own, occupied } for the side to move.
   score(position, signal) {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ position, signal, resolve, reject });
+      const leave = () => {
+        this.waiting.splice(this.waiting.indexOf(question), 1);
+        reject(new DOMException("stopped", "AbortError"));
+      };
+      const question = { position, signal, leave, resolve, reject };
+      this.waiting.push(question);
+      if (signal?.aborted) return leave();
+      signal?.addEventListener("abort", leave);
       this.serve();
     });
   }
 
   serve() {
     while (this.waiting.length) {
-      if (this.waiting[0].signal?.aborted) {
-        this.waiting.shift().reject(new DOMException("stopped", "AbortError"));
-        continue;
-      }
       if (!this.idle.length && this.workers < Math.min(MAX_WORKERS, navigator.hardwareConcurrency || 2)) {
         const worker = new Worker(new URL("./exact_worker.js", import.meta.url), { type: "module" });
         worker.postMessage({ setup: this.setup, book: this.book });
@@ -38,8 +41,9 @@ export class Judge {
     }
   }
 
-  hand(worker, { position, signal, resolve, reject }) {
+  hand(worker, { position, signal, leave, resolve, reject }) {
     const id = ++this.asked;
+    signal?.removeEventListener("abort", leave);
     const end = (settle, value) => {
       signal?.removeEventListener("abort", stop);
       worker.onmessage = worker.onerror = null;

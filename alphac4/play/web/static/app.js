@@ -64,7 +64,7 @@ const review = new Review({ game, values, engine, offered: setup.review }, {
 let puzzles = null, loading = null; // made when they are first looked at; what promises them until then
 let mode = "game", hint = null, message = "", thinking = null;
 let usual = null; // the players that a puzzle has displaced until the next game
-let left = []; // the moves of the game that a new one has displaced, for undo
+let left = null; // { moves, values } of the game that a new one has displaced, for undo
 
 function drop(column) {
   if (mode === "puzzles") return puzzles.drop(column);
@@ -117,7 +117,7 @@ async function answer() {
       engine.move(asked, game.player, controller.signal),
       new Promise((resolve) => setTimeout(resolve, pause)),
     ]);
-    if (thinking === controller && game.text === asked) play(column);
+    if (!controller.signal.aborted && game.text === asked) play(column);
   } catch (error) {
     if (error.name !== "AbortError") fail(error);
   }
@@ -178,6 +178,7 @@ function resume() {
 }
 
 async function askForHint() {
+  $("problem").hidden = true;
   const searches = !solver.verdicts.has(game.text), sought = solver.hint(game.text);
   hint = null;
   show();
@@ -194,6 +195,7 @@ async function askForHint() {
 
 // Let the solver tell its verdict, or stop it.
 function solve() {
+  $("problem").hidden = true;
   hint = null;
   solver.toggle(game.text);
 }
@@ -209,8 +211,8 @@ function choosePlayers(players) {
 }
 
 function begin() {
+  if (game.moves.length) left = { moves: game.moves, values: [...values] };
   values.clear();
-  if (game.moves.length) left = game.moves;
   if (usual) {
     const players = usual;
     usual = null;
@@ -222,14 +224,15 @@ function begin() {
 }
 
 // Whether a new game can be taken back: nobody has played in it, but for a level that begins.
-const isNew = () => game.ply === 0 && left.length > 0 && game.moves.length <= (game.player ? 1 : 0);
+const isNew = () => game.ply === 0 && left !== null && game.moves.length <= (game.player ? 1 : 0);
 
 function undo() {
   if (!isNew()) game.step(-1);
   else {
-    game.load(left);
+    game.load(left.moves);
     game.shared = false;
-    left = [];
+    for (const [moves, value] of left.values) values.set(moves, value);
+    left = null;
   }
   update();
 }
@@ -293,7 +296,8 @@ const KEYS = {
 };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const column = "123456789".indexOf(event.key), listens = event.target.tagName === "SELECT"; // to letters
+  const listens = event.target.tagName === "SELECT"; // to what its options begin with: letters, or of one list digits
+  const column = event.target.id === "difficulty" ? -1 : "123456789".indexOf(event.key);
   if (column >= 0 && column < rules.columns) {
     drop(column);
     event.preventDefault();

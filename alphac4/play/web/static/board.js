@@ -39,6 +39,7 @@ export class Board {
     lane.addEventListener("mousedown", (event) => event.preventDefault()); // the arrow keys go on stepping
     lane.addEventListener("click", () => this.onDrop(column));
     lane.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (step) this.focus((column + step + this.rules.columns) % this.rules.columns);
       else if (event.key === "Enter" || event.key === " ") this.onDrop(column);
