@@ -1,5 +1,4 @@
 import re
-import resource
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +123,7 @@ def test_a_file_in_the_current_folder_does_not_take_a_shipped_name(
 
 def test_a_small_file_that_claims_to_be_large_is_refused_before_memory_is_taken(saved: Path) -> None:
     config = {"rows": 6, "columns": 7, "channels": 4096, "blocks": 2, "head_channels": 1, "value_hidden": 1}
+    resource = pytest.importorskip("resource", reason="needs a system that counts a process's memory")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of the whole process so far, in KB
     for architecture in (config, {**config, "blocks": 100_000}, {**config, "channels": 10**9}, {"rows": True}, "wide"):
         repacked(saved, header={"architecture": architecture})

@@ -53,6 +53,8 @@ def test_what_a_command_writes_goes_where_it_is_told(
     assert not real.is_symlink()
     assert real.stat().st_size > 0
     assert [path.name for path in real.parent.iterdir()] == ["file"]
+    if not Path("/dev/full").exists():
+        pytest.skip("the rest needs a device that is always full, as Linux has")
     full = tmp_path / f"full{suffix}"
     full.symlink_to("/dev/full")
     capsys.readouterr()

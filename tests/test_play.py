@@ -2,7 +2,6 @@ import functools
 import io
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -296,6 +295,7 @@ def test_analysis_keeps_its_tree_its_time_and_can_be_stopped(monkeypatch: pytest
 
 @pytest.mark.slow
 def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
+    pty = pytest.importorskip("pty", reason="needs a system with terminals that a program can open")
     master, slave = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
     command = [sys.executable, "-m", "alphac4", "play", "--second", "human"]

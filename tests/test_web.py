@@ -77,7 +77,7 @@ def test_the_page_and_what_it_is_made_from_are_served(client: TestClient) -> Non
         part = client.get(f"/static/{path.name}")
         assert part.status_code == 200
         assert "https://" not in part.text
-    assert client.get("/static/../app.py").status_code == client.get("/nowhere").status_code == 404
+    assert client.get("/static/..%2Fapp.py").status_code == client.get("/nowhere").status_code == 404
 
 
 def test_whoever_looks_ahead_finds_the_winning_move(client: TestClient) -> None:
