@@ -49,7 +49,7 @@ COMMANDS = [name for group in GROUPS.values() for name in group]
 TALKATIVE = ("export", "selfplay", "train")  # commands that tell how far they are
 EXAMPLES = """\
   alphac4 play --level 5                          play against the shipped network
-  alphac4 train --preset quick --run runs/mine    train one in 8 to 15 minutes
+  alphac4 train --preset quick --run runs/mine    train one in 8 to 18 minutes
   alphac4 evaluate runs/mine/checkpoints/best.safetensors    measure it against exact play"""
 
 

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 from numba.core import event
 
-_COMPILED = re.compile(rb"\n@(?:compiled|inlined|allocating)\s")
+_COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|allocating)\s|class \w+\(NamedTuple\))")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -64,7 +64,7 @@ def _njit(function: Callable[_P, _R], **options: object) -> Callable[_P, _R]:
 
 
 def _without_what_has_moved(load_index: Callable[[], dict[Any, str]]) -> Callable[[], dict[Any, str]]:
-    """Numba reads the types in an index before it looks whether that is outdated: they may stand elsewhere by now."""
+    """Numba unpickles an index before it checks whether it is outdated; types in it may have moved."""
 
     def load() -> dict[Any, str]:
         try:
@@ -77,7 +77,7 @@ def _without_what_has_moved(load_index: Callable[[], dict[Any, str]]) -> Callabl
 
 @functools.cache
 def _sources_digest() -> str:
-    """Of all files of the package that hold compiled functions."""
+    """Of all files of the package that hold compiled functions, or types whose fields these know by their order."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         content = path.read_bytes()

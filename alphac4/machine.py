@@ -83,7 +83,7 @@ def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def check_block() -> None:
-    """End what a thread of `worker_threads` still does after its block: at its end the program waits for all threads.
+    """End this thread's work if its `worker_threads` block is over: at its exit the program would wait for it.
 
     Raises:
         BlockEndedError: in such a thread; nobody is left to hear of it.

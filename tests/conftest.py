@@ -39,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)  # which pytest knows with pytest-xdist alone
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than cores: those that wait for a browser, another process or Ray leave theirs idle."""
     return min(cores() + 1, 8)

@@ -20,7 +20,7 @@ from alphac4.cli import main
 from alphac4.compute.cluster.actors import CALLS_IN_FLIGHT, ClusterActors
 from alphac4.compute.cluster.connection import Connection, Node, find_cluster, import_ray
 from alphac4.compute.cluster.pool import ClusterPool
-from alphac4.compute.cluster.remote import Place, RemoteActor, Task
+from alphac4.compute.cluster.remote import ActorPlace, RemoteActor, Task
 from alphac4.game.rules import STANDARD
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
@@ -96,7 +96,7 @@ class FakeRay:
         if not actor.alive:
             raise LostError
         result = work()
-        if actor.index in self.lose_after_playing and not isinstance(result, Place):
+        if actor.index in self.lose_after_playing and not isinstance(result, ActorPlace):
             actor.alive = False
             self.on_loss()
             raise LostError

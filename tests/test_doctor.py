@@ -44,7 +44,7 @@ def test_what_does_not_work_is_told_and_ends_with_1(
     monkeypatch.setattr(doctor, "CHECKS", {name: CHECKS[name] for name in ("rules and solver", "networks", "the page")})
     assert main(["doctor"]) == 1
     told = capsys.readouterr().out
-    assert "BAD  rules and solver: the solver gives 112233 the score 1, which is 18" in told
+    assert "BAD  rules and solver: the solver scores 112233 as 1 instead of 18" in told
     assert "BAD  networks: the shipped network 'best' is not here" in told
     assert "ok   the page: " in told
 

@@ -211,12 +211,14 @@ def test_samples_are_drawn_from_move_strings_alone(
     part = packaged_positions(12)[5]
     source, made = tmp_path / "end-easy.columns", tmp_path / "made" / "end-easy.columns"
     source.write_text("".join(f"{position.moves} 99 99\n" for position in part.positions))
-    assert main(["positions", str(made.parent), "--sets", "end-easy", "--count", "15", "--sample", str(source)]) == 0
+    assert main(["positions", str(made.parent), "--count", "15", "--sample", str(source)]) == 0
     assert "12 of 15 positions; the sample has no more of this set" in caplog.text
     source.write_text("666165577462463234152541333211132724554777\n")  # drawn on a full board
     over = ["positions", str(made.parent), "--sets", "end-easy", "--count", "99", "--sample", str(source)]
     assert main(over) == 2
     assert "end-easy.columns: the game is over after 6661" in capsys.readouterr().err
+    assert main(["positions", str(made.parent), "--sample", str(source.rename(tmp_path / "other.columns"))]) == 2
+    assert "no set 'other' of which" in capsys.readouterr().err
     found = load_positions(made)
     assert dict(zip([p.moves for p in found.positions], found.scores.tolist(), strict=True)) == dict(
         zip([p.moves for p in part.positions], part.scores.tolist(), strict=True)

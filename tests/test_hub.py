@@ -229,10 +229,12 @@ def test_the_known_errors_of_the_card_are_errors(exported: Path) -> None:
         assert set(map(int, columns.split(", "))) == {c for c, sign in signs.items() if sign == does[outcome]}
 
 
-@pytest.mark.parametrize("kind", [["--license", "mit", "--hub"], ["--web"]])
+@pytest.mark.parametrize("kind", [["--license", "mit", "--hub"], ["--kaggle", "main.py", "--web"]])
 def test_a_folder_that_is_there_is_not_replaced(
-    kind: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And nothing else is written."""
+    monkeypatch.chdir(tmp_path)
     save_small(tmp_path / "small.safetensors")
     assert main(["export", str(tmp_path / "small.safetensors"), *kind, str(tmp_path)]) == 2
     assert f"{tmp_path} is there already" in capsys.readouterr().err

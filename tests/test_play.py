@@ -17,8 +17,10 @@ import pytest
 from alphac4.arena.players import Player, RandomPlayer
 from alphac4.cli import main
 from alphac4.compute import choose
-from alphac4.game import STANDARD, IllegalMove, Position
+from alphac4.game import STANDARD, IllegalMove, Position, make_geometry
 from alphac4.mcts.search import Budget
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
@@ -26,6 +28,7 @@ from alphac4.play.opponents import LatePlayer, certificates, level_player
 from alphac4.play.screen import Screen
 from alphac4.play.terminal import Session, TerminalGame
 from alphac4.solver.solver import exact
+from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 Lines = list[str | type[BaseException]]
 
@@ -84,11 +87,17 @@ def test_an_unfinished_game_is_not_lost(end: Lines) -> None:
     assert run_game(["4", "4", "5", *end])[1].endswith("The game so far: 445\n")
 
 
+@pytest.mark.parametrize("by_network", [False, True])
 def test_a_game_is_reviewed_where_it_was_played(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    by_network: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Also on a board that the options name, or the network."""
     assert "the review of 4" in run_game(["4", "review"])[1]
     board = ["--rows", "5", "--columns", "6"]
+    if by_network:
+        board = ["--network", str(tmp_path / "small.safetensors")]
+        network = PolicyValueNetwork(NetworkConfig(rows=5, columns=6, channels=4, blocks=1))
+        save_checkpoint(Path(board[1]), Checkpoint(network=network.eval(), geometry=make_geometry(5, 6)))
     assert run_command(monkeypatch, "--second", "human", "--moves", "112233", *board, given="4\nreview\n") == 0
     output = capsys.readouterr().out
     assert "\033" not in output  # no colours in a pipe

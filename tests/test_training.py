@@ -20,7 +20,7 @@ from alphac4.nn.backends import INT8
 from alphac4.nn.evaluator import Evaluator
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import read_reports
-from alphac4.runs.session import TrainingSession
+from alphac4.runs.session import TrainingSession, find_config
 from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, GateConfig, RunRandom, from_dict, load_config, to_dict
@@ -50,6 +50,17 @@ def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
         (tmp_path / "bad.json").write_text(content) if content else (tmp_path / "bad.json").unlink()
         with pytest.raises(ValueError, match=words):
             load_config(tmp_path / "bad.json")
+
+
+def test_settings_come_over_those_of_a_named_preset_or_else_of_the_run(tmp_path: Path) -> None:
+    run, file, change = tmp_path / "run", tmp_path / "part.json", {"iterations": 3}
+    run.mkdir()
+    (run / "config.json").write_text(json.dumps(to_dict(PRESETS["quick"])))
+    file.write_text(json.dumps(change))
+    for settings in (change, file):
+        assert find_config(run, None, settings) == from_dict(change, PRESETS["quick"])
+        assert find_config(run, "standard", settings) == from_dict(change, PRESETS["standard"])
+        assert find_config(tmp_path / "new", None, settings) == from_dict(change, PRESETS["standard"])
 
 
 def train_command(folder: Path, **changes: object) -> list[str]:

@@ -76,7 +76,7 @@ def train(
             goes on with its own settings, and a new one is "standard".
         run: the run's folder.
         settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, over
-            the preset's.
+            the preset's, or over those of the run in the folder.
         policy_target: a function of S recorded positions (`alphac4.selfplay.samples.Samples`) to what the policy shall
             learn there, [S, A], in place of what ``selfplay.policy_target`` has recorded. It is no setting: whoever
             goes on with the run gives it again.

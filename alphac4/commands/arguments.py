@@ -5,7 +5,6 @@ import inspect
 import io
 import itertools
 import os
-import re
 import shutil
 import sys
 import textwrap
@@ -62,7 +61,7 @@ def read_arguments(
             )
     except SystemExit as end:
         told = complaint.getvalue()
-        if line := end.code and (unreadable(kind, arguments, command) or _own_words(end) or _amount(told, command)):
+        if line := end.code and (unreadable(kind, arguments, command) or _own_words(end)):
             raise ValueError(line) from None
         sys.stderr.write(told)
         raise
@@ -124,17 +123,6 @@ def _types(kind: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield alias, hint
 
 
-def _amount(complaint: str, command: str) -> str:
-    """What tyro says of words too many or too few, in one line; empty if it complains of something else."""
-    for pattern, text in (
-        (r"Unrecognized options: (.*?) *│", "no place for"),
-        (r"Missing from .*:\s*│\n│ *(\S+)", "missing:"),
-    ):
-        if found := re.search(pattern, complaint):
-            return f"{text} {found[1]}; `alphac4 {command} --help` explains"
-    return ""
-
-
 def _own_words(end: BaseException) -> str:
     """This package's own words on a value, which has made tyro end; empty if it was tyro that complained."""
     error = end.__cause__ or end.__context__
@@ -158,7 +146,7 @@ def _wrapped(text: str) -> str:
 def prepare_help(kind: Any) -> None:
     """Give tyro the text of each option in one line, where it would keep the breaks of the source.
 
-    No default of None or an empty text is told: the option's own words say what happens then.
+    Defaults of None or an empty text are not shown: the option's own words say what happens then.
     """
     import docstring_parser  # a part of tyro that only help needs
 

@@ -101,7 +101,7 @@ def _check_solver() -> str:
     known = {"112233": 18, "446712672373": 10, "2252576253462244111563365343671351441": -1}  # the last as Pons has it
     for moves, score in known.items():
         if (found := shared_solver().solve(Position.from_moves(moves))) != score:
-            raise ValueError(f"the solver gives {moves} the score {found}, which is {score}: the compiled code is bad")
+            raise ValueError(f"the solver scores {moves} as {found} instead of {score}: the compiled code is wrong")
     return f"{len(known)} known scores"
 
 

@@ -5,6 +5,7 @@ import logging
 from alphac4.commands.options import ExportOptions
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import check_folder, check_output, write_atomically
+from alphac4.storage.folders import check_new
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ def run(options: ExportOptions) -> int:
     for folder in options.web, options.hub:
         if folder is not None:
             check_folder(folder.absolute().parent, folder)
+            check_new(folder)
     checkpoint = load_checkpoint(options.checkpoint)
     if options.kaggle is not None:
         from alphac4.export.kaggle import submission_text

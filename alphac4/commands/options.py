@@ -395,7 +395,7 @@ class CertificateOptions:
     """Measure instead: the exact solver counts those of the player's own moves that give the result away. None is taken
     back, and what would follow is left out."""
     seed: int = 0
-    """Fixes the player, if it draws lots."""
+    """Seed of a player that plays at random."""
     device: Device = "auto"
     """Device that runs the network."""
     backend: str = "auto"

@@ -94,7 +94,7 @@ def _run_terminal(options: PlayOptions) -> int:
 
     def review(moves: str) -> str:
         rng = np.random.default_rng(options.seed)
-        player = parse_searching_player(REVIEWER, rng=rng) if board == STANDARD else None
+        player = parse_searching_player(REVIEWER, rng=rng) if geometry == STANDARD else None
         return describe_review(review_with_progress(moves, geometry, player), screen)
 
     game = TerminalGame(

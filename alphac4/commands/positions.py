@@ -15,16 +15,18 @@ _log = logging.getLogger(__name__)
 
 def run(options: PositionsOptions) -> int:
     """Write the files, the quickest first."""
-    unknown = [name for name in options.sets if name not in SETS]
-    if unknown:
-        raise ValueError(f"no set {unknown[0]!r}; there are {', '.join(SETS)}")
     sources = {PUBLIC_NAMES.get(path.stem, path.stem): path for path in options.sample}
-    missing = [name for name in options.sets if sources and name not in sources]
+    wanted = options.sets or tuple(sources) or SETS
+    unknown = [name for name in wanted if name not in SETS]
+    if unknown:
+        whose = "" if options.sets else f" of which {sources[unknown[0]]} could be a sample"
+        raise ValueError(f"no set {unknown[0]!r}{whose}; there are {', '.join(SETS)}")
+    missing = [name for name in wanted if sources and name not in sources]
     if missing:
         raise ValueError(f"--sample has no file for {', '.join(missing)}: name those wanted by --sets")
     solver = Solver()
     with own_folder(options.folder):
-        for name in sorted(options.sets or SETS, key=SETS.index, reverse=True):
+        for name in sorted(wanted, key=SETS.index, reverse=True):
             rng, stage = np.random.default_rng([options.seed, SETS.index(name)]), name.partition("-")[0]
             candidates = sampled_positions(sources[name], rng) if sources else random_positions(stage, rng)
             path = options.folder / f"{name}{SUFFIX}"

@@ -41,8 +41,8 @@ class SelfPlayOptions:
     backend: str = "auto"
     """Inference backend; auto takes the fastest here."""
     cluster: str | None = None
-    """Play on the GPUs of a Ray cluster, or else on its cores: HOST:PORT of its head, or auto for the one that this
-    machine or job belongs to (docs/cluster.md)."""
+    """Play on the cores of a Ray cluster, or with --device cuda on its GPUs: HOST:PORT of its head, or auto for the one
+    that this machine or job belongs to (docs/cluster.md)."""
     config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
     """Search and exploration."""
 

@@ -26,15 +26,16 @@ class RunOptions:
     """The run, and the place where it works."""
 
     run: Path = Path("runs/latest")
-    """The run's folder; if it holds a run already, that run goes on, with its own settings if no others are named."""
+    """The run's folder; if it holds a run already, that run goes on, with its own settings but for those named."""
     preset: Literal["auto", "quick", "standard"] = "auto"
-    """quick: 8 minutes on two idle cores, up to 15 beside other work; standard: 75 minutes to two hours (`alphac4
-    doctor` estimates both for this machine); auto: the settings of the run in the folder, or else standard."""
+    """quick: 8 to 18 minutes on two idle cores, by the processor; standard: 75 minutes to two hours (`alphac4 doctor`
+    estimates both for this machine); auto: the settings of the run in the folder, or else standard."""
     settings: Path | None = None
-    """A JSON file of settings over the preset, such as another run's config.json or a part of it."""
+    """A JSON file of settings over those of the preset, such as another run's config.json or a part of it."""
     cluster: str | None = None
-    """Let self-play run on the GPUs of a Ray cluster, or else on its cores: HOST:PORT of its head, or auto for the one
-    that this machine or job belongs to (docs/cluster.md). A run may change from one machine to a cluster and back."""
+    """Let self-play run on the cores of a Ray cluster, or with --machine.device cuda on its GPUs: HOST:PORT of its
+    head, or auto for the one that this machine or job belongs to (docs/cluster.md). A run may change from one machine
+    to a cluster and back."""
 
 
 _OF_PRESET = tyro.conf.arg(help_behavior_hint="(default: the preset's)")
@@ -42,7 +43,7 @@ _OF_PRESET = tyro.conf.arg(help_behavior_hint="(default: the preset's)")
 
 @dataclass(frozen=True, kw_only=True)
 class FrequentOptions(RunOptions):
-    """Options that people set, and all without a dot: the settings' own class takes seconds to load."""
+    """Options that people set, and all without a dot: these are told without loading anything."""
 
     iterations: Annotated[int, _OF_PRESET] = 0
     """Rounds of self-play, learning and gating."""

@@ -1,7 +1,7 @@
 """The place where work runs: nobody else knows whether trees, networks and learning are on cores, a GPU or a cluster.
 
 Everybody above asks `choose` for a `Compute` and works with what it makes. It evaluates networks in this process; a
-run's games may be played elsewhere, which nobody above asks.
+run's games may be played elsewhere, and callers need not know where.
 """
 
 from alphac4.compute.choice import choose, choose_for_run, choose_pool

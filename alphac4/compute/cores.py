@@ -135,7 +135,7 @@ class Compute:
 
 @final
 class LocalActors(Actors):
-    """Plays in this process, every actor on a thread of its own; to others all of their games are one seat's.
+    """Plays in this process, every actor on a thread of its own; the state has the games of all of them as one seat's.
 
     Args:
         players: each plays some of the games.

@@ -55,10 +55,6 @@ class CostJournal:
             self._counted_to = now
             return self._costs + self.ahead()
 
-    def start_clock(self) -> None:
-        """Let the seconds begin to count."""
-        self._counted_to = time.perf_counter()
-
     def add(self, games: int, evaluations: int) -> None:
         """Count some self-play."""
         with self._lock:

@@ -90,8 +90,7 @@ class TrainedRun:
 def find_config(folder: Path, preset: str | None, settings: Path | Mapping[str, Any] | None) -> TrainConfig:
     """The settings of a run: the preset's, then those of a file or a mapping over them.
 
-    If no preset and no file is named, the run in the folder, if there is one, goes on with its own; the preset is else
-    "standard".
+    Without a preset they are over the settings of the run in the folder, or where there is none over "standard".
 
     Raises:
         ValueError: in one line, for an unknown preset or setting.
@@ -101,11 +100,10 @@ def find_config(folder: Path, preset: str | None, settings: Path | Mapping[str, 
         raise NotADirectoryError(errno.ENOTDIR, "is a file, where a run needs a folder", str(folder))
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"no preset {preset!r}{similar(preset, PRESETS)}; there are {', '.join(PRESETS)}")
-    chosen = PRESETS[preset or "standard"]
-    if settings is not None and not isinstance(settings, Mapping):
-        return load_config(settings, chosen)
-    own = stored_settings(folder) if preset is None else None
-    return from_dict(settings or {}, own or chosen)
+    base = (stored_settings(folder) if preset is None else None) or PRESETS[preset or "standard"]
+    if settings is None or isinstance(settings, Mapping):
+        return from_dict(settings or {}, base)
+    return load_config(settings, base)
 
 
 def train(
@@ -247,7 +245,6 @@ class TrainingSession:
             RunStopped: when `stop` was set.
             OSError: when the folder cannot be written; what was recorded before stays.
         """
-        self.folder.costs.start_clock()
         logger.info("%s", HEADINGS)
         with contextlib.closing(self._monitor()) as self._shown:
             self.loop.run(self.state.iteration)

@@ -96,7 +96,7 @@ def flush_folder(folder: Path) -> None:
 
 
 def check_output(path: Path | None) -> None:
-    """Raise what writing to a file would raise later: its folder can be made and written, and it is no folder itself.
+    """Check now that a file can be written later: it is no folder, and its own folder can be made and written.
 
     Raises:
         OSError: naming the file.

@@ -13,7 +13,7 @@ CACHE, STATE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # variables of the environment
 
 
 def cache_folder() -> Path:
-    """For what can be found out again: the folder named by ``ALPHAC4_CACHE``, else one where the system has such.
+    """Folder for what can be computed or downloaded again: ``ALPHAC4_CACHE``, or else in the system's cache.
 
     It may not exist.
 
@@ -24,7 +24,7 @@ def cache_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """The same for what a person would miss, and ``ALPHAC4_STATE``."""
+    """Folder for what a person would miss: ``ALPHAC4_STATE``, or else where the system keeps such."""
     return _folder(STATE, mac="Application Support", variable="XDG_STATE_HOME", usual=".local/state")
 
 

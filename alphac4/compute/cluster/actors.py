@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.compute.cluster.connection import Connection, connect
-from alphac4.compute.cluster.pool import ClusterPool, Shared
-from alphac4.compute.cluster.remote import Place, RemoteActor, Task, Weights
+from alphac4.compute.cluster.pool import ClusterPool, StoredObject
+from alphac4.compute.cluster.remote import ActorPlace, RemoteActor, Task, Weights
 from alphac4.compute.gpu.device import TREES, device_games
 from alphac4.compute.interface import Actors, ClusterReport, Seeds
 from alphac4.game import Geometry
@@ -102,7 +102,7 @@ class Seat:
     index: int
     actor: Any = None  # Ray's handle; None while nobody plays
     calls: deque[Any] = field(default_factory=deque)  # references to the results, oldest first
-    place: Place | None = None  # once the actor is ready
+    place: ActorPlace | None = None  # once the actor is ready
     not_before: float = 0.0  # time.monotonic() at which an actor may be placed again
 
 
@@ -137,7 +137,7 @@ class ClusterActors(Actors):
         self._task, self._seeds = task, seeds
         options = {**task.needs(), "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
         self._remote = self._ray.remote(**options)(RemoteActor)
-        self._weights = Weights(version=0, network=Shared(reference=[self._ray.put(network)]))
+        self._weights = Weights(version=0, network=StoredObject(reference=[self._ray.put(network)]))
         self._seats: list[Seat] = []
         self._received: dict[int, GamesInProgress] = {}  # by seat, as of the last block received; those to begin with
         self._delivered: dict[int, GamesInProgress] = {}  # by seat, as of the last block that the caller has
@@ -158,7 +158,9 @@ class ClusterActors(Actors):
 
     def update(self, network: PolicyValueNetwork) -> None:
         """See `Actors`: blocks that begin from now on are played with them."""
-        self._weights = Weights(version=self._weights.version + 1, network=Shared(reference=[self._ray.put(network)]))
+        self._weights = Weights(
+            version=self._weights.version + 1, network=StoredObject(reference=[self._ray.put(network)])
+        )
 
     def play(
         self,
@@ -238,7 +240,7 @@ class ClusterActors(Actors):
         self._received.clear()
         self._delivered.clear()
 
-    def _places(self) -> list[Place]:
+    def _places(self) -> list[ActorPlace]:
         """The places of the actors that are ready."""
         return [seat.place for seat in list(self._seats) if seat.place is not None]
 
@@ -278,7 +280,7 @@ class ClusterActors(Actors):
             self._deliveries.put(error)
 
     def _count_places(self) -> None:
-        """A seat for every core or GPU. There is none less when some go: those who lost theirs wait for others."""
+        """A seat for every core or GPU. None is removed when some go: the games of lost ones wait for others."""
         self._offered = self._connection.count(self._task.device)
         new = range(len(self._seats), self._offered)
         if self._seats and new:
@@ -318,9 +320,9 @@ class ClusterActors(Actors):
                 failed.append((seat, error))
         self._replace(failed)
 
-    def _receive(self, seat: Seat, result: Place | tuple[int, Block]) -> None:
+    def _receive(self, seat: Seat, result: ActorPlace | tuple[int, Block]) -> None:
         seat.calls.popleft()
-        if isinstance(result, Place):
+        if isinstance(result, ActorPlace):
             seat.place, self.backend = result, result.backend
             return
         version, shared = result

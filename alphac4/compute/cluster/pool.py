@@ -26,7 +26,7 @@ class Desk:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shared(Generic[T]):
+class StoredObject(Generic[T]):
     """Something that lies in the object store of the node that put it there, for whoever asks."""
 
     reference: Sequence[Any]  # of one, in a list: Ray would fetch it for every call otherwise
@@ -70,9 +70,9 @@ class ClusterPool:
             self._free.put(index)
         self._threads = ThreadPoolExecutor(self.cores)
 
-    def share(self, value: T) -> Shared[T]:
+    def share(self, value: T) -> StoredObject[T]:
         """See `Pool`."""
-        return Shared(reference=[self._ray.put(value)])
+        return StoredObject(reference=[self._ray.put(value)])
 
     def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
         """See `Pool`."""

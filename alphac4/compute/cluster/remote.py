@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alphac4.compute.cluster.connection import import_ray
-from alphac4.compute.cluster.pool import Shared
+from alphac4.compute.cluster.pool import StoredObject
 from alphac4.compute.gpu.device import TREES, largest_that_fits
 from alphac4.game import Geometry
 from alphac4.nn.backends import backend_names
@@ -38,11 +38,11 @@ class Weights:
     """A version of the network."""
 
     version: int
-    network: Shared[PolicyValueNetwork]
+    network: StoredObject[PolicyValueNetwork]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class ActorPlace:
     """The place of an actor."""
 
     node: str  # its address
@@ -59,7 +59,7 @@ class RemoteActor:
 
     def prepare(
         self, task: Task, weights: Weights, rng: np.random.Generator, in_progress: GamesInProgress | None
-    ) -> Place:
+    ) -> ActorPlace:
         """Make everything ready, and go on with the games ``in_progress``, if there are any."""
         self._actor, self._update, self._backend = make_player(task, weights.network.get().eval(), rng)
         self._version = weights.version
@@ -70,10 +70,10 @@ class RemoteActor:
         self._blocks = self._begin()
         return self.place()
 
-    def place(self) -> Place:
+    def place(self) -> ActorPlace:
         """The place of this actor; an answer also says that it is still there."""
         ray = import_ray()
-        return Place(
+        return ActorPlace(
             node=ray.util.get_node_ip_address(),
             node_id=ray.get_runtime_context().get_node_id(),
             process=os.getpid(),

@@ -1,4 +1,4 @@
-"""Work of a GPU: evaluating and learning, once `self_test` has found it right; the trees as well, if one asks for it.
+"""Work on a GPU: evaluating and learning, after `self_test`; with the backend cuda-trees the trees as well.
 
 The trees of `trees` are an experiment. The compiled rules and tree functions take arrays and an index, so Numba
 compiles them for CUDA as they are; the kernels only say which thread does what. Without a GPU the same kernels run,
