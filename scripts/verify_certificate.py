@@ -3,8 +3,8 @@
 
     python scripts/verify_certificate.py [FILE ...]
 
-Needs nothing but Python. It plays the certificate's moves, every reply of the opponent, and so on to the end of every
-game. Nothing counts as won but four in a row on the board.
+Needs nothing but Python 3.10. It plays the moves of the certificate, every reply of the opponent, and so on to the end of
+every game. Nothing counts as won but four in a row on the board.
 
 The file: a line of JSON, then, compressed by zlib, one digit for each position in which the player needs to be told its
 column (1 to 7). The line says what is claimed: whether the player is the first or the second, after which moves it
@@ -27,6 +27,7 @@ BOTTOM = [1 << (HEIGHT * column) for column in range(COLUMNS)]
 TOP = [cell << (ROWS - 1) for cell in BOTTOM]
 COLUMN = [(1 << ROWS) - 1 << (HEIGHT * column) for column in range(COLUMNS)]
 FULL = sum(COLUMN)
+MAX_RATIO = 64  # moves in a byte of a file; one that holds more is no certificate
 
 
 class Failure(Exception):  # noqa: N818 - no error of the program
@@ -96,6 +97,8 @@ def begin(claim: dict[str, str]) -> Boards:
         )
     else:
         reply(occupied ^ own, occupied, completing(own), claim["result"] == "draw", level)
+    if not level or occupied == FULL:
+        raise Failure(f"after {claim['after']} its player has no move")
     return level
 
 
@@ -145,9 +148,13 @@ def say(claim: dict[str, str]) -> str:
 
 def main() -> int:
     """Check the files named, or those that come with the project; the exit code is 2 if one is no certificate."""
-    if any(argument.startswith("-") for argument in sys.argv[1:]):
+    if {"-h", "--help"} & set(sys.argv[1:]):
         print(__doc__)
         return 0
+    for argument in sys.argv[1:]:
+        if argument.startswith("-"):
+            print(f"no option {argument}; --help explains", file=sys.stderr)
+            return 2
     shipped = Path(__file__).resolve().parent.parent / "checkpoints"
     paths = [Path(argument) for argument in sys.argv[1:]] or sorted(shipped.glob("*.certificate"))
     if not paths:
@@ -160,7 +167,10 @@ def check_file(path: Path) -> int:
     """Check a file and say what it shows; 1 if it does not hold, 2 if it is no certificate."""
     try:
         first, _, packed = path.read_bytes().partition(b"\n")
-        header, moves = json.loads(first), zlib.decompress(packed)
+        header, unpacking = json.loads(first), zlib.decompressobj()
+        moves = unpacking.decompress(packed, MAX_RATIO * (len(packed) + 16))
+        if not unpacking.eof:
+            raise ValueError
         board, claim = header["board"], header["claim"]
         if header["format"] != "alphac4-certificate" or header["version"] != 2:
             raise ValueError

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -206,10 +207,16 @@ def test_the_stand_alone_checker_tells_what_is_no_certificate(
     """With an exit code of its own: 1 is for a certificate that does not hold."""
     path = tmp_path / "file"
     monkeypatch.setattr("sys.argv", ["verify_certificate.py", str(path)])
-    for content in (b"\xcd\xcd", b"[]\n", b'{"format": "alphac4-certificate"}\n112'):
+    bomb = shipped_file("best.certificate").read_bytes().partition(b"\n")[0] + b"\n" + zlib.compress(b"1" * 10**7, 9)
+    for content in (b"\xcd\xcd", b"[]\n", b'{"format": "alphac4-certificate"}\n112', bomb):
         path.write_bytes(content)
         assert checker.main() == 2
         assert capsys.readouterr().err.startswith(f"{path}: ")
+        with pytest.raises(CertificateError, match="no certificate that can be used"):
+            read_certificate(path)
+    monkeypatch.setattr("sys.argv", ["verify_certificate.py", "-v", str(path)])
+    assert checker.main() == 2
+    assert "no option -v" in capsys.readouterr().err
 
 
 def test_the_stand_alone_checker_needs_nothing_but_pythons_own_library() -> None:
@@ -484,8 +491,15 @@ def test_no_move_of_a_certificate_that_cannot_be_played_is_played(small: Certifi
     player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
     with pytest.raises(PlayerError, match="the move is missing"):
         player.choose([Position(geometry=SMALL)])
+    ran = tmp_path / "ran"
+    write_certificate(path, Certificate(claim=CLAIM, columns=small.columns, about={"player": f"engine:touch {ran}"}))
+    player = parse_player(f"certificate:{path}", rng=rng, geometry=SMALL)
+    with pytest.raises(PlayerError, match="neither a network nor uct"):
+        player.choose([Position.from_moves("1", SMALL)])  # in which the certificate does not speak
+    assert not ran.exists()
 
 
+DRAWN = "121212343434565656212121434343656565777777"  # a whole game on the standard board
 AFTER = "114"
 """On the small board the second player wins after these moves."""
 
@@ -550,6 +564,16 @@ def test_what_is_not_true_is_not_shown() -> None:
         list(build([BestByMinimax(SMALL)], KnownMoves(SMALL), Claim(geometry=SMALL, side="second", after="1424")))
     with pytest.raises(ValueError, match="the game is over"):
         Claim(geometry=SMALL, after="14243")
+
+
+def test_a_claim_in_which_its_player_never_moves_shows_nothing(checker: ModuleType) -> None:
+    """The last stone of a drawn game is the other's, or was played already."""
+    for stones, side in ((41, "first"), (42, "first"), (42, "second")):
+        claim = {"after": DRAWN[:stones], "side": side, "result": "draw"}
+        with pytest.raises(ValueError, match=r"has no move|the game is over"):
+            Claim(side=side, after=DRAWN[:stones], result="draw")  # type: ignore[arg-type]
+        with pytest.raises(checker.Failure):
+            checker.check(b"", checker.begin(claim), True)
 
 
 def test_who_does_not_lose_says_so_and_does_not(tmp_path: Path) -> None:

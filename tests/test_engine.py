@@ -19,6 +19,7 @@ from alphac4.arena.players import RandomPlayer
 from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.game.rules import make_geometry
+from alphac4.play.analysis import Analyst
 from alphac4.play.engine import Engine
 
 Planes = npt.NDArray[np.float32]
@@ -29,7 +30,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.engine = Engine(self.lines.append, "uct:100", 100)
+        self.engine = Engine(self.lines.append, Analyst.named("uct:100"), 100)
 
     def say(self, *lines: str) -> list[str]:
         """Send lines; what it wrote meanwhile, once its search is over."""
@@ -113,7 +114,7 @@ def test_whoever_has_read_the_answer_may_command_at_once() -> None:
             read.set()
             time.sleep(0.2)
 
-    engine = Engine(write, "uct:100")
+    engine = Engine(write, Analyst.named("uct:100"))
     for command in ("position 112233", "go nodes 50"):
         engine.handle(command)
     assert read.wait(60)
@@ -128,7 +129,6 @@ def test_the_tree_is_kept_until_a_new_game() -> None:
     # Also when the other side asks whether the engine is ready, as many programs do before each move.
     assert talk.say("isready", "position 44", "go nodes 1")[-2].split()[:3] == ["info", "nodes", "1"]
     analyst = talk.engine._analyst
-    assert analyst is not None
     assert analyst.node(Position.from_moves("44"), []).total_visits == 301
     talk.say("newgame", "position 44", "go nodes 1")
     assert analyst.node(Position.from_moves("44"), []).total_visits == 1
@@ -136,7 +136,8 @@ def test_the_tree_is_kept_until_a_new_game() -> None:
 
 def test_the_solver_is_stopped_like_a_search() -> None:
     talk = Conversation()
-    talk.engine = Engine(talk.lines.append, "uct:100", geometry=make_geometry(7, 8))
+    board = make_geometry(7, 8)
+    talk.engine = Engine(talk.lines.append, Analyst.named("uct:100", geometry=board), geometry=board)
     for line in ("exact", "go", "stop"):  # the empty board, for which there is no book, takes minutes
         talk.engine.handle(line)
     assert talk.lines == ["error a search is in progress; stop it first", "error the solver was stopped"]

@@ -1,7 +1,6 @@
 """Players by alpha-beta search: the exact solver, and one of fixed depth with a hand-written value."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -18,7 +17,7 @@ from alphac4.game.rules import (
     play,
     winning_cells,
 )
-from alphac4.machine import cores
+from alphac4.machine import check_block, cores, worker_threads
 from alphac4.solver import best_columns, shared_solver
 
 MAX_REMEMBERED = 100_000  # positions whose scores the solver's player keeps
@@ -44,7 +43,7 @@ class SolverPlayer:
         self.name = "solver" if fastest else "solver:outcome"
         self._rng = rng
         self._threads = threads or cores()
-        self._analyze = partial(shared_solver(geometry).analyze, weak=not fastest)
+        self._analyze = partial(shared_solver(geometry).analyze, on_pause=check_block, weak=not fastest)
         self._scores: dict[Position, list[int | None]] = {}
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
@@ -53,7 +52,7 @@ class SolverPlayer:
             self._scores.clear()
         # The games of a match share early positions, which cost the most.
         unknown = [position for position in dict.fromkeys(positions) if position not in self._scores]
-        with ThreadPoolExecutor(self._threads) as pool:
+        with worker_threads(self._threads) as pool:
             self._scores.update(zip(unknown, pool.map(self._analyze, unknown), strict=True))
         return [int(self._rng.choice(best_columns(self._scores[position]))) for position in positions]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alphac4.arena.players import PlayerError, SearchingPlayer, keep_trees
+from alphac4.arena.players import PlayerError, SearchingPlayer, drop_trees, keep_trees
 from alphac4.certificate.file import CertificateError, read_certificate, walk_certificate
 from alphac4.certificate.walk import WINS_NOW, Claim, Columns, Level, longest_games
 from alphac4.game import Geometry, Outcome, Position
@@ -37,7 +37,7 @@ class CertifiedMove:
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedResult:
-    """A win that a certificate shows, or that a player does not lose."""
+    """The result that certificates show: that a player wins, or that it does not lose."""
 
     first: bool  # whether it is the first player's
     plies: int | None  # in which the game is won at the latest; None where the player at least draws
@@ -58,7 +58,9 @@ class CheckedCertificate:
         self._starts = [start.sides for start in (self.claim.start, self.claim.start.mirror())]
 
     def find(self, position: Position, key: np.uint64, mirrored: np.bool_) -> CertifiedMove | None:
-        """The move in a position of this key, or of this mirror image's; None where the player does not come.
+        """The move in a position; None if the certificate does not hold it.
+
+        ``key`` is canonical; ``mirrored`` says whether it is the mirror image's.
 
         Raises:
             CertificateError: if the certificate does not hold.
@@ -106,9 +108,9 @@ class CheckedCertificate:
 class CertificatePlayer:
     """Plays the moves of certificates where one of them holds, and as another player does elsewhere.
 
-    A certificate is checked from the rules alone when a game first comes to where it may speak. It knows every position
-    that an opponent can bring about against the player that it is of, and none besides: ``make_other`` makes the player
-    for those, once it is needed.
+    A certificate is checked from the rules alone when a game first comes to where it may speak. It holds every position
+    that an opponent can bring about against its player, and no other: for those ``make_other`` makes a player, once one
+    is needed.
 
     To check one takes seconds, and so does the first question about its longest games. Meanwhile ``on_pause`` is called
     a few times a second, and ends it by raising.
@@ -195,6 +197,10 @@ class CertificatePlayer:
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """See `SearchingPlayer`; the other player's tree."""
         return self._other.node(index, path)
+
+    def drop_trees(self) -> None:
+        """See `TreePlayer.drop_trees`; the other player's."""
+        drop_trees(self._other)
 
     def detach(self) -> Searched:
         """See `TreePlayer.detach`; the other player's."""

@@ -25,8 +25,8 @@ SPECIFICATIONS = """\
   negamax:4              alpha-beta 4 plies deep with a simple evaluation
   solver                 perfect play: the fastest wins, the slowest losses
   solver:outcome         perfect play that may take its time: any move that keeps a win, or else a draw
-  best@certificate       wins every game that it begins, and loses no other but after 4: by the certificates that come
-                         with the project, and as best@auto where none of them speaks; certificate alone is the same
+  best@certificate       wins every game as first player, and as second loses after 4 alone: by the certificates that
+                         come with the project, and as best@auto elsewhere; certificate alone is the same
   certificate:FILE,...   certificates of your own; elsewhere it plays as the player does whose moves they are
   random                 uniformly random moves
   openspiel:1000         OpenSpiel's C++ MCTS bot with 1000 simulations (needs alphac4[openspiel])

@@ -298,10 +298,15 @@ def parse_player(
             name=f"uct:{budget_name(budget)}{describe_options(uct_options)}",
         )
     if kind == "certificate":
-        make = partial(
-            parse_searching_player, rng=rng, geometry=geometry, threads=threads, compute=compute, reuse=reuse
-        )
         files = [Path(name) for name in argument.split(",")] if argument else shipped_certificates()
+        settings = {"rng": rng, "geometry": geometry, "threads": threads, "compute": compute, "reuse": reuse}
+
+        def make(author: str) -> SearchingPlayer:
+            if not author.startswith("uct:") and find_network(author) is None:
+                # Other forms run programs and import modules, and the file may be a stranger's.
+                raise PlayerError(f"the certificate's player {author!r} is neither a network nor uct")
+            return parse_searching_player(author, **settings)
+
         return CertificatePlayer(files, geometry, make)
     if kind == "negamax":
         return NegamaxPlayer(_parse_count(argument, specification), rng)

@@ -26,7 +26,7 @@ from alphac4.storage.records import BoardConfig, parse_json, read_record, read_v
 SHIPPED = "best.certificate"
 """The certificate of the first player that comes with the project; see `shipped_file`."""
 FORMAT, VERSION = "alphac4-certificate", 2
-MAX_MOVES = 1 << 30  # a larger file is damaged
+MAX_RATIO = 64  # moves in a byte of the file; shipped ones hold five
 
 
 class CertificateError(ValueError):
@@ -76,7 +76,7 @@ def read_certificate(path: Path) -> Certificate:
         if header.get("format") != FORMAT or header.get("version") != VERSION:
             raise ValueError(f"not a certificate of version {VERSION}, which this program reads")
         count = read_value(int, header.get("moves"), "moves")
-        if not 0 <= count <= MAX_MOVES:
+        if not 0 <= count <= MAX_RATIO * (len(packed) + 16):
             raise ValueError(f"it cannot hold {count} moves")
         reader = zlib.decompressobj()
         text = reader.decompress(packed, count + 1)

@@ -47,7 +47,7 @@ class Claim:
 
     Raises:
         IllegalMove: if those moves cannot be played.
-        ValueError: if they end the game.
+        ValueError: if they end the game, or the player has no move after them.
     """
 
     geometry: Geometry = STANDARD
@@ -58,6 +58,8 @@ class Claim:
     def __post_init__(self) -> None:
         if self.start.outcome() is not None:
             raise ValueError(f"after {self.after} the game is over")
+        if self.start.plies + (self.start.first_to_move != (self.side == "first")) == self.geometry.cells:
+            raise ValueError(f"after {self.after} the {self.side} player has no move")
 
     @property
     def start(self) -> Position:

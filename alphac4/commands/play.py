@@ -87,7 +87,7 @@ def _run_terminal(options: PlayOptions) -> int:
     session.open(options.moves)
 
     def make_analyst() -> Analyst:
-        searcher = f"{options.network}@" if plays_here else "uct:"
+        searcher = f"{options.network}@" if network is not None and network.geometry == geometry else "uct:"
         return Analyst.named(f"{searcher}{options.simulations}", geometry=geometry)
 
     screen = Screen(sys.stdout)

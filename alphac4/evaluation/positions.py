@@ -208,7 +208,7 @@ def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position
         OSError: if the file cannot be read.
         FileError: if it holds an impossible move.
     """
-    moves = [line.split()[0] for line in _read_text(path).splitlines() if line.strip()]
+    moves = [line.rstrip().split(" ")[0] for line in _read_text(path).splitlines() if line.strip()]
     for index in rng.permutation(len(moves)):
         try:
             position = Position.from_moves(moves[index])

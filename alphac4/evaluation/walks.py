@@ -39,7 +39,7 @@ from alphac4.compute import Pool
 from alphac4.game import Geometry, Outcome, Position, column_name
 from alphac4.game.planes import stones
 from alphac4.game.rules import Words
-from alphac4.machine import cores, worker_threads
+from alphac4.machine import check_block, cores, worker_threads
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, proof_value
 from alphac4.solver import Solver
 from alphac4.solver.solver import Scores, shared_solver
@@ -237,7 +237,7 @@ def outcome_solver(geometry: Geometry, pool: Pool | None = None) -> SolveOutcome
 
 
 def _solve_outcomes(geometry: Geometry, own: Words, occupied: Words) -> Scores:
-    return shared_solver(geometry).solve_batch(own, occupied, weak=True)
+    return shared_solver(geometry).solve_batch(own, occupied, weak=True, on_pause=check_block)
 
 
 def walk_games(

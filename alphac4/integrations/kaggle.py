@@ -43,7 +43,8 @@ def make_agent(
 
     Where the player cannot play, as a network on a board that is not its own, classic MCTS plays instead. Everything
     is loaded and compiled before this returns, so that the game's clock does not pay for it. Players that search no
-    tree, such as "solver", know no clock: the solver may need seconds for an early position.
+    tree, such as "solver", know no clock: the solver may need seconds for an early position, and certificates for the
+    first one that they may hold.
 
     Args:
         player: a specification such as "FILE.safetensors@600" or "uct:1000". A network without a number of simulations

@@ -36,7 +36,7 @@ class Engine:
 
     Args:
         write: takes one line of output; called from the search's thread too, one line at a time.
-        player: a checkpoint, best, fast, or uct with its options.
+        analyst: searches, until another player is named.
         nodes: simulations where "go" names no limit.
         geometry: the board.
     """
@@ -44,17 +44,16 @@ class Engine:
     def __init__(
         self,
         write: Callable[[str], None],
-        player: str = DEFAULT_PLAYER,
+        analyst: Analyst,
         nodes: int = DEFAULT_NODES,
         geometry: Geometry = STANDARD,
     ) -> None:
-        self.player = player
         self.nodes = nodes
         self.geometry = geometry
         self.position = Position.from_moves("", geometry)
         self._write_line = write
         self._write_lock = threading.Lock()
-        self._analyst: Analyst | None = None
+        self._analyst = analyst
         # One thread for all searches: what a network loads in its first search, it loads for the thread.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._search: Future[None] | None = None  # the latest
@@ -111,15 +110,10 @@ class Engine:
         return self._search is not None and not self._answering.is_set()
 
     def _idle(self) -> None:
-        """Whoever has read a search's last line finds the engine idle, though its thread may end only after that."""
+        """Refuse while a search runs. It is over once its last line is due, even if its thread has not ended."""
         if self._searching:
             raise ValueError("a search is in progress; stop it first")
         self.wait()
-
-    def _loaded(self) -> Analyst:
-        if self._analyst is None:
-            self._analyst = Analyst.named(self.player, geometry=self.geometry)
-        return self._analyst
 
     def _on_c4i(self, _arguments: list[str]) -> None:
         self._write(f"id name alphac4 {__version__}")
@@ -129,13 +123,12 @@ class Engine:
 
     def _on_isready(self, _arguments: list[str]) -> None:
         if not self._searching:
-            self._worker.submit(self._loaded().warm_up, self.geometry).result()
+            self._worker.submit(self._analyst.warm_up, self.geometry).result()
         self._write("readyok")
 
     def _on_newgame(self, _arguments: list[str]) -> None:
         self._idle()
-        if self._analyst is not None:
-            self._analyst.forget()
+        self._analyst.forget()
         self.position = Position.from_moves("", self.geometry)
 
     def _on_setoption(self, arguments: list[str]) -> None:
@@ -144,8 +137,7 @@ class Engine:
             raise ValueError("write: setoption name N value V")
         name, value = arguments[1].lower(), " ".join(arguments[3:])
         if name == "player":
-            self._analyst = Analyst.named(value, geometry=self.geometry)  # so that a bad one is reported now
-            self.player = value
+            self._analyst = Analyst.named(value, geometry=self.geometry)
         elif name == "nodes":
             self.nodes = _positive(value, "nodes", MAX_SIMULATIONS)
         else:
@@ -181,7 +173,7 @@ class Engine:
         if nodes is None:
             nodes = self.nodes if seconds is None and not endless else MAX_SIMULATIONS
         self._endless = endless
-        analyst, position = self._loaded(), self.position
+        analyst, position = self._analyst, self.position
 
         def search() -> str:
             budget = Budget(simulations=nodes, seconds=seconds)

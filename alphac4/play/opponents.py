@@ -35,7 +35,7 @@ def level_player(
     if level.certified:
 
         def make_thorough(_author: str = "") -> SearchingPlayer:
-            return thorough_player(named.written, geometry, rng, compute)
+            return parse_searching_player(f"{named.written}@auto", rng=rng, geometry=geometry, compute=compute)
 
         player: Player = certificates(geometry, make_thorough) or make_thorough()
     else:
@@ -43,13 +43,6 @@ def level_player(
         player = parse_player(written, rng=rng, geometry=geometry, compute=compute, batch_size=1)
     player.name = f"{named.name}, {level.name}"
     return player
-
-
-def thorough_player(
-    network: str, geometry: Geometry, rng: np.random.Generator, compute: "Compute | None"
-) -> SearchingPlayer:
-    """A network that thinks longer where it is unsure: a certified level's player where the certificate is silent."""
-    return parse_searching_player(f"{network}@auto", rng=rng, geometry=geometry, compute=compute)
 
 
 def certificates(

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError
-from alphac4.arena.specifications import named_checkpoint
+from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, PlayerError, TimeManagement
+from alphac4.arena.specifications import CACHE, named_checkpoint
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.mcts.network_search import NetworkSearch
@@ -20,7 +20,7 @@ from alphac4.mcts.results import NodeView
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import Level
-from alphac4.play.opponents import certificates, thorough_player
+from alphac4.play.opponents import certificates
 from alphac4.review import Review, review_game
 from alphac4.solver.solver import ExactColumn, deadline, exact
 
@@ -51,7 +51,7 @@ class Stop(threading.Event):
 class WorkQueue:
     """Runs searches first come, first served, in threads of its own; used from the event loop alone.
 
-    So many may run or wait as there are ``places``; who comes when all are taken is turned away at once.
+    At most ``places`` searches run or wait; one more is refused at once.
     """
 
     def __init__(self, threads: int, places: int) -> None:
@@ -96,9 +96,7 @@ class SearchService:
         checkpoint = named.load()
         self.name = named.name
         self.geometry: Geometry = checkpoint.geometry
-        self._network = named.written
-        self._compute = choose(threads=1)
-        self._evaluator = self._compute.evaluator(checkpoint.network, batch_size=1)
+        self._evaluator = choose(threads=1).evaluator(checkpoint.network, batch_size=1)
         self._analysts = functools.lru_cache(MAX_SESSIONS)(lambda _session: Analyst(self._player(1, reuse="trees")))
         self._lock = threading.RLock()
         self._reading, self._stop_reading = threading.Lock(), Stop()  # not a visitor's, as what has been read stays
@@ -127,7 +125,8 @@ class SearchService:
             column = self._ask_certificates(lambda player: player.choose([position])[0])
             if column is not None:
                 return column
-            player = thorough_player(self._network, self.geometry, self._make_rng(), self._compute)
+            searches = self._search("proofs", CACHE), self._search("trees", CACHE)
+            player = AutoPlayer(self.name, self._evaluator, *searches, TimeManagement())
         else:
             player = self._player(level.simulations, level.temperature)
         return player.choose([position])[0]
@@ -175,9 +174,13 @@ class SearchService:
             return self._analysts(session)
 
     def _player(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
-        budget, rng = Budget(simulations=simulations), self._make_rng()
-        search = NetworkSearch(self._evaluator, geometry=self.geometry, rng=rng, reuse=reuse)
-        return NetworkPlayer(self.name, self._evaluator, budget, rng, temperature=temperature, search=search)
+        budget, search = Budget(simulations=simulations), self._search(reuse)
+        return NetworkPlayer(
+            self.name, self._evaluator, budget, self._make_rng(), temperature=temperature, search=search
+        )
+
+    def _search(self, reuse: Reuse, cache: int = 0) -> NetworkSearch:
+        return NetworkSearch(self._evaluator, geometry=self.geometry, rng=self._make_rng(), reuse=reuse, cache=cache)
 
     def _make_rng(self) -> np.random.Generator:
         with self._lock:
