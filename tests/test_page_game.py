@@ -103,8 +103,12 @@ def test_the_focus_stays_where_it_was(browser: Browser, address: str) -> None:
     assert page.evaluate(focused) == "column"
 
 
-def test_a_small_window_cuts_no_button_off_and_the_end_moves_no_board(browser: Browser, address: str) -> None:
-    page = browser.open(address + "#445566", {"width": 1024, "height": 640})
+@pytest.mark.parametrize(("width", "height"), [(1024, 640), (844, 390)])
+def test_a_small_window_cuts_no_button_off_and_the_end_moves_no_board(
+    width: int, height: int, browser: Browser, address: str
+) -> None:
+    """Nor does a phone on its side."""
+    page = browser.open(address + "#445566", {"width": width, "height": height})
     before = page.locator("#board").bounding_box()
     press(page, "7")
     expect(page, "#status", "You win")
@@ -113,7 +117,7 @@ def test_a_small_window_cuts_no_button_off_and_the_end_moves_no_board(browser: B
     page.wait_for_selector("#resume")  # one button more
     boxes = [button.bounding_box() for button in page.locator(".bars :is(button, summary):visible").all()]
     assert len(boxes) == 12
-    assert all(box["y"] + box["height"] <= 640 for box in boxes)
+    assert all(box["y"] + box["height"] <= height for box in boxes)
 
 
 def test_the_browser_remembers_players_looks_and_position(browser: Browser, address: str) -> None:
