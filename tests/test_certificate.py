@@ -1,7 +1,6 @@
 """Certificates: building, reading and walking them, the script that checks them, and the player that plays them."""
 
 import hashlib
-import importlib.util
 import sys
 import zlib
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
+from helpers import SCRIPTS, load_script
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.players import NetworkPlayer, PlayerError, SearchingPlayer
@@ -64,7 +64,6 @@ CLAIMS = {
 The figures are those of `scripts/verify_certificate.py`.
 """
 WALKED_LEVELS = 8  # by the checker in plain Python
-SCRIPT = Path(__file__).parent.parent / "scripts" / "verify_certificate.py"
 
 
 def canonical(board: naive.Board) -> naive.Board:
@@ -137,12 +136,7 @@ def small() -> Certificate:
 
 @pytest.fixture(scope="module")
 def checker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("verify_certificate", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("verify_certificate")
 
 
 @pytest.fixture(scope="module", params=CLAIMS)
@@ -220,7 +214,7 @@ def test_the_stand_alone_checker_tells_what_is_no_certificate(
 
 
 def test_the_stand_alone_checker_needs_nothing_but_pythons_own_library() -> None:
-    lines = SCRIPT.read_text().splitlines()
+    lines = (SCRIPTS / "verify_certificate.py").read_text().splitlines()
     imported = {line.split()[1].split(".")[0] for line in lines if line.startswith(("import ", "from "))}
     assert imported <= set(sys.stdlib_module_names)
 

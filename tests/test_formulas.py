@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from helpers import search_by_hand
 from test_heuristics import naive_lines
 from test_rules import random_positions
 
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes, stones
-from alphac4.game.rules import STANDARD, canonical_keys
+from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.uct import ucb1_score
 from alphac4.mcts.config import PuctConfig, PuctParameters
 from alphac4.mcts.improvement import improved_policy, mixed_value, visit_policy
 from alphac4.mcts.puct import add_root_noise, expand, exploration_weight, puct_score
-from alphac4.mcts.simulation import action_scores, backup, select_action, select_leaf
+from alphac4.mcts.simulation import action_scores, backup, select_action
 from alphac4.mcts.tree import (
     ILLEGAL,
     NO_NODE,
@@ -30,7 +31,6 @@ from alphac4.mcts.tree import (
     make_trees,
     one_ply_earlier,
     reset_tree,
-    root_visits,
 )
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import choose_move, make_games, make_parameters, regret
@@ -217,26 +217,6 @@ def opinion(planes: Any) -> tuple[Any, Any]:
     return flat @ POLICY_WEIGHTS, (flat @ VALUE_WEIGHTS)[:, 0]
 
 
-def search_by_hand(positions: list[Position], parameters: PuctParameters) -> Trees:
-    """Trees after `SIMULATIONS` of the package's own, without proofs."""
-    rng = np.random.default_rng(0)
-    trees = make_trees(len(positions), SIMULATIONS + 1, STANDARD, rng, proofs=False, look_ahead=False)
-    own, occupied = stones(positions)
-    for t in range(len(positions)):
-        reset_tree(trees, t, own[t], occupied[t])
-    for _ in range(SIMULATIONS + 1):
-        logits, values = opinion(make_planes(STANDARD, trees.leaf_own, trees.leaf_occupied))
-        # `expand` expects the answers for the canonical one of a position and its mirror image.
-        _, mirrored = canonical_keys(STANDARD, trees.leaf_own, trees.leaf_occupied)
-        logits = np.ascontiguousarray(np.where(mirrored[:, None], logits[:, ::-1], logits))
-        wdl = np.stack([(1 + values) / 2, 0 * values, (1 - values) / 2], axis=1)
-        for t in range(len(positions)):
-            expand(trees, t, logits[t], wdl[t], 1.0)
-            if root_visits(trees, t) < SIMULATIONS:
-                select_leaf(trees, t, parameters)
-    return trees
-
-
 @pytest.mark.slow
 def test_visits_and_policies_are_those_of_mctx(rng: np.random.Generator) -> None:
     """PUCT as `mctx.muzero_policy` has it, and the policy that `mctx.gumbel_muzero_policy` would learn from its tree.
@@ -299,7 +279,7 @@ def test_visits_and_policies_are_those_of_mctx(rng: np.random.Generator) -> None
     parameters = PuctConfig(
         c_init=1.25 + math.log(19653 / 19652), c_base=19653, fpu_reduction=0.0, prior_temperature=1.0
     ).parameters()
-    trees = search_by_hand(positions, parameters)
+    trees = search_by_hand(STANDARD, positions, opinion, parameters, SIMULATIONS)
     assert trees.visits[:, ROOT].tolist() == puct.visit_counts.tolist()
     assert trees.visits[trees.proof == PROVEN_WIN - 1].sum() > 50  # simulations that end with the game are among them
     for t, policy in enumerate(policies):

@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import platform
 import sys
@@ -6,19 +5,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers import load_script
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    """scripts/gpu_report.py as a module."""
-    path = Path(__file__).parents[1] / "scripts" / "gpu_report.py"
-    specification = importlib.util.spec_from_file_location("gpu_report", path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["gpu_report"] = module  # where dataclasses look for it
-    specification.loader.exec_module(module)
-    return module
+    return load_script("gpu_report")
 
 
 def test_what_is_finished_is_not_run_again_and_the_rest_goes_on(

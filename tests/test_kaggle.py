@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from helpers import SumsOfEighths
 from kaggle_stub import Struct, play, random_agent
 from test_rules import random_positions
 
@@ -170,22 +171,13 @@ class ExactNetwork(Network):
 
     def __init__(self, game: Game) -> None:
         super().__init__(game, {})
-        rng = np.random.default_rng(3)
-        self.policy = rng.integers(-8, 9, (2 * game.rows * game.columns, game.columns)) / 8
-        self.lead = rng.integers(-4, 5, 2 * game.rows * game.columns)
-
-    def evaluate_planes(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], ...]:
-        """Policy logits and win/draw/loss probabilities: sums of eighths and sixteenths."""
-        flat = planes.reshape(len(planes), -1)
-        lead = (flat @ self.lead) % 11 - 5
-        wdl = np.stack([(6 + lead) / 16, np.full(len(flat), 4 / 16), (6 - lead) / 16], axis=1)
-        return (flat @ self.policy).astype(np.float32), wdl.astype(np.float32)
+        self.evaluate = SumsOfEighths(make_geometry(game.rows, game.columns)).evaluate
 
     def predict(self, position: tuple[int, int]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """See `Network.predict`."""
         own, occupied = position
         planes = [[side >> bit & 1 for bit in self.game.bits] for side in (own, own ^ occupied)]
-        logits, wdl = self.evaluate_planes(np.array([planes], np.float32))
+        logits, wdl = self.evaluate(np.array([planes], np.float32))
         return logits[0], wdl[0]
 
 
@@ -205,7 +197,7 @@ def test_the_submissions_search_is_ours(board: tuple[int, int, int]) -> None:
     """The same visits, proofs and move with the same evaluator, from the opening to positions that it proves."""
     geometry, rng = make_geometry(*board), np.random.default_rng(8)
     network = ExactNetwork(Game(*board))
-    ours = NetworkSearch(Struct(evaluate=network.evaluate_planes), geometry=geometry, rng=rng)
+    ours = NetworkSearch(network, geometry=geometry, rng=rng)
     for position, simulations in zip(random_positions(40, rng, geometry), (1, 2, 7, 40, 150) * 8, strict=True):
         expected = ours.search([position], Budget(simulations=simulations))
         theirs = Searcher(network.game, network)

@@ -4,12 +4,11 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from helpers import Counting, SumsOfEighths
 
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
@@ -126,23 +125,6 @@ def test_the_page_tells_proofs_in_our_words(run_in_node: RunInNode) -> None:
     script = 'import { describeProof } from "./search.js"; tell(given.proofs.map(describeProof));'
     told = dict(zip(proofs, run_in_node(script, proofs=proofs), strict=True))
     assert told == {proof: describe_proof(proof) for proof in proofs}
-
-
-class SumsOfEighths:
-    """Answers that every computer computes alike."""
-
-    def __init__(self, geometry: Geometry) -> None:
-        rng = np.random.default_rng(3)
-        inputs = 2 * geometry.cells
-        self.policy = rng.integers(-8, 9, (inputs, geometry.columns)) / 8
-        self.value = rng.integers(-4, 5, inputs)
-
-    def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """See `alphac4.nn.Evaluator.evaluate`."""
-        flat = planes.reshape(len(planes), -1)
-        lead = (flat @ self.value) % 11 - 5
-        wdl = np.stack([(6 + lead) / 16, np.full(len(flat), 4 / 16), (6 - lead) / 16], axis=1)
-        return (flat @ self.policy).astype(np.float32), wdl.astype(np.float32)
 
 
 SEARCH = """
@@ -295,20 +277,6 @@ class LateSolver:
         return shared_solver(STANDARD).solve(position)
 
 
-class Counter:
-    """Holds a position with n stones for worth n hundredths to the side to move; remembers what it was asked."""
-
-    name = "counter"
-
-    def search(self, positions: list[Position]) -> SimpleNamespace:
-        """See `SearchingPlayer`."""
-        self.asked = [position.plies for position in positions]
-        count = len(positions)
-        return SimpleNamespace(
-            value=np.array(self.asked) / 100, moves=np.full(count, 3), priors=np.full((count, 7), 1 / 7)
-        )
-
-
 def test_the_pages_reviews_are_ours(run_in_node: RunInNode) -> None:
     """Grades, words, better moves, lines, accuracies and opinions of games with mistakes, finished or not."""
     positions = [Position.from_moves(FULL), *random_positions([20, 24, 28, 32, 42, 42, 42])]
@@ -316,7 +284,7 @@ def test_the_pages_reviews_are_ours(run_in_node: RunInNode) -> None:
     games = [position.moves for position in positions if position.plies >= LATE]
     found = run_in_node(SOLVER + REVIEW, games=columns_of(games), late=LATE)
     for game, told in zip(games, found, strict=True):
-        player = Counter()
+        player = Counting()
         ours = review_game(game, player=player, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
         for move in ours["reviewed"]:
             del move["opinion"]["prior"]

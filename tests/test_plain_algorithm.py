@@ -1,4 +1,4 @@
-"""The compiled search beside the plain one of examples/alphazero.py, and what that file promises."""
+"""The compiled search beside the plain one of examples/alphazero.py."""
 
 import runpy
 from pathlib import Path
@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import search_by_hand
 
 from alphac4.game import Geometry, Position, make_geometry
-from alphac4.game.planes import make_planes
-from alphac4.game.rules import canonical_keys
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.puct import expand
-from alphac4.mcts.simulation import select_leaf
-from alphac4.mcts.tree import NO_NODE, ROOT, Trees, make_trees, reset_tree
+from alphac4.mcts.tree import ROOT
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "alphazero.py"
 SIMULATIONS = 120
+PARAMETERS = PuctConfig(fpu_reduction=0.0, prior_temperature=1.0).parameters()
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +35,6 @@ class Opinion:
         flat = planes.reshape(len(planes), -1)
         values = np.tanh(flat @ self.value)
         return (flat @ self.policy).astype(np.float32), np.round(values * 2**12).astype(np.float32) / 2**12
-
-
-def compiled_search(geometry: Geometry, position: Position, opinion: Opinion) -> Trees:
-    """A tree of the package's, without proofs, which the plain search does not know."""
-    parameters = PuctConfig(fpu_reduction=0.0, prior_temperature=1.0).parameters()
-    trees = make_trees(1, SIMULATIONS + 1, geometry, np.random.default_rng(0), proofs=False, look_ahead=False)
-    reset_tree(trees, 0, position.own, position.occupied)
-    for simulation in range(SIMULATIONS + 1):
-        if trees.leaf[0] != NO_NODE:
-            logits, values = opinion.of(make_planes(geometry, trees.leaf_own, trees.leaf_occupied))
-            _, mirrored = canonical_keys(geometry, trees.leaf_own, trees.leaf_occupied)
-            wdl = np.array([(1 + values[0]) / 2, 0, (1 - values[0]) / 2], np.float32)
-            expand(trees, 0, np.ascontiguousarray(logits[0, :: -1 if mirrored[0] else 1]), wdl, 1.0)
-        if simulation < SIMULATIONS:
-            select_leaf(trees, 0, parameters)
-    return trees
 
 
 def quiet_position(geometry: Geometry, plies: int, rng: np.random.Generator) -> Position:
@@ -81,7 +63,7 @@ def test_the_compiled_search_visits_what_the_plain_one_does(
     compared = 0
     for plies in (0, 1, 2, 3, 5, 7, 8, 9):
         position = quiet_position(geometry, plies, rng)
-        trees = compiled_search(geometry, position, opinion)
+        trees = search_by_hand(geometry, [position], opinion.of, PARAMETERS, SIMULATIONS)
         root = plain["Node"](game, (int(position.own), int(position.occupied)))
         evaluate([root])
         plain["search"](game, [root], evaluate, SIMULATIONS)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import Counting
 
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.cli import main
@@ -146,18 +147,6 @@ def test_opinions_are_those_of_the_player() -> None:
     assert opinion.value == pytest.approx(1, abs=0.1)
     assert review.values[5] == -review.reviewed[5].opinion.value  # o is to move after five moves
     assert review.values[6] == pytest.approx(1, abs=0.1)  # x wins in column 4
-
-
-class Counting:
-    """Thinks a position with n stones worth n hundredths to the side to move."""
-
-    name = "counting"
-
-    def search(self, positions: Sequence[Position]) -> SimpleNamespace:
-        """See `SearchingPlayer`."""
-        count = len(positions)
-        plies = np.array([position.plies for position in positions])
-        return SimpleNamespace(value=plies / 100, moves=np.full(count, 3), priors=np.full((count, 7), 1 / 7))
 
 
 def test_the_player_is_asked_about_the_last_position_too() -> None:

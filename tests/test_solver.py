@@ -1,6 +1,5 @@
 """Exact scores, by `alphac4.solver` and by `alphac4 solve`, and opening books."""
 
-import importlib.util
 import io
 import random
 import time
@@ -11,6 +10,7 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
+from helpers import load_script
 
 from alphac4.cli import main
 from alphac4.commands.options import SolveOptions
@@ -235,13 +235,7 @@ FOURS = make_geometry(4, 4, 4)
 
 @pytest.fixture(scope="module")
 def builder() -> Any:
-    """scripts/opening_book.py as a module."""
-    specification = importlib.util.spec_from_file_location("opening_book", PROJECT / "scripts" / "opening_book.py")
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return load_script("opening_book")
 
 
 @pytest.fixture
