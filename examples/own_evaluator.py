@@ -11,7 +11,7 @@ Array = npt.NDArray[np.float32]
 
 
 def lines(planes: Array) -> tuple[Array, Array]:
-    """Count the lines of four that each side can still complete.
+    """Compare the stones that each side has in lines of four still open to it.
 
     ``planes`` [B, 2, R, C] hold the stones of the side to move, then its opponent's, bottom row first. Returned are
     policy logits [B, C] and a value [B] in [-1, 1] for the side to move; win, draw and loss [B, 3] would do as well.

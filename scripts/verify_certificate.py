@@ -3,8 +3,8 @@
 
     python scripts/verify_certificate.py [FILE ...]
 
-Needs nothing but Python 3.10. It plays the moves of the certificate, every reply of the opponent, and so on to the end of
-every game. Nothing counts as won but four in a row on the board.
+Needs nothing but Python 3.10. It plays the certificate's moves, every reply of the opponent, and so on to the end
+of every game. Nothing counts as won but four in a row on the board.
 
 The file: a line of JSON, then, compressed by zlib, one digit for each position in which the player needs to be told its
 column (1 to 7). The line says what is claimed: whether the player is the first or the second, after which moves it

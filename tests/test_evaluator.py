@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from alphac4.export.onnx import LinePlanes
 from alphac4.game import STANDARD
 from alphac4.nn import backends
 from alphac4.nn.backends import (
@@ -26,7 +27,7 @@ from alphac4.nn.backends import (
 )
 from alphac4.nn.config import NetworkConfig, NetworkSize
 from alphac4.nn.evaluator import Evaluator, first_that_agrees, softmax
-from alphac4.nn.network import LinePlanes, PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import BoardConfig, TrainConfig
 

@@ -27,7 +27,7 @@ from alphac4.training.learner import (
 from alphac4.training.optimizer import Schedule
 
 NETWORK = NetworkConfig(channels=8, blocks=1, ownership=True)
-CONFIG = LearningConfig(batch_size=32)
+CONFIG = LearningConfig(batch_size=32, optimizer="adamw", learning_rate=2e-3)
 SCHEDULE = Schedule(start_rate=2e-3, final_rate=2e-4, end_step=40, warmup_steps=2)
 BOTH_OPTIMIZERS = pytest.mark.parametrize(
     "config", [CONFIG, dataclasses.replace(CONFIG, optimizer="muon")], ids=lambda config: config.optimizer

@@ -5,10 +5,10 @@ import pytest
 import torch
 from naive import Board, bits, naive_planes, random_board, wins
 
+from alphac4.export.onnx import LinePlanes
 from alphac4.game import Geometry, IllegalMove, Outcome, Position, make_geometry
 from alphac4.game.planes import PLANES, make_planes, stones
 from alphac4.game.rules import STANDARD, canonical_keys, has_run, legal_cells, mirror, oriented, play, winning_cells
-from alphac4.nn.network import LinePlanes
 
 GEOMETRIES = [
     (6, 7, 4, True),

@@ -199,7 +199,7 @@ def measure_selfplay(options: BenchmarkOptions) -> Iterator[Figure]:
 def measure_learning(options: BenchmarkOptions) -> Iterator[Figure]:
     """Gradient steps as the presets take them; where those are by Winograd's filtering, by PyTorch alone too."""
     network = NetworkConfig(channels=options.channels, blocks=options.blocks, ownership=True)
-    config = LearningConfig(batch_size=LEARNING_BATCH, optimizer="muon")
+    config = LearningConfig(batch_size=LEARNING_BATCH)
     schedule = Schedule.of_run(config, 1_000_000)
     batches = [random_batch(LEARNING_BATCH, network)] * LEARNING_STEPS
 

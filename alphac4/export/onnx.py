@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from alphac4.game.rules import board_settings
+from alphac4.game.rules import Geometry, board_settings
 from alphac4.machine import install_advice
 from alphac4.nn.backends import random_boards
-from alphac4.nn.network import LinePlanes, fold_batch_norm
+from alphac4.nn.network import fold_batch_norm
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import write_atomically
 
@@ -22,6 +23,54 @@ CHECKED_BOARDS = 256
 
 INPUT = "planes float32 [N, 2, rows, columns], bottom row first: the stones of the side to move, its opponent's"
 OUTPUT = "policy logits [N, columns]; wdl probabilities [N, 3] of win, draw and loss for the side to move"
+
+
+class LinePlanes(nn.Module):
+    """Planes of stones [B, 2, R, C], which the file takes, to all eight [B, 8, R, C] of `alphac4.game.planes`."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        super().__init__()
+        length = geometry.run_length
+        steps = torch.arange(length)
+        still = torch.zeros_like(steps)
+        directions = [(steps, still), (still, steps)]
+        if geometry.diagonals:
+            directions += [(steps, steps), (steps, steps.flip(0))]
+        lines = torch.zeros(len(directions), 1, length, length)
+        for line, (rows, columns) in zip(lines, directions, strict=True):
+            line[0, rows, columns] = 1.0
+        self.length = length
+        self.lines: Tensor
+        self.register_buffer("lines", lines)  # [directions, 1, L, L]
+        self.within: Tensor  # where a line lies on the board, by the lowest row and column of its square
+        self.register_buffer("within", self._along(torch.ones(1, 1, geometry.rows, geometry.columns)) == length)
+        self.rows: Tensor
+        self.register_buffer("rows", torch.arange(geometry.rows, dtype=torch.float32)[:, None])
+
+    def forward(self, stones: Tensor) -> Tensor:
+        """See the class."""
+        own, theirs = stones[:, :1], stones[:, 1:]
+        occupied = own + theirs
+        empty = 1.0 - occupied
+        below = F.pad(occupied, (0, 0, 1, 0), value=1.0)[:, :, :-1]
+        plies = occupied.sum(dim=(1, 2, 3), keepdim=True)
+        parity = (1.0 - (self.rows + plies) % 2).expand_as(occupied)
+        counts = self._along(own), self._along(theirs)
+        completing, open_ = (
+            torch.cat([self._cells(*sides, missing) for sides in (counts, counts[::-1])], dim=1) * empty
+            for missing in (1, 2)
+        )
+        return torch.cat([stones, completing, empty * below, parity, open_], dim=1)
+
+    def _along(self, cells: Tensor) -> Tensor:
+        """Count the cells [B, 1, R, C] of each line [B, directions, R, C]."""
+        return F.conv2d(F.pad(cells, (0, self.length - 1, 0, self.length - 1)), self.lines)
+
+    def _cells(self, ours: Tensor, theirs: Tensor, missing: int) -> Tensor:
+        """The cells [B, 1, R, C] of lines that miss so many of our stones and hold none of theirs."""
+        lines = self.within & (ours == self.length - missing) & (theirs == 0)
+        counts = F.conv_transpose2d(lines.to(ours.dtype), self.lines)
+        return (counts[:, :, : ours.shape[2], : ours.shape[3]] > 0).to(ours.dtype)
 
 
 class _Answers(nn.Module):

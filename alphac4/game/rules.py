@@ -12,7 +12,7 @@ shifted stones never wrap into the next column. For 6 x 7::
      1  8 15 22 29 36 43
      0  7 14 21 28 35 42
 
-Compiled functions take scalars only and hold no Python object, so that they compile for a GPU as well.
+All compiled functions but `canonical_keys` and `oriented` take scalars only, so that they compile for a GPU as well.
 """
 
 from typing import NamedTuple

@@ -228,7 +228,7 @@ class NetworkSearch(TreeSearch):
     """PUCT guided by a network: one evaluator call a step for the whole batch.
 
     For another rule than PUCT give the parameters of one's own in place of ``config``; see
-    `alphac4.mcts.scores_actions`. ``rng`` is for rules that draw numbers, which PUCT does not. With a
+    `alphac4.mcts.simulation.scores_actions`. ``rng`` is for rules that draw numbers, which PUCT does not. With a
     ``cache`` for so many evaluations, of 64 bytes each on the standard board, most positions go through the network
     once until `forget`: a new evaluation takes the place of one that it collides with, and trees that wait for the
     same position in one step all ask for it.
@@ -275,6 +275,6 @@ class NetworkSearch(TreeSearch):
             if going_on == 0:
                 return
             if waiting > 0:
-                logits, wdl = self.evaluator.evaluate(planes[:waiting])
+                logits[:waiting], wdl[:waiting] = self.evaluator.evaluate(planes[:waiting])  # `step` knows one layout
             if deadline is not None and time.perf_counter() > deadline:
                 targets = np.zeros_like(targets)  # take in this last evaluation, then stop

@@ -1,6 +1,6 @@
 """Search a batch of positions to a budget of simulations or time, and keep trees for those that follow.
 
-What both kinds of search share: `TreeSearch`, whose `_run` is theirs.
+`TreeSearch` is the base of both kinds of search, which implement `_run`.
 """
 
 import copy
@@ -38,7 +38,6 @@ from alphac4.mcts.tree import (
     summarize_roots,
 )
 
-MAX_BUDGET = 2**30  # more than any memory holds
 MAX_VISITS = 2**24  # of a tree: the sums of results are 32-bit numbers, which could not grow by one beyond
 
 Reuse = Literal["nothing", "proofs", "trees"]
@@ -58,7 +57,7 @@ class Budget:
     than `MAX_VISITS` times.
 
     Raises:
-        ValueError: if a limit is negative, fractional, more than `MAX_BUDGET`, or not a number.
+        ValueError: if a limit is negative, fractional, more than `MAX_VISITS`, or not a number.
     """
 
     simulations: int | None = None
@@ -71,8 +70,8 @@ class Budget:
         if simulations is not None:
             if not isinstance(simulations, Real) or not 0 <= simulations < math.inf or simulations % 1:
                 raise ValueError(f"a search makes a whole number of simulations, not {simulations!r}")
-            if simulations > MAX_BUDGET:
-                raise ValueError(f"a search makes {MAX_BUDGET:,} simulations at most, not {simulations}")
+            if simulations > MAX_VISITS:
+                raise ValueError(f"a search makes {MAX_VISITS:,} simulations at most, not {simulations}")
             object.__setattr__(self, "simulations", int(simulations))  # 1e3 is one, too
         if seconds is not None and not (isinstance(seconds, Real) and 0 < seconds < math.inf):
             raise ValueError(f"a search's seconds are a positive number, not {seconds!r}")
@@ -273,7 +272,8 @@ class KeptTrees:
         if len(old.size) < len(positions) or old.parent.shape[1] < room:
             if reuse == "trees" and old.parent.shape[1] < room:
                 room = max(room, 2 * old.parent.shape[1])  # or a tree that grows and grows would be copied each time
-            self.trees = trees = self._make(max(len(positions), len(old.size)), room)
+            grows = old.parent.shape[1] < room  # then only as many as are wanted: the others would grow as well
+            self.trees = trees = self._make(len(positions) if grows else max(len(positions), len(old.size)), room)
         _copy(old, trees, sources, kept)
         for t, (position, row) in enumerate(zip(positions, sources, strict=True)):
             if row is not None:

@@ -151,8 +151,14 @@ def scores_actions(parameters: type) -> Callable[[Score], Score]:
     ``score(trees, t, node, action, totals, parameters)`` is compiled; among the actions that are not proven to lose,
     the one with the highest score is tried next. ``parameters`` is a NamedTuple of numbers, one of which is
     ``prior_temperature`` (see `alphac4.mcts.config.PuctConfig`); ``totals`` are `NodeTotals`. Give an instance of it to
-    `alphac4.mcts.network_search.NetworkSearch` in place of a `PuctConfig`.
+    `alphac4.mcts.network_search.NetworkSearch` in place of a `PuctConfig`. A type has one rule for good, as searches
+    with it may be compiled already.
+
+    Raises:
+        ValueError: if the type has a rule.
     """
+    if parameters in rules:
+        raise ValueError(f"{parameters.__name__} has a rule already: make a new type for another one")
 
     def register(score: Score) -> Score:
         function: Any = score

@@ -1,6 +1,6 @@
 """Many search trees side by side as arrays, with proven outcomes (MCTS-Solver).
 
-Every compiled function takes the arrays and a tree's index and touches that tree only, so trees can be
+Compiled functions that search take the arrays and a tree's index and touch that tree only, so trees can be
 searched from several threads at once. Statistics live on edges: `visits[t, n, a]` counts how often action ``a`` was
 tried in node ``n`` of tree ``t``, and every value is seen by the side to move in ``n``.
 

@@ -43,16 +43,13 @@ def learning_precision(device: torch.device) -> str:
 
     By what the hardware is and not by a timing, so that the same machine always learns with the same numbers.
     """
-    fast = multiplies_bf16_faster() if device.type == "cpu" else has_bf16(device)
+    fast = multiplies_bf16_faster() if device.type == "cpu" else cuda_has_bf16()
     return BF16 if fast else FP32
 
 
-def has_bf16(device: torch.device) -> bool:
-    """Whether bf16 arithmetic is in hardware; emulated, it is slower than fp32."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    available = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
-    return available and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+def cuda_has_bf16() -> bool:
+    """Whether the GPU has bf16 arithmetic in hardware; emulated, it is slower than fp32."""
+    return bool(torch.cuda.is_bf16_supported(including_emulation=False))
 
 
 def multiplies_bf16_faster() -> bool:
@@ -94,7 +91,7 @@ def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool
     networks gain from Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
     """
     if device == "cuda":
-        return ["cuda-bf16", "cuda-fp32"] if has_bf16(torch.device("cuda")) else ["cuda-fp32"]
+        return ["cuda-bf16", "cuda-fp32"] if cuda_has_bf16() else ["cuda-fp32"]
     order = [INT8] if int8 else []
     many = batch >= winograd.MIN_POSITIONS
     if multiplies_bf16_faster():

@@ -15,12 +15,12 @@ from alphac4.storage.records import first_line
 logger = logging.getLogger(__name__)
 
 TOLERANCE = 0.05  # largest deviation from fp32 in a probability; bf16 keeps 8 bits
-INT8_TOLERANCE = 0.2  # the same for 8-bit inference: on average it is off by some thousandths
+LOGIT_TOLERANCE = 0.1  # the same in a logit, as a share of the largest; bf16 stays under 0.03 on towers of 10 blocks
+INT8_TOLERANCE = 0.2  # in a probability, for 8-bit inference: on average it is off by some thousandths
 # Positions of a batch from which on a position's answer is the same in all: seen of every backend on a Zen 4, where
 # PyTorch needs 4 of them in fp32, OpenVINO 16 in bf16, and Winograd's filtering as many as it takes.
 MIN_ALIKE = MIN_POSITIONS
 BATCH = 128  # positions in a usual call
-LOGIT_TOLERANCE = 0.1  # the same in a logit, as a share of the largest; bf16 stays under 0.03 on towers of 10 blocks
 
 
 class Evaluator:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import ConvNorm, ResidualBlock, Tower
 
-MIN_CHANNELS = 48  # in learning: with fewer the sums cost what the multiplications save
+MIN_CHANNELS = 48  # with fewer the sums cost what the multiplications save
 MIN_POSITIONS = 16  # for fewer it does not pay to read the kernels, which have eight times their size at the points
 MAX_WEIGHTS = 1 << 24  # of a tower: at the points, half a gigabyte
 KERNEL = 3

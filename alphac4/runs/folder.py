@@ -60,7 +60,7 @@ from alphac4.training.config import TrainConfig, from_dict, to_dict
 logger = logging.getLogger(__name__)
 
 GAMES_FILE = "games.safetensors"
-GAMES_FORMAT = "alphac4-games-in-progress-5"
+GAMES_FORMAT = "alphac4-games-in-progress-6"
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
 
 

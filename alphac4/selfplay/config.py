@@ -44,7 +44,8 @@ class SelfPlayConfig:
     """
 
     games: int = 256
-    """Games at once, shared out over the cores, of which as many play as get 32 games each (AlphaZero: 5000 actors)."""
+    """Games in progress at once, divided among the cores; a core plays only if it gets at least 32 (AlphaZero: 5000
+    actors)."""
     full_simulations: int = 128
     """Root visits of a full search, those kept from the last move included (AlphaZero: 800; KataGo: 600)."""
     fast_simulations: int = 24
@@ -57,7 +58,8 @@ class SelfPlayConfig:
     c_scale: float = 0.1
     """Weight of the values in an improved policy (Gumbel AlphaZero: 1.0 for board games, 0.1 elsewhere)."""
     dirichlet_alpha: float = 10.0
-    """Total concentration of the root's Dirichlet noise, shared by the legal moves (AlphaZero: 10 / legal moves)."""
+    """Total concentration of the root's Dirichlet noise, shared by the legal moves (AlphaZero: about 10, which is 0.3 a
+    move in chess)."""
     dirichlet_fraction: float = 0.25
     """Share of noise in the root's priors, in full searches (AlphaZero: 0.25)."""
     opening_plies: int = 8

@@ -36,19 +36,17 @@ from alphac4.selfplay.config import SelfPlayConfig
 
 # What a slot does next.
 NEW_GAME = 0
-NEW_MOVE = 1  # decide how deep to search
-NEW_SEARCH = 2  # the root is evaluated: add noise
-SEARCHING = 3
-GAME_OVER = 4  # wait until somebody has copied the game, and sets NEW_GAME
+NEW_MOVE = 1  # begin a search, once the root is evaluated
+SEARCHING = 2
+GAME_OVER = 3  # wait until somebody has copied the game, and sets NEW_GAME
 
 
 class Games(NamedTuple):
     """T games with what they have recorded so far; C cells bound the plies of a game."""
 
     stage: npt.NDArray[np.int8]  # [T]
-    left: npt.NDArray[np.int64]  # [T] moves that may be made before the slot waits for the others to have made theirs
+    left: npt.NDArray[np.int64]  # [T] moves that the slot may still make in this call of `play`
     full: npt.NDArray[np.bool_]  # [T] whether the current search is a full one
-    target: npt.NDArray[np.int32]  # [T] root visits at which it ends
     plies: npt.NDArray[np.int32]  # [T] moves played, the random opening included
     opening: npt.NDArray[np.int32]  # [T] random moves at the start
     outcome: npt.NDArray[np.int8]  # [T] once it is over: +1 the first player won, 0 draw, -1 lost
@@ -95,7 +93,6 @@ def make_games(count: int, geometry: Geometry) -> Games:
         stage=np.full(count, NEW_GAME, np.int8),
         left=np.zeros(count, np.int64),
         full=np.zeros(count, np.bool_),
-        target=np.zeros(count, np.int32),
         plies=np.zeros(count, np.int32),
         opening=np.zeros(count, np.int32),
         outcome=np.zeros(count, np.int8),
@@ -150,17 +147,12 @@ def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
 
 
 @compiled
-def begin_move(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
-    """Choose between a full and a fast search (playout-cap randomisation, Wu 2019)."""
-    full = random_state.uniform(trees.rng, t) < parameters.full_search_prob
-    games.full[t] = full
-    games.target[t] = parameters.full_simulations if full else parameters.fast_simulations
-    games.stage[t] = NEW_SEARCH
-
-
-@compiled
 def begin_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
-    """Keep the root's own policy for the targets, then add what makes this search explore."""
+    """Choose between a full and a fast search (playout-cap randomisation, Wu 2019), and add noise to a full one's root.
+
+    The root's own policy is kept for the targets.
+    """
+    games.full[t] = random_state.uniform(trees.rng, t) < parameters.full_search_prob
     for a in range(games.prior.shape[1]):
         games.prior[t, a] = trees.priors[t, ROOT, a]
     if games.full[t]:
@@ -273,10 +265,8 @@ def walk(
         elif games.stage[t] == NEW_MOVE:
             if games.left[t] == 0:
                 break
-            begin_move(trees, games, t, parameters)
-        elif games.stage[t] == NEW_SEARCH:
             begin_search(trees, games, t, parameters)
-        elif is_searched(trees, t, games.target[t]):
+        elif is_searched(trees, t, parameters.full_simulations if games.full[t] else parameters.fast_simulations):
             play_move(trees, games, t, parameters)
         else:
             most -= 1
@@ -296,7 +286,7 @@ def advance(
     planes: npt.NDArray[np.float32],
     cache: EvaluationCache,
 ) -> None:
-    """Take in the evaluation of every slot's leaf ([T, A] and [T, 3]) and walk on to its next one ([T, 2, R, C]).
+    """Take in the evaluation of every slot's leaf ([T, A] and [T, 3]) and walk on to its next one ([T, P, R, C]).
 
     A leaf whose evaluation is in the ``cache`` does not wait for the network.
     """
@@ -318,7 +308,6 @@ def advance(
 def restart_search(trees: Trees, games: Games, t: int) -> None:
     """Search the game's current position anew, as the network has changed: its root waits for an evaluation."""
     trees.leaf[t] = NO_NODE
-    games.simulations[t] = 0
     if games.stage[t] != NEW_GAME and games.stage[t] != GAME_OVER:
         reset_tree(trees, t, trees.own[t], trees.occupied[t])
         games.stage[t] = NEW_MOVE

@@ -49,11 +49,6 @@ def parse_shard_name(path: Path) -> ShardName | None:
     return name if str(name) == path.name else None
 
 
-def save_shard(path: Path, samples: Samples, iteration: int) -> None:
-    """Write a shard atomically."""
-    save_arrays(path, samples.arrays(), {"format": FORMAT, "iteration": iteration})
-
-
 def load_shard(path: Path) -> Samples:
     """Read a shard back.
 
@@ -88,7 +83,7 @@ class Replay:
     def add(self, samples: Samples, iteration: int, number: int) -> None:
         """Record samples on disk, as an iteration's ``number``-th shard, then in the window."""
         name = ShardName(iteration=iteration, number=number)
-        save_shard(self.folder / str(name), samples, iteration)
+        save_arrays(self.folder / str(name), samples.arrays(), {"format": FORMAT})
         self._insert(name, samples)
         self.total += len(samples)
 
@@ -151,11 +146,6 @@ class Replay:
             held += len(self._shards[index][1])
 
 
-def policy_weights(samples: Samples, fast_weight: float) -> npt.NDArray[np.float32]:
-    """Weight of each policy target [S]: 1 from a full search, ``fast_weight`` from a fast one."""
-    return np.where(samples.full, 1.0, fast_weight).astype(np.float32)
-
-
 class Batch(NamedTuple):
     """B training positions."""
 
@@ -184,7 +174,7 @@ def batches(
         size: positions of a batch.
         count: batches.
         rng: draws the order and which positions are mirrored.
-        fast_weight: see `policy_weights`.
+        fast_weight: how much the policy of a fast search counts, beside 1 for that of a full one.
         planes: how many planes the network sees.
     """
     order = np.empty(0, np.int64)
@@ -199,5 +189,5 @@ def batches(
         seen[flip] = seen[flip][..., ::-1]
         final[flip] = final[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]
-        weights = policy_weights(chosen, fast_weight)
+        weights = np.where(chosen.full, 1.0, fast_weight).astype(np.float32)
         yield Batch(seen, policy, weights, chosen.returns.astype(np.float32), final)

@@ -87,9 +87,9 @@ class Block:
     in_progress: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)  # the actor's other games then
 
 
-def recorded_plies(geometry: Geometry, games: Games) -> npt.NDArray[np.bool_]:
+def recorded_plies(games: Games) -> npt.NDArray[np.bool_]:
     """[G, C] which plies of the games are samples: all but those of the random opening."""
-    ply = np.arange(geometry.cells)
+    ply = np.arange(games.moves.shape[1])
     return (ply >= games.opening[:, None]) & (ply < games.plies[:, None])
 
 
@@ -101,7 +101,7 @@ def make_block(
     in_progress: Mapping[str, npt.NDArray[np.generic]],
 ) -> Block:
     """The samples of finished games, with targets that know how each game went on."""
-    mask = recorded_plies(geometry, games)
+    mask = recorded_plies(games)
     ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)
     to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
     final_own, final_occupied = final_stones(geometry, games)

@@ -13,6 +13,7 @@ from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.records import (
     MAX_NUMBER,
     MAX_SEED,
+    MAX_SIMULATIONS,
     BoardConfig,
     check_finite,
     check_ranges,
@@ -25,16 +26,16 @@ from alphac4.storage.records import (
 class LearningConfig:
     """Learning from the replay window."""
 
-    batch_size: int = 512
+    batch_size: int = 128
     """Positions a gradient step (AlphaZero: 4096)."""
     passes: float = 2.0
-    """Times that each new position is learned from on average; sets the steps of an iteration (KataGo: about 4)."""
-    optimizer: Literal["adamw", "muon"] = "adamw"
+    """Average number of times that each new position is learned from; sets an iteration's steps (KataGo: about 4)."""
+    optimizer: Literal["adamw", "muon"] = "muon"
     """Optimiser: AdamW (Loshchilov and Hutter 2019), or Muon for the tower's kernels and AdamW for the rest
     (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; AlphaZero: SGD with momentum)."""
-    learning_rate: float = 2e-3
+    learning_rate: float = 4e-3
     """Peak learning rate of AdamW."""
-    muon_rate: float = 3.0
+    muon_rate: float = 1.5
     """Muon's learning rate as a multiple of AdamW's (Liu et al. 2025, arXiv 2502.16982: 1, for steps as large)."""
     final_learning_rate: float = 2e-4
     """Learning rate at the end of the run; it falls along a cosine."""
@@ -45,7 +46,7 @@ class LearningConfig:
     ownership_weight: float = 0.5
     """Weight of the loss for predicting whose stone ends up in each empty cell, a target that tells more of a game
     than its outcome (KataGo's ownership); 0 learns without. Policy and value weigh 1 each (AlphaZero)."""
-    fast_weight: float = 0.0
+    fast_weight: float = 0.5
     """Weight of what fast searches make of the policy, beside that of full ones (KataGo: 0)."""
     ema_decay: float = 0.99
     """Decay a step of the averaged weights, which are the ones that play (KataGo: stochastic weight averaging)."""
@@ -95,7 +96,7 @@ class GateConfig:
             pairs=(1, 1_000_000),
             simulations=(1, 1_000_000),
             classic_every=(0, MAX_NUMBER),
-            classic_rollouts=(1, MAX_NUMBER),
+            classic_rollouts=(1, MAX_SIMULATIONS),
             classic_pairs=(1, 1_000_000),
         )
         if not 0 < self.threshold < 1:
@@ -202,15 +203,7 @@ PRESETS: dict[str, TrainConfig] = {
         samples=30_000,
         network=NetworkSize(channels=32, blocks=4),
         selfplay=SelfPlayConfig(full_simulations=64, fast_simulations=16, full_search_prob=0.4),
-        learning=LearningConfig(
-            batch_size=128,
-            optimizer="muon",
-            learning_rate=4e-3,
-            muon_rate=1.5,
-            weight_decay=0.4,
-            fast_weight=0.5,
-            min_window=80_000,
-        ),
+        learning=LearningConfig(weight_decay=0.4, min_window=80_000),
         gate=GateConfig(pairs=20, simulations=16, classic_every=6),
     ),
     "standard": TrainConfig(
@@ -226,17 +219,7 @@ PRESETS: dict[str, TrainConfig] = {
             temperature=0.5,
             temperature_end=0.1,
         ),
-        learning=LearningConfig(
-            batch_size=128,
-            optimizer="muon",
-            learning_rate=4e-3,
-            muon_rate=1.5,
-            final_learning_rate=1e-4,
-            weight_decay=0.2,
-            fast_weight=0.5,
-            ema_decay=0.995,
-            min_window=200_000,
-        ),
+        learning=LearningConfig(final_learning_rate=1e-4, weight_decay=0.2, ema_decay=0.995, min_window=200_000),
         gate=GateConfig(pairs=30, simulations=32, classic_every=9, classic_pairs=10),
     ),
 }

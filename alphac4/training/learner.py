@@ -32,7 +32,7 @@ from alphac4.machine import cores
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import PolicyValueNetwork, Tower
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.replay import Batch, batches
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig, TrainConfig
@@ -294,7 +294,8 @@ class Learner:
         """
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
-            policy_logits, value_logits, ownership_logits = network.forward_all(planes, self.tower_of(network))
+            tower = partial(winograd.run_tower, network.tower) if self.by_winograd else None
+            policy_logits, value_logits, ownership_logits = network.forward_all(planes, tower)
         policy_logits, value_logits = policy_logits.float(), value_logits.float()
         loss_policy = policy_loss(policy_logits, batch.policy, batch.policy_weight, totals.policy_weight)
         loss_value = value_loss(value_logits, batch.wdl, totals.positions)
@@ -307,10 +308,6 @@ class Learner:
             entropy = cross_entropy(policy_logits, policy_logits.softmax(dim=1)).sum() / totals.positions
             figures = torch.stack([loss_policy, loss_value, entropy, loss_ownership])
         return loss, figures.detach().double()
-
-    def tower_of(self, network: PolicyValueNetwork) -> Tower:
-        """The way to compute the residual tower: by Winograd's minimal filtering where that is faster."""
-        return partial(winograd.run_tower, network.tower) if self.by_winograd else network.tower
 
     @torch.no_grad()
     def _take_statistics(self, replicas: list[PolicyValueNetwork]) -> None:

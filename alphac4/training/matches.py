@@ -67,10 +67,10 @@ class Matches:
     def gate(self, candidate: Contender, best: Contender) -> MatchReport:
         """Let the candidate play the best network; the report says whether it is promoted, which the score decides."""
         config = self._config
-        theirs = self._players(0, candidate, config.simulations)
-        ours = self._players(1, best, config.simulations)
+        players = self._players(0, candidate, config.simulations)
+        opponents = self._players(1, best, config.simulations)
         rng = self._random.generator(candidate.iteration, "openings")
-        report = self._play(theirs, ours, config.pairs, rng)
+        report = self._play(players, opponents, config.pairs, rng)
         return replace(report, accepted=report.score >= config.threshold)
 
     def regular(self, best: Contender, iteration: int) -> list[MatchReport]:

@@ -137,7 +137,7 @@ def selfplay_report(geometry: Geometry, blocks: Sequence[Block], started: float,
     firsts = [int(part.moves[row, 0]) for part, row in games if part.opening[row] == 0]
     openings = Counter(text[:OPENING_LENGTH] for text in moves)
     policies = [block.samples.policy.astype(np.float64) for block in blocks]
-    surprises = [float(part.surprise[recorded_plies(geometry, part)].sum()) for part in (b.games for b in blocks)]
+    surprises = [float(part.surprise[recorded_plies(part)].sum()) for part in (b.games for b in blocks)]
     count, samples = max(len(games), 1), max(sum(map(len, policies)), 1)
     return SelfPlayReport(
         games=len(games),

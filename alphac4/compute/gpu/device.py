@@ -17,7 +17,7 @@ from torch import Tensor
 from alphac4.game.rules import Geometry
 from alphac4.machine import install_advice
 from alphac4.mcts.tree import Trees
-from alphac4.nn.backends import has_bf16
+from alphac4.nn.backends import cuda_has_bf16
 from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
 from alphac4.storage.records import first_line
 
@@ -242,7 +242,7 @@ def best_precision(device: torch.device) -> torch.dtype:
     """The type that a device multiplies fastest and that is precise enough."""
     if device.type == "cpu":
         return torch.float32
-    return torch.bfloat16 if has_bf16(device) else torch.float16
+    return torch.bfloat16 if cuda_has_bf16() else torch.float16
 
 
 class DeviceNetwork:

@@ -152,6 +152,7 @@ class DeviceActor:
         trees, games = self._trees.arrays, self._games.arrays
         launch(restart, self.slots, trees, games)
         launch(write_leaves, self.slots, trees, self._network.exchange)
+        self._take_simulations()  # of an earlier call, whose other figures went with it
         recorded, work, finished = 0, Work(), list[Games]()
         now = last_block = time.perf_counter()
         self._launch_steps(work)
