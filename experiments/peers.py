@@ -124,9 +124,7 @@ def openspiel_rate(simulations: int, seconds: float) -> float:
     return rate(work, seconds)
 
 
-def pgx_mctx_rate(
-    size: NetworkConfig, *, games: int, simulations: int, seconds: float, gumbel: bool = True
-) -> tuple[float, float]:
+def pgx_mctx_rate(size: NetworkConfig, *, games: int, simulations: int, seconds: float) -> tuple[float, float]:
     """``(simulations/s, evaluations/s of the network alone)`` of self-play by pgx and mctx in JAX, on all its devices.
 
     The network has the architecture of ours (a stem, residual blocks of two 3 x 3 convolutions, both heads) with the
@@ -181,7 +179,7 @@ def pgx_mctx_rate(
         search_key, step_key = jax.random.split(key)
         logits, value = forward(parameters, state.observation)
         root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
-        policy = mctx.gumbel_muzero_policy if gumbel else mctx.muzero_policy
+        policy = mctx.gumbel_muzero_policy
         result = policy(
             parameters, search_key, root, recurrent, simulations, invalid_actions=~state.legal_action_mask, max_depth=42
         )

@@ -171,13 +171,13 @@ class ExactNetwork(Network):
 
     def __init__(self, game: Game) -> None:
         super().__init__(game, {})
-        self.evaluate = SumsOfEighths(make_geometry(game.rows, game.columns)).evaluate
+        self.sums = SumsOfEighths(make_geometry(game.rows, game.columns))
 
     def predict(self, position: tuple[int, int]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """See `Network.predict`."""
         own, occupied = position
         planes = [[side >> bit & 1 for bit in self.game.bits] for side in (own, own ^ occupied)]
-        logits, wdl = self.evaluate(np.array([planes], np.float32))
+        logits, wdl = self.sums.evaluate(np.array([planes], np.float32))
         return logits[0], wdl[0]
 
 
@@ -197,7 +197,7 @@ def test_the_submissions_search_is_ours(board: tuple[int, int, int]) -> None:
     """The same visits, proofs and move with the same evaluator, from the opening to positions that it proves."""
     geometry, rng = make_geometry(*board), np.random.default_rng(8)
     network = ExactNetwork(Game(*board))
-    ours = NetworkSearch(network, geometry=geometry, rng=rng)
+    ours = NetworkSearch(network.sums, geometry=geometry, rng=rng)
     for position, simulations in zip(random_positions(40, rng, geometry), (1, 2, 7, 40, 150) * 8, strict=True):
         expected = ours.search([position], Budget(simulations=simulations))
         theirs = Searcher(network.game, network)

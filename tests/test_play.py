@@ -291,7 +291,7 @@ def test_analysis_keeps_its_tree_its_time_and_can_be_stopped(monkeypatch: pytest
         reports.append(analysis)
         stop.set()
 
-    analysis = analyst.analyze(Position.from_moves("3"), Budget(simulations=100_000_000), stop=stop, on_progress=watch)
+    analysis = analyst.analyze(Position.from_moves("3"), Budget(simulations=16_000_000), stop=stop, on_progress=watch)
     assert not analysis.finished
     assert len(reports) == 1
     # However fast the last slice was, as where it found its evaluations in the cache, none takes longer than is left.

@@ -58,13 +58,19 @@ def test_a_mirror_image_is_the_same_puzzle() -> None:
         assert puzzle.mirrored.mirrored == puzzle
 
 
-def random_player(_name: str, rng: np.random.Generator) -> Player:
-    """In place of each network: quick, and it errs."""
-    return RandomPlayer(np.random.default_rng(rng.integers(2**31)))
+@pytest.fixture
+def random_players(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Players in place of each network: quick, and they err."""
+
+    def make(_name: str, *, rng: np.random.Generator, batch_size: int) -> Player:  # noqa: ARG001
+        return RandomPlayer(np.random.default_rng(rng.integers(2**31)))
+
+    monkeypatch.setattr("alphac4.puzzles.generation.parse_player", make)
 
 
+@pytest.mark.usefixtures("random_players")
 def test_a_seed_fixes_the_puzzles_and_the_solver_confirms_them() -> None:
-    first, again, other = (next(generate_puzzles(seed, random_player)) for seed in (5, 5, 6))
+    first, again, other = (next(generate_puzzles(seed)) for seed in (5, 5, 6))
     assert first == again != other
     assert first
     for puzzle in first:
@@ -168,16 +174,11 @@ def test_solved_puzzles_come_last_at_the_next_start(
     assert "Right: " in play("--difficulty", "1", lines=f"{one.solution + 1}\n")
 
 
-def test_the_commands_play_and_make_puzzles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, play: Callable[..., str]
-) -> None:
+@pytest.mark.usefixtures("random_players")
+def test_the_commands_play_and_make_puzzles(tmp_path: Path, play: Callable[..., str]) -> None:
     told = re.findall(r"difficulty (\*+).*\n.* to move and win in (\d) moves: ", play(lines="skip\n" * len(PUZZLES)))
     assert len(told) == len(PUZZLES)
     assert told == sorted(told, key=lambda item: (len(item[0]), item[1]))
-    monkeypatch.setattr(
-        "alphac4.puzzles.generation.parse_player",
-        lambda name, *, rng, batch_size: random_player(name, rng),  # noqa: ARG005
-    )
     path = tmp_path / "made.txt"
     assert main(["puzzles", "--output", str(path), "--count", "3"]) == 0
     made = load_puzzles(path)

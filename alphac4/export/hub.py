@@ -14,8 +14,9 @@ from tqdm import tqdm
 
 from alphac4.arena.specifications import describe
 from alphac4.compute import choose
-from alphac4.evaluation.answers import Answers, Estimate, ask_players, judge_moves, network_players
+from alphac4.evaluation.answers import Answers, Estimate, ask_players, network_players
 from alphac4.evaluation.positions import ALL, PositionSet, packaged_positions
+from alphac4.evaluation.report import budget_report
 from alphac4.export.onnx import INPUT, OUTPUT, export_onnx
 from alphac4.game import STANDARD, column_name
 from alphac4.game.rules import board_settings
@@ -101,8 +102,6 @@ def measure_figures(checkpoint: Checkpoint) -> CardFigures:
         return CardFigures()
     sets, compute = packaged_positions(), choose()
     evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
-    groups: dict[str, Sequence[int]] = {part.name: [index] for index, part in enumerate(sets)}
-    groups[ALL] = range(len(sets))
     rates: dict[tuple[str, int], Estimate] = {}
     errors: list[Row] = []
     for simulations in BUDGETS:
@@ -110,9 +109,8 @@ def measure_figures(checkpoint: Checkpoint) -> CardFigures:
         with tqdm(total=sum(map(len, sets)), desc=label, unit="pos", disable=None, leave=False) as bar:
             players = network_players(compute, evaluator, simulations, STANDARD)
             answers = ask_players(players, sets, on_batch=bar.update)
-        for name, group in groups.items():
-            judged = judge_moves([sets[index] for index in group], [answers.columns[index] for index in group])
-            rates[name, simulations] = judged.error
+        figures = budget_report(sets, answers, simulations, seconds=0.0).sets
+        rates |= {(name, simulations): found.moves.error for name, found in figures.items()}
         errors = _known_errors(sets, answers)
     return CardFigures(rates=rates, errors=errors, backend=evaluator.backend)
 

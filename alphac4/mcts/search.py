@@ -272,8 +272,7 @@ class KeptTrees:
         if len(old.size) < len(positions) or old.parent.shape[1] < room:
             if reuse == "trees" and old.parent.shape[1] < room:
                 room = max(room, 2 * old.parent.shape[1])  # or a tree that grows and grows would be copied each time
-            grows = old.parent.shape[1] < room  # then only as many as are wanted: the others would grow as well
-            self.trees = trees = self._make(len(positions) if grows else max(len(positions), len(old.size)), room)
+            self.trees = trees = self._make(len(positions), room)  # and not more trees: they would grow as well
         _copy(old, trees, sources, kept)
         for t, (position, row) in enumerate(zip(positions, sources, strict=True)):
             if row is not None:

@@ -63,16 +63,14 @@ class Analyst:
         self._lock = threading.Lock()
 
     @classmethod
-    def named(
-        cls, specification: str, *, geometry: Geometry = STANDARD, threads: int | None = None, seed: int = 0
-    ) -> Self:
+    def named(cls, specification: str, *, geometry: Geometry = STANDARD, seed: int = 0) -> Self:
         """The analyst of a player's specification.
 
         Raises:
             ValueError: if there is no such player, or it searches no tree.
         """
         rng = np.random.default_rng(seed)
-        return cls(parse_searching_player(specification, rng=rng, geometry=geometry, threads=threads, reuse="trees"))
+        return cls(parse_searching_player(specification, rng=rng, geometry=geometry, reuse="trees"))
 
     def warm_up(self, geometry: Geometry = STANDARD) -> None:
         """Load whatever the first search on a board needs, so that it does not pay for it; later ones need nothing."""

@@ -1,6 +1,7 @@
 """Makes puzzles from games that are partly left to chance: the solver judges them, searches of all sizes grade them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -23,18 +24,15 @@ GRADERS = ("fast@8", "fast@32", "fast@128", "fast@400")
 MAX_PAUSES = 8  # of the solver on one position, each a quarter of a million nodes
 
 
-def generate_puzzles(
-    seed: int, make_player: Callable[[str, np.random.Generator], Player] | None = None
-) -> Iterator[list[Puzzle]]:
+def generate_puzzles(seed: int) -> Iterator[list[Puzzle]]:
     """Puzzles without end, in lists of those that a round of games has given; on one machine a seed fixes them.
 
-    A game gives at most one puzzle, and no position comes twice, mirror images included. ``make_player`` makes the
-    players of the specifications above.
+    A game gives at most one puzzle, and no position comes twice, mirror images included.
     """
-    make_player = make_player or (lambda name, rng: parse_player(name, rng=rng, batch_size=GAMES_AT_ONCE))
     rng = np.random.default_rng(seed)
-    source, doubter = (make_player(name, rng) for name in (SOURCE, DOUBTER))
-    tempted, graders = ([make_player(name, rng) for name in names] for names in (TEMPTED, GRADERS))
+    make_player = partial(parse_player, rng=rng, batch_size=GAMES_AT_ONCE)
+    source, doubter = map(make_player, (SOURCE, DOUBTER))
+    tempted, graders = ([make_player(name) for name in names] for names in (TEMPTED, GRADERS))
     seen: set[int] = set()
     while True:
         found: dict[int, tuple[Position, int]] = {}  # by game, with the 0-based column that wins
