@@ -114,8 +114,8 @@ def negamax(
 
     Exact within (alpha, beta), else a bound. ``ply`` counts the moves made before it since the root.
 
-    It is called from Python alone: Numba loads it from disk as it should, but crashes if it does so for another
-    compiled function, since this one calls itself.
+    Call it from Python only: it calls itself, and Numba crashes where it loads such a function from disk for another
+    compiled one.
     """
     legal = legal_cells(geometry, occupied)
     if legal == U64_0:

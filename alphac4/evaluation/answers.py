@@ -41,7 +41,7 @@ def network_players(
     geometry: Geometry,
     puct: PuctConfig | None = None,
 ) -> list[NetworkPlayer]:
-    """A network as one player for each caller that pays, by so many simulations in each position, or raw if 0."""
+    """As many players of one network as may usefully ask it at once; without ``simulations`` they play its policy."""
     searches = [NetworkSearch(evaluator, puct, geometry=geometry) for _ in range(compute.streams)]
     return [NetworkPlayer("network", evaluator, Budget(simulations=simulations), search=search) for search in searches]
 
@@ -51,7 +51,7 @@ def ask_players(
     sets: Sequence[PositionSet],
     on_batch: Callable[[int], object] = lambda _count: None,
 ) -> Answers:
-    """The answers of several players that are one and the same, for as many batches at a time.
+    """Share positions out among copies of one player, each of which answers a batch at a time.
 
     A batch is `BATCH` positions, or fewer if some would have none; ``on_batch`` gets how many have just been answered.
     """

@@ -86,7 +86,7 @@ def check_comparable(points: Sequence[CurvePoint], sets: Sequence[PositionSet]) 
 def check_common(networks: Sequence[tuple[str, Path, Path]], points: Sequence[CurvePoint]) -> None:
     """Raise a ValueError unless all runs of a name have a common iteration: their mean is drawn of those alone.
 
-    The ``networks`` are files, each with what its run is drawn as, and the run's folder.
+    ``networks``: (name in the picture, the run's folder, the network's file).
     """
     kept: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for name, folder, path in networks:

@@ -106,7 +106,7 @@ def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
 
 
 def _read_text(path: Path) -> str:
-    """The text of a file that people write; bytes that are none are told with their line, as anything that is wrong."""
+    """The text of a file that people write; what is no text becomes U+FFFD, so that the parser names its line."""
     return path.read_bytes().decode("utf-8", errors="replace")
 
 
@@ -187,7 +187,7 @@ def set_of(position: Position, score: int) -> str:
 
 
 def random_positions(stage: str, rng: np.random.Generator) -> Iterator[Position]:
-    """Endless unfinished positions of a stage by random moves, their numbers of stones uniform before wins are cut."""
+    """Unfinished positions of a stage by random moves, without end; games over before a drawn length are dropped."""
     names = list(STAGES)
     fewest = 1 + STAGES[names[names.index(stage) - 1]] if stage != names[0] else 1
     while True:

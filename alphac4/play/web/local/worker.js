@@ -4,7 +4,7 @@ import * as ort from "./onnxruntime/ort.wasm.bundle.min.mjs";
 import { Search, sample } from "./search.js";
 
 const MILLISECONDS_BETWEEN_REPORTS = 100;
-const MILLISECONDS_DEAF = 50; // after which messages come in, such as that a search should stop
+const MILLISECONDS_DEAF = 50; // between pauses in which messages, such as a stop, can arrive
 
 ort.env.wasm.numThreads = 1; // more would need headers that a plain file server does not send
 ort.env.wasm.wasmPaths = { wasm: new URL("./onnxruntime/ort-wasm-simd-threaded.wasm", import.meta.url).href };
