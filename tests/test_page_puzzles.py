@@ -105,19 +105,6 @@ def test_a_puzzle_has_a_link(browser: Browser, address: str) -> None:
     assert shown(page)
 
 
-def test_levels_that_play_each_other_stop_for_the_puzzles(browser: Browser, address: str) -> None:
-    page = browser.open(address)
-    page.select_option("#first", "beginner")
-    page.select_option("#second", "novice")
-    page.wait_for_selector("#moves li")
-    page.click("#mode-puzzles")
-    expect(page, "#status", "(Red|Yellow) to move and win")
-    page.wait_for_timeout(2000)  # twice the time between two of their moves
-    assert shown(page)
-    press(page, "1")
-    expect(page, "#status", "Right|No")
-
-
 def test_a_game_is_reviewed_on_the_board(browser: Browser, address: str) -> None:
     """From mistake to mistake with the better move, and another try from there, which loses nothing."""
     game = GAME[:-1]
