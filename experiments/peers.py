@@ -179,8 +179,7 @@ def pgx_mctx_rate(size: NetworkConfig, *, games: int, simulations: int, seconds:
         search_key, step_key = jax.random.split(key)
         logits, value = forward(parameters, state.observation)
         root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
-        policy = mctx.gumbel_muzero_policy
-        result = policy(
+        result = mctx.gumbel_muzero_policy(
             parameters, search_key, root, recurrent, simulations, invalid_actions=~state.legal_action_mask, max_depth=42
         )
         return advance(state, result.action, jax.random.split(step_key, games))

@@ -18,6 +18,7 @@ from alphac4.mcts.puct import expand
 from alphac4.mcts.simulation import select_leaf
 from alphac4.mcts.tree import Trees, make_trees, reset_tree, root_visits
 
+DRAWN = "121212343434565656212121434343656565777777"  # a whole game on the standard board
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 
 

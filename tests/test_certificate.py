@@ -11,7 +11,7 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
-from helpers import SCRIPTS, load_script
+from helpers import DRAWN, SCRIPTS, load_script
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
 from alphac4.arena.players import NetworkPlayer, PlayerError, SearchingPlayer
@@ -493,7 +493,6 @@ def test_no_move_of_a_certificate_that_cannot_be_played_is_played(small: Certifi
     assert not ran.exists()
 
 
-DRAWN = "121212343434565656212121434343656565777777"  # a whole game on the standard board
 AFTER = "114"
 """On the small board the second player wins after these moves."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import Counting, SumsOfEighths
+from helpers import DRAWN, Counting, SumsOfEighths
 
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
@@ -24,7 +24,6 @@ from alphac4.solver.solver import exact
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="needs node: install Node.js")
 
-FULL = "121212343434565656212121434343656565777777"
 LATE = 14  # stones from which on positions are solved in a moment
 
 RunInNode = Callable[..., Any]
@@ -196,7 +195,7 @@ def test_the_pages_solver_is_ours(run_in_node: RunInNode) -> None:
     late = [puzzle.moves for puzzle in packaged_puzzles()[::12]]
     unfinished = [p.moves for p in random_positions(np.linspace(16, 42, 400).astype(int)) if p.outcome() is None]
     assert len(unfinished) >= 50
-    games = [*openings, *late, *unfinished, FULL[:-1]]
+    games = [*openings, *late, *unfinished, DRAWN[:-1]]
     found = run_in_node(SOLVER + SOLVE, games=columns_of(games), book=pages.book())
     for game, told in zip(games, found, strict=True):
         assert told == [
@@ -279,7 +278,7 @@ class LateSolver:
 
 def test_the_pages_reviews_are_ours(run_in_node: RunInNode) -> None:
     """Grades, words, better moves, lines, accuracies and opinions of games with mistakes, finished or not."""
-    positions = [Position.from_moves(FULL), *random_positions([20, 24, 28, 32, 42, 42, 42])]
+    positions = [Position.from_moves(DRAWN), *random_positions([20, 24, 28, 32, 42, 42, 42])]
     assert {position.outcome() for position in positions} == {None, 0, -1}
     games = [position.moves for position in positions if position.plies >= LATE]
     found = run_in_node(SOLVER + REVIEW, games=columns_of(games), late=LATE)

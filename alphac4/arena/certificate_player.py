@@ -199,8 +199,9 @@ class CertificatePlayer:
         return self._other.node(index, path)
 
     def drop_trees(self) -> None:
-        """See `TreePlayer.drop_trees`; the other player's."""
-        drop_trees(self._other)
+        """See `TreePlayer.drop_trees`; the other player's, which has none before it is made."""
+        if self._made is not None:
+            drop_trees(self._made)
 
     def detach(self) -> Searched:
         """See `TreePlayer.detach`; the other player's."""

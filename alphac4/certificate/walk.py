@@ -56,9 +56,10 @@ class Claim:
     result: Literal["win", "draw"] = "win"  # at least
 
     def __post_init__(self) -> None:
-        if self.start.outcome() is not None:
+        start = self.start
+        if start.outcome() is not None:
             raise ValueError(f"after {self.after} the game is over")
-        if self.start.plies + (self.start.first_to_move != (self.side == "first")) == self.geometry.cells:
+        if start.plies + (start.first_to_move != (self.side == "first")) == self.geometry.cells:
             raise ValueError(f"after {self.after} the {self.side} player has no move")
 
     @property

@@ -60,10 +60,9 @@ def read_arguments(
                 config=(tyro.conf.DisallowNone,),  # or else its help says {None}|PATH
             )
     except SystemExit as end:
-        told = complaint.getvalue()
         if line := end.code and (unreadable(kind, arguments, command) or _own_words(end)):
             raise ValueError(line) from None
-        sys.stderr.write(told)
+        sys.stderr.write(complaint.getvalue())
         raise
 
 

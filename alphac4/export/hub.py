@@ -23,7 +23,7 @@ from alphac4.game.rules import board_settings
 from alphac4.machine import install_advice
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.files import write_atomically
-from alphac4.storage.folders import check_new, new_folder
+from alphac4.storage.folders import new_folder
 from alphac4.storage.hub import NETWORK_FILE, SHIPPED
 from alphac4.version import __version__
 
@@ -59,7 +59,6 @@ def export_hub(name: Path, folder: Path, license_id: str | None = None) -> None:
     for package, extra in PACKAGES.items():
         if importlib.util.find_spec(package) is None:
             raise ValueError(f"--hub needs {package}: {install_advice(extra)}")
-    check_new(folder)
     checkpoint = load_checkpoint(name)
     try:
         training = [_matches(checkpoint.strength), _cost(checkpoint.provenance)]

@@ -30,7 +30,7 @@ from alphac4.review import Review
 from alphac4.solver.book import packaged_book
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import write_atomically
-from alphac4.storage.folders import cache_folder, check_new, new_folder
+from alphac4.storage.folders import cache_folder, new_folder
 
 STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
 SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred a second
@@ -98,7 +98,6 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
         RuntimeError: if a package is missing.
         OSError: if something cannot be downloaded or written; ``folder`` is then as it was before.
     """
-    check_new(folder)
     packed = read_runtime(runtime)
     with new_folder(folder) as new:
         static = new / "static"

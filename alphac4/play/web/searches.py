@@ -174,13 +174,11 @@ class SearchService:
             return self._analysts(session)
 
     def _player(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
-        budget, search = Budget(simulations=simulations), self._search(reuse)
-        return NetworkPlayer(
-            self.name, self._evaluator, budget, self._make_rng(), temperature=temperature, search=search
-        )
+        budget, rng, search = Budget(simulations=simulations), self._make_rng(), self._search(reuse)
+        return NetworkPlayer(self.name, self._evaluator, budget, rng, temperature=temperature, search=search)
 
     def _search(self, reuse: Reuse, cache: int = 0) -> NetworkSearch:
-        return NetworkSearch(self._evaluator, geometry=self.geometry, rng=self._make_rng(), reuse=reuse, cache=cache)
+        return NetworkSearch(self._evaluator, geometry=self.geometry, reuse=reuse, cache=cache)
 
     def _make_rng(self) -> np.random.Generator:
         with self._lock:
