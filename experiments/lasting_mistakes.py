@@ -14,7 +14,6 @@ from alphac4.evaluation.positions import choose_sets
 
 SIMULATIONS = 600
 LONGER = (2000, 10_000, 50_000)
-BATCH = 250  # trees at a time, for memory
 
 
 def main() -> None:
@@ -26,9 +25,7 @@ def main() -> None:
     agent = alphac4.load(options.network)
     for part in choose_sets(files=options.positions):
         right = part.outcomes == part.best_outcome[:, None]
-        found = []
-        for start in range(0, len(part), BATCH):
-            found += agent.search(part.positions[start : start + BATCH], simulations=SIMULATIONS)
+        found = agent.search(part.positions, simulations=SIMULATIONS)
         wrong = [index for index, seen in enumerate(found) if not right[index, seen.move]]
         print(f"{part.name}: {len(wrong)} mistakes in {len(part)} positions; stones, score, value, policy, mended by")
         positions = [part.positions[index] for index in wrong]
