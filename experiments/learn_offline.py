@@ -1,7 +1,7 @@
-"""Learn from the positions that a run has recorded, under different settings of learning alone.
+"""Learn from the positions that a run has recorded, by other settings of learning or another network.
 
     python experiments/learn_offline.py runs/quick small.safetensors --learning '{"batch_size": 64}'
-    python experiments/learn_offline.py runs/quick muon.safetensors --learning '{"optimizer": "muon"}'
+    python experiments/learn_offline.py runs/quick large.safetensors --network '{"channels": 64, "blocks": 8}'
 
 Two networks that learn from the same games differ only by how they learn; how a change feeds back into the games is
 for a run to show. Measure the results with ``experiments/measure.py``.
@@ -17,7 +17,7 @@ import numpy as np
 from alphac4.game.rules import STANDARD
 from alphac4.selfplay.replay import load_shard
 from alphac4.selfplay.samples import concatenate, in_fixed_order
-from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import PRESETS, from_dict
 from alphac4.training.learner import Learner
 from alphac4.training.optimizer import Schedule
@@ -33,13 +33,17 @@ def main() -> None:
         "--positions", type=int, default=256_000, help="how many to learn from, whatever the batch size"
     )
     parser.add_argument("--learning", type=json.loads, default={}, help="settings of learning, as JSON")
+    parser.add_argument("--network", type=json.loads, default={}, help="settings of the network, as JSON")
+    parser.add_argument("--start-from", type=Path, help="a network to begin with, which may have fewer blocks")
     parser.add_argument("--first", type=int, default=0, help="iteration whose positions are the first")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    config = from_dict({"learning": options.learning}, PRESETS[options.preset])
+    config = from_dict({"learning": options.learning, "network": options.network}, PRESETS[options.preset])
     paths = sorted((options.run / "replay").glob("*.safetensors"))
     samples = concatenate([load_shard(path) for path in paths if int(path.name[:6]) >= options.first])
     learner = Learner(config.network_config(), config.learning, STANDARD, options.seed)
+    if options.start_from:
+        learner.take_over(load_checkpoint(options.start_from).network)
     steps = options.positions // config.learning.batch_size
     schedule, rng = Schedule.of_run(config.learning, steps), np.random.default_rng(options.seed)
     started = time.process_time()
