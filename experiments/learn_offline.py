@@ -3,7 +3,7 @@
     python experiments/learn_offline.py runs/quick small.safetensors --learning '{"batch_size": 64}'
     python experiments/learn_offline.py runs/quick large.safetensors --network '{"channels": 64, "blocks": 8}'
 
-Two networks that learn from the same games differ only by how they learn; how a change feeds back into the games is
+Networks that learn from the same games differ only by what the options say; how a change feeds back into the games is
 for a run to show. Measure the results with ``experiments/measure.py``.
 """
 
