@@ -440,7 +440,7 @@ def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
 
 def test_games_of_another_first_network_are_not_taken_up(tmp_path: Path) -> None:
     start, run = tmp_path / "start.safetensors", tmp_path / "run"
-    config = tiny_run(iterations=1, samples=100, start_from=str(start))
+    config = tiny_run(iterations=1, samples=10_000, start_from=str(start))
     one, other = (
         pack_checkpoint(Checkpoint(network=PolicyValueNetwork(config.network_config()), geometry=STANDARD))
         for _ in range(2)
