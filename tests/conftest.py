@@ -102,6 +102,12 @@ def refuse_skip(report: pytest.TestReport | pytest.CollectReport, config: pytest
         report.longrepr = f"--no-skips: {why}"
 
 
+@pytest.fixture(autouse=True)
+def _same_weights() -> None:
+    """Let a test draw the same untrained networks whichever tests came before it, so that its failures come again."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Random numbers that are the same in every run."""
