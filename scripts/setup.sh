@@ -27,6 +27,7 @@ install=("$bin/python" -m pip install --disable-pip-version-check --constraint c
 # Python compiles what is imported, when it is: to compile everything here would take as long as all the rest.
 [ -n "${PYTHONDONTWRITEBYTECODE:-}" ] || install+=(--no-compile) # where it must not, it would do so at every start
 echo "installing alphac4${extras:+ with $*} into .venv: minutes the first time, as PyTorch has 200 MB ..."
+"${install[@]}" pip # that of an older Python is slow to find out what belongs together
 "${install[@]}" --editable ".${extras:+[$extras]}"
 if [[ ",$extras," == *,kaggle,* ]]; then
     "${install[@]}" --no-deps kaggle-environments # of its many dependencies ConnectX needs those of the extra
