@@ -29,7 +29,10 @@ def main() -> None:
     parser.add_argument("--half", choices=("first", "last"), default="first")
     parser.add_argument("--simulations", default="0,100", help="budgets to measure, 0 for the raw network")
     options = parser.parse_args()
-    sets = choose_sets(files=sorted(options.sets.glob("Test_*.columns")))
+    files = sorted(options.sets.glob("Test_*.columns"))
+    if not files:  # or the positions that come with the package would be measured in their place
+        parser.error(f"{options.sets}: no Test_*.columns")
+    sets = choose_sets(files=files)
     sets = [part.head(HALF) if options.half == "first" else last_half(part) for part in sets]
     measurement = Measurement(sets=sets, budgets=[int(word) for word in options.simulations.split(",")])
     names = " ".join(f"{part.name:>13s}" for part in sets)
