@@ -95,6 +95,9 @@ def test_an_iteration_is_a_row_below_the_headings(folder: Path) -> None:
     assert report.row(10**6).startswith(row)
     minute = dataclasses.replace(report, seconds_total=60.0 * report.iteration)
     assert [minute.row(report.iteration + more).split()[-2:] for more in (1, 12)] == [["1", "min"], ["12", "min"]]
+    slow = dataclasses.replace(report, iteration=1, seconds_total=600.0)  # it compiled
+    later = dataclasses.replace(report, iteration=3, seconds_total=720.0)
+    assert later.row(13, slow).split()[-2:] == ["10", "min"]
     shorter = dataclasses.replace(report, seconds_total=10.0 * report.iteration).row(report.iteration + 2)
     assert shorter.endswith("< 1 min")
     assert len(shorter) == len(HEADINGS.splitlines()[1]) < 100, "as wide as the headings, and as many terminals"

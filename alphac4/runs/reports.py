@@ -87,9 +87,15 @@ class IterationReport:
         ]
         return "  ".join(cells).rstrip()
 
-    def row(self, iterations: int) -> str:
-        """The iteration as a row, with the time that is left where the run has so many."""
-        minutes = (iterations - self.iteration) * self.seconds_total / self.iteration / 60
+    def row(self, iterations: int, first: "IterationReport | None" = None) -> str:
+        """The iteration as a row, with the time that is left where the run has so many.
+
+        It is reckoned from what came after the ``first``, which compiles besides.
+        """
+        count, seconds = self.iteration, self.seconds_total
+        if first is not None:
+            count, seconds = count - first.iteration, seconds - first.seconds_total
+        minutes = (iterations - self.iteration) * seconds / count / 60
         left = f"{minutes:.0f} min" if minutes >= 1 else "< 1 min" if minutes else ""
         return f"{self!s:<{len(HEADINGS.splitlines()[1]) - 8}}{left:>8}".rstrip()
 

@@ -350,9 +350,10 @@ class TrainingSession:
         report = replace(report, warnings=find_warnings(report, self.history))
         state.learner, state.actors = self.loop.learner.state(), self.loop.actors.state()
         self.folder.commit(state, report)
+        first = self.history[0] if self.history else None
         self.history.append(report)
         self._shown.record(report)
-        logger.info("%s", report.row(self.config.iterations))
+        logger.info("%s", report.row(self.config.iterations, first))
         for warning in report.warnings:
             logger.warning("iteration %d: %s", number, warning)
 
