@@ -241,10 +241,8 @@ def test_the_submissions_forward_pass_is_the_networks(
     """Answers in numpy from half-precision weights agree with PyTorch in fp32."""
     geometry = make_geometry(rows, columns, 4)
     if blocks == 0:
-        with torch.random.fork_rng():
-            torch.manual_seed(1)
-            config = NetworkConfig(planes="lines", rows=rows, columns=columns, channels=8, blocks=0)
-            network = PolicyValueNetwork(config).eval()
+        config = NetworkConfig(planes="lines", rows=rows, columns=columns, channels=8, blocks=0)
+        network = PolicyValueNetwork(config).eval()
     namespace = load(submission_text(Checkpoint(network=network, geometry=geometry)))
     guide = namespace["player_for"](rows, columns, 4).guide
     for position in random_positions(15, np.random.default_rng(4), geometry):

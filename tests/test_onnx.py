@@ -122,8 +122,7 @@ def test_what_is_not_understood_is_refused_with_the_shapes_found_and_expected(
 
 def trained_a_little(rows: int = 6, columns: int = 7, planes: PlanesName = "stones") -> PolicyValueNetwork:
     """A network whose batch norms and outputs are not those of a new one."""
-    with torch.random.fork_rng(), torch.no_grad():
-        torch.manual_seed(0)
+    with torch.no_grad():
         size = NetworkSize(planes=planes, channels=8, blocks=2)
         network = PolicyValueNetwork(NetworkConfig(rows=rows, columns=columns, ownership=True, **asdict(size)))
         for parameter in network.parameters():
