@@ -173,10 +173,9 @@ def test_a_run_plays_on_the_gpus_of_a_cluster(
 ) -> None:
     """One actor on each, with the games of a GPU; the driver, which has none, learns on its cores."""
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")  # for the node's processes: this one has read it already
-    monkeypatch.setattr("alphac4.compute.cluster.actors.device_games", lambda _games: 2)
     node = cluster.add_node(**NODE, num_cpus=1, num_gpus=1)
     board = {"rows": 4, "columns": 5, "run_length": 3}
-    selfplay = {"games": 8, "full_simulations": 3, "fast_simulations": 2}
+    selfplay = {"games": 2, "full_simulations": 3, "fast_simulations": 2}
     machine = {"backend": "cuda-trees"}
     config = tiny(iterations=1, samples=20, machine=machine, board=board, selfplay=selfplay)
     try:

@@ -13,10 +13,16 @@ import pytest
 import torch
 from campaigns.tiny_run import tiny_run
 
+from alphac4.compute.gpu import replay as replay_kernels
+from alphac4.compute.gpu import search as search_kernels
 from alphac4.compute.gpu import trees as kernels
 from alphac4.compute.gpu.device import Exchange, largest_that_fits, share_trees, simulated
+from alphac4.compute.gpu.replay import DeviceReplay
+from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
-from alphac4.game import STANDARD, Geometry, make_geometry
+from alphac4.game import STANDARD, Geometry, Position, make_geometry
+from alphac4.mcts.network_search import NetworkSearch
+from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import make_trees
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import Evaluator
@@ -24,8 +30,12 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.samples import Block
-from alphac4.training.config import MachineConfig
+from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.samples import Block, Samples, concatenate
+from alphac4.training.config import LearningConfig, MachineConfig
+from alphac4.training.device_learner import DeviceLearner
+from alphac4.training.learner import Learner
+from alphac4.training.optimizer import Schedule
 
 # Without a cache slots go forward at the same pace as on the device, which has none.
 CONFIG = SelfPlayConfig(full_simulations=12, fast_simulations=6, full_search_prob=0.5)
@@ -203,14 +213,101 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     games = make_games(4, STANDARD)
     puct = CONFIG.search.selfplay_puct().parameters()
+    stones, planes = np.zeros(4, np.uint64), np.zeros((4, 6, 7, 8), np.float32).transpose(0, 3, 1, 2)
+    boards = replay_kernels.Boards(stones, stones, np.zeros(4, np.int8), planes, np.float32(1))
     for kernel, arguments in (
         (kernels.advance, (trees, games, make_parameters(CONFIG), puct, exchange)),
         (kernels.restart, (trees, games)),
         (kernels.write_leaves, (trees, exchange)),
+        (search_kernels.grow, (trees, np.zeros(4, np.int64), puct, exchange, np.zeros(4, np.int8))),
+        (replay_kernels.write_boards, (STANDARD, boards)),
     ):
         signature = tuple(typeof(argument) for argument in arguments)
         code, _ = cuda.compile(kernel.py_func, signature, cc=(9, 0), output="ptx", device=False, abi="numba")
         assert ".entry" in code
+
+
+LEARNING = LearningConfig(batch_size=16, weight_decay=0.1)
+SCHEDULE = Schedule(start_rate=0.01, end_step=100)
+NETWORK = NetworkConfig(
+    rows=GEOMETRY.rows, columns=GEOMETRY.columns, planes="lines", channels=8, blocks=1, ownership=True
+)
+
+
+@pytest.fixture(scope="module")
+def samples() -> Samples:
+    return concatenate([block.samples for block in cpu_actor().play(60, lambda: False)])
+
+
+def device_learner(capacity: int) -> DeviceLearner:
+    replay = DeviceReplay(GEOMETRY, capacity, LEARNING.batch_size, NETWORK.input_planes, LEARNING.fast_weight)
+    return DeviceLearner(NETWORK, LEARNING, GEOMETRY, 3, replay, precision="fp32")
+
+
+@pytest.mark.gpu
+def test_device_learner_computes_what_the_learner_does(tmp_path: Path, samples: Samples) -> None:
+    """Over three iterations, the last of which makes the device's window wrap around and starts from a saved state."""
+    replay, window = Replay(tmp_path), 70
+    host, device = Learner(NETWORK, LEARNING, GEOMETRY, 3, precision="fp32", workers=1), device_learner(90)
+    for iteration in range(3):
+        replay.add(samples.take(slice(40 * iteration, 40 * (iteration + 1))), iteration + 1, 0)
+        if iteration == 2:
+            saved, device = device.state(), device_learner(90)
+            device.restore(saved)
+        size = min(window, 40 * (iteration + 1))
+        ours, theirs = (
+            learner.learn_latest(replay, size, steps=4, schedule=SCHEDULE, rng=np.random.default_rng(iteration))
+            for learner in (host, device)
+        )
+        for name in ("policy_loss", "value_loss", "ownership_loss", "policy_entropy", "gradient_norm"):
+            assert getattr(theirs, name) == pytest.approx(getattr(ours, name), rel=1e-3), name
+        assert (theirs.steps, theirs.window, theirs.skipped_steps) == (ours.steps, ours.window, 0)
+        assert theirs.learning_rate == ours.learning_rate
+    expected, actual = host.state(), device.state()
+    assert expected.keys() == actual.keys()
+    for name, tensor in expected.items():
+        if not name.endswith("num_batches_tracked"):
+            torch.testing.assert_close(actual[name].to(tensor.dtype), tensor, rtol=2e-3, atol=2e-4, msg=name)
+
+
+@pytest.mark.gpu
+def test_device_learner_skips_steps_that_are_not_finite(tmp_path: Path, samples: Samples) -> None:
+    replay, learner = Replay(tmp_path), device_learner(100)
+    broken = replace(samples, returns=np.full_like(samples.returns, np.nan))
+    replay.add(samples.take(slice(0, 40)), 1, 0)
+    learner.learn_latest(replay, 40, steps=2, schedule=SCHEDULE, rng=np.random.default_rng(0))
+    before = learner.state()
+    replay.add(broken.take(slice(0, 40)), 2, 0)
+    report = learner.learn_latest(replay, 40, steps=3, schedule=SCHEDULE, rng=np.random.default_rng(0))
+    assert report.skipped_steps == report.steps == 3
+    after = learner.state()
+    for name, tensor in before.items():
+        if name.startswith(("network.", "average.")) and not name.endswith("num_batches_tracked"):
+            assert torch.equal(after[name], tensor), name
+
+
+@pytest.mark.gpu
+def test_device_search_finds_what_the_host_finds() -> None:
+    """The same visits, proofs and lines, from fresh trees and from kept ones, and with new weights after an update."""
+    evaluator = Evaluator(small_network(GEOMETRY), batch_size=8, device="cpu", backend="torch-fp32")
+    host = NetworkSearch(evaluator, geometry=GEOMETRY, reuse="proofs")
+    device = DeviceSearch(evaluator, geometry=GEOMETRY, reuse="proofs", precision=torch.float32)
+    starts = [Position.from_moves(moves, GEOMETRY) for moves in ("", "3", "3321", "1122", "3142", "11")]
+    follow = [position.play(position.legal_columns()[0]) for position in starts]
+    other = small_network(GEOMETRY)
+    with torch.no_grad():
+        other.policy.bias.copy_(torch.linspace(-1, 1, GEOMETRY.columns))
+    for positions, simulations, network in ((starts, 40, None), (follow, 40, None), (starts[:2], 9, other)):
+        if network is not None:
+            evaluator.update(network)
+            host.forget()
+            device.forget()
+        ours, theirs = (search.search(positions, Budget(simulations=simulations)) for search in (host, device))
+        close = np.abs(ours.visits - theirs.visits).max() <= (0 if simulated() else 2)
+        assert close
+        assert (ours.proofs == theirs.proofs).all()
+        assert ours.variations == theirs.variations
+        np.testing.assert_allclose(ours.value, theirs.value, atol=1e-4 if simulated() else 0.02)
 
 
 @pytest.mark.gpu

@@ -35,7 +35,8 @@ from alphac4.solver import shared_solver
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.hub import SHIPPED
 from alphac4.training.config import PRESETS, TrainConfig
-from alphac4.training.learner import PART, Learner, make_learner
+from alphac4.training.device_learner import make_learner
+from alphac4.training.learner import PART, Learner
 from alphac4.training.optimizer import Schedule
 from alphac4.version import __version__
 
@@ -228,7 +229,7 @@ def measure_preset(config: TrainConfig, seconds: float = 3.0, device: str = "aut
     A large network takes longer: until the first games are over, and for the first steps.
     """
     compute, selfplay = choose_for_run(device, "auto", Backends()), config.selfplay
-    learner = make_learner(config, compute.learning_device)
+    learner = make_learner(config, compute)
     actors = compute.actors(learner.candidate(), config.board.geometry(), selfplay, np.random.default_rng)
     full = selfplay.full_search_prob
     visits = full * selfplay.full_simulations + (1 - full) * selfplay.fast_simulations

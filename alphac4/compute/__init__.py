@@ -6,6 +6,7 @@ run's games may be played elsewhere, and callers need not know where.
 
 from alphac4.compute.choice import choose, choose_for_run, choose_pool
 from alphac4.compute.cores import Compute
+from alphac4.compute.gpu.device import captured
 from alphac4.compute.interface import Actors, Backends, ClusterReport, Pool, Seeds, Shared
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Pool",
     "Seeds",
     "Shared",
+    "captured",
     "choose",
     "choose_for_run",
     "choose_pool",

@@ -3,7 +3,7 @@
 import logging
 
 from alphac4.compute.cores import Compute
-from alphac4.compute.gpu.device import TREES, on_gpu, simulated
+from alphac4.compute.gpu.device import TREES, on_gpu, simulated, the_device
 from alphac4.compute.gpu.self_test import distrust
 from alphac4.compute.interface import Backends, Elsewhere, Pool
 from alphac4.nn.backends import INT8, backend_names
@@ -16,9 +16,9 @@ DEVICES = ("auto", "cpu", "cuda")
 def choose(device: str = "auto", backend: str = "auto", *, threads: int | None = None) -> Compute:
     """The fastest there is on ``device``: "cpu", "cuda", or "auto" for CUDA where there is one.
 
-    The trees are on the cores. A GPU evaluates and learns, if it computes what the cores do. "auto" takes the fastest
-    backend for this processor and the first network that does without 8 bits. ``threads`` cores are used, by default
-    all.
+    A GPU is used if it computes what the cores do, with the trees on it as well unless ``backend`` names another one
+    than `TREES`. "auto" takes the fastest backend for this processor and the first network that does without 8 bits.
+    ``threads`` cores are used, by default all.
 
     Raises:
         RuntimeError: in one line, for CUDA without a device.
@@ -30,8 +30,9 @@ def choose(device: str = "auto", backend: str = "auto", *, threads: int | None =
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
     place = _place(device)
-    backend = _fitting(device, backend, place)
-    return Compute(place, Backends(evaluators=backend, actors=backend), threads)
+    trees_on_gpu = _has_trees(device, place, backend)
+    backend = "auto" if trees_on_gpu else _fitting(device, backend, place)
+    return Compute(place, Backends(evaluators=backend, actors=backend), threads, trees_on_gpu=trees_on_gpu)
 
 
 def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str | None = None) -> Compute:
@@ -39,7 +40,7 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
 
     In place of "auto" the backends ``remembered`` from an earlier session are taken up where they exist here, so that
     a run goes on as it began. With the address of a ``cluster``, self-play runs on its nodes, and "cuda" and
-    "cuda-trees" mean theirs. "cuda-trees" has self-play's trees on the GPU as well, an experiment.
+    "cuda-trees" mean theirs.
 
     Raises:
         RuntimeError: in one line, for CUDA without a device, or a cluster that cannot be used.
@@ -48,22 +49,38 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
     local = "auto" if cluster is not None and device == "cuda" else device
     place = _place(local)
     elsewhere: Elsewhere | None = None
+    trees_on_gpu = cluster is None and _has_trees(device, place, backend)
     if cluster is not None:
         from alphac4.compute.cluster.actors import Cluster  # Ray is optional, and slow to import
 
         elsewhere = Cluster(cluster, device, backend)
-    elif backend == TREES and on_gpu(device) and (place == "cuda" or simulated()):
-        from alphac4.compute.gpu.trees import TreesOnGpu  # Numba's CUDA part is slow to import, and optional
-
-        elsewhere = TreesOnGpu()
     here = set(backend_names(place))
-    ours = "auto" if elsewhere is not None and backend not in here else _fitting(local, backend, place)
+    is_elsewhere = trees_on_gpu or elsewhere is not None
+    ours = "auto" if is_elsewhere and backend not in here else _fitting(local, backend, place)
     exact = "auto" if ours == INT8 else ours
     backends = Backends(
         evaluators=remembered.evaluators if exact == "auto" and remembered.evaluators in here - {INT8} else exact,
         actors=remembered.actors if ours == "auto" and remembered.actors in here else ours,
     )
-    return Compute(place, backends, alike=True, elsewhere=elsewhere)
+    return Compute(place, backends, alike=True, elsewhere=elsewhere, trees_on_gpu=trees_on_gpu)
+
+
+def _has_trees(device: str, place: str, backend: str) -> bool:
+    """Whether trees are on the GPU.
+
+    Raises:
+        RuntimeError: in one line, if they are asked for by name and what compiles for the GPU is missing.
+    """
+    if backend not in ("auto", TREES) or not on_gpu(device) or not (place == "cuda" or simulated()):
+        return False
+    try:
+        the_device()
+    except RuntimeError as error:
+        if backend == TREES:
+            raise
+        logger.warning("the trees stay on the cores, which is slower: %s", error)
+        return False
+    return True
 
 
 def choose_pool(address: str) -> Pool:

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,9 @@ import torch
 from alphac4.compute.interface import Actors, Backends, Elsewhere, Pool, Seeds
 from alphac4.game import Geometry
 from alphac4.machine import cores
-from alphac4.mcts.network_search import make_cache
+from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.network_search import NetworkSearch, make_cache
+from alphac4.mcts.search import Reuse
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import (
@@ -29,6 +31,9 @@ from alphac4.selfplay.actor import (
 )
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
+
+if TYPE_CHECKING:
+    from alphac4.compute.gpu.replay import DeviceReplay
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +56,7 @@ class Compute:
         threads: cores to use, by default all that this process may use.
         alike: see `Evaluator`.
         elsewhere: what plays a run's games; by default an actor on each core.
+        trees_on_gpu: whether searches, self-play and learning keep their data on the GPU, see `alphac4.compute.gpu`.
 
     Attributes:
         backends: those asked for, each replaced by the one chosen for the first network.
@@ -66,13 +72,17 @@ class Compute:
         *,
         alike: bool = False,
         elsewhere: Elsewhere | None = None,
+        trees_on_gpu: bool = False,
     ) -> None:
         self._device = device
         self._threads = threads or cores()
         self._alike = alike
         self._elsewhere = elsewhere
+        self._trees_on_gpu = trees_on_gpu
         self.backends = backends or Backends()
         self.streams = min(self._threads, MAX_STREAMS) if alike else self._threads
+        if trees_on_gpu:
+            self.streams = 1
         self.learning_device = torch.device(device)
 
     def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> Evaluator:
@@ -96,6 +106,32 @@ class Compute:
         self.backends = dataclasses.replace(self.backends, evaluators=evaluator.backend)
         return evaluator
 
+    def search(
+        self,
+        evaluator: Evaluator,
+        config: PuctConfig | None = None,
+        *,
+        geometry: Geometry,
+        reuse: Reuse = "nothing",
+        cache: int = 0,
+    ) -> NetworkSearch:
+        """Make a search with this evaluator for one caller at a time; a search on the GPU needs no ``cache``."""
+        if not self._trees_on_gpu:
+            return NetworkSearch(evaluator, config, geometry=geometry, reuse=reuse, cache=cache)
+        from alphac4.compute.gpu.search import DeviceSearch  # Numba's CUDA part is slow to import, and optional
+
+        return DeviceSearch(evaluator, config, geometry=geometry, reuse=reuse)
+
+    def replay(
+        self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_weight: float
+    ) -> "DeviceReplay | None":
+        """Make the replay window on the GPU; None where networks learn from the host's memory."""
+        if not self._trees_on_gpu:
+            return None
+        from alphac4.compute.gpu.replay import DeviceReplay  # as above
+
+        return DeviceReplay(geometry, capacity, batch_size, planes, fast_weight)
+
     def pool(self) -> Pool | None:
         """Processes elsewhere that a run's matches are better sent to; None where it plays them here."""
         if self._elsewhere is None or self._device == "cuda":
@@ -105,6 +141,8 @@ class Compute:
     def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """Make the actors that play a run's games."""
         play = self._actors_here if self._elsewhere is None else self._elsewhere.actors
+        if self._trees_on_gpu:
+            from alphac4.compute.gpu.trees import device_actors as play
         actors = play(network, geometry, config, seeds)
         self.backends = dataclasses.replace(self.backends, actors=actors.backend)
         return actors

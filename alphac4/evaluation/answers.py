@@ -15,7 +15,6 @@ from alphac4.evaluation.positions import PositionSet
 from alphac4.game import Geometry
 from alphac4.machine import worker_threads
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
 
@@ -42,7 +41,7 @@ def network_players(
     puct: PuctConfig | None = None,
 ) -> list[NetworkPlayer]:
     """As many players of one network as may usefully ask it at once; without ``simulations`` they play its policy."""
-    searches = [NetworkSearch(evaluator, puct, geometry=geometry) for _ in range(compute.streams)]
+    searches = [compute.search(evaluator, puct, geometry=geometry) for _ in range(compute.streams)]
     return [NetworkPlayer("network", evaluator, Budget(simulations=simulations), search=search) for search in searches]
 
 

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
 from alphac4.game.position import Position
-from alphac4.game.rules import U64_0, U64_1, Geometry, count_stones, legal_cells, winning_cells
+from alphac4.game.rules import U64_0, U64_1, Geometry, count_stones, legal_cells, mirror, winning_cells
 
 PLANES = {"lines": 8, "stones": 2}
 
@@ -79,6 +79,21 @@ def write_planes(
         _write_plane(geometry, rows_of_parity(geometry, count_stones(occupied)), planes, 5, one)
         _write_plane(geometry, open_cells(geometry, own, occupied), planes, 6, one)
         _write_plane(geometry, open_cells(geometry, opponent, occupied), planes, 7, one)
+
+
+@inlined
+def write_mirrored(
+    geometry: Geometry,
+    own: np.uint64,
+    occupied: np.uint64,
+    mirrored: int,
+    planes: npt.NDArray[np.number],
+    one: np.number,
+) -> None:
+    """`write_planes` of the position, or of its mirror image where ``mirrored`` is not 0."""
+    if mirrored != 0:
+        own, occupied = mirror(geometry, own), mirror(geometry, occupied)
+    write_planes(geometry, own, occupied, planes, one)
 
 
 @inlined

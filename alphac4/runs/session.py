@@ -36,7 +36,7 @@ from alphac4.selfplay.samples import Block, PolicyTarget
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.storage.records import similar
 from alphac4.training.config import PRESETS, RunRandom, TrainConfig, from_dict, load_config, to_dict
-from alphac4.training.learner import make_learner
+from alphac4.training.device_learner import make_learner
 from alphac4.training.loop import Iteration, TrainingLoop
 from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender, Matches, make_sides
 from alphac4.training.optimizer import Schedule
@@ -188,7 +188,7 @@ class TrainingSession:
             geometry, random = config.board.geometry(), RunRandom(seed=config.seed)
             remembered = Backends(evaluators=state.evaluating_backend, actors=state.backend)
             compute = choose_for_run(config.machine.device, config.machine.backend, remembered, cluster)
-            learner = make_learner(config, compute.learning_device)
+            learner = make_learner(config, compute)
             if start is not None:
                 learner.take_over(start.network)
                 state.started_from = dict(start.facts)

@@ -5,7 +5,6 @@ interrupted one is known.
 """
 
 import bisect
-import itertools
 import logging
 import re
 from collections.abc import Iterator
@@ -114,20 +113,30 @@ class Replay:
     def _insert(self, name: ShardName, samples: Samples) -> None:
         bisect.insort(self._shards, (name, samples), key=lambda shard: shard[0])
 
+    def iterations(self) -> list[int]:
+        """Numbers of the iterations of which there are samples, in order."""
+        return sorted({name.iteration for name, _ in self._shards})
+
+    def of_iteration(self, iteration: int) -> Samples:
+        """All samples of one iteration at hand, in an order that does not depend on which actor recorded what, or when.
+
+        Raises:
+            ValueError: if there are none.
+        """
+        return in_fixed_order(concatenate([samples for name, samples in self._shards if name.iteration == iteration]))
+
     def window(self, size: int) -> Samples:
         """The latest ``size`` samples (fewer if there are not as many), the oldest iteration first.
-
-        Within an iteration they have a fixed order, so that nothing depends on which actor has recorded what, or when.
 
         Raises:
             ValueError: if there are none.
         """
         parts: list[Samples] = []
         left = size
-        for _, shards in itertools.groupby(reversed(self._shards), key=lambda shard: shard[0].iteration):
+        for iteration in reversed(self.iterations()):
             if left <= 0:
                 break
-            samples = in_fixed_order(concatenate([samples for _, samples in shards]))
+            samples = self.of_iteration(iteration)
             parts.append(samples.take(slice(max(0, len(samples) - left), None)))
             left -= len(samples)
         if not parts:
@@ -156,6 +165,22 @@ class Batch(NamedTuple):
     final: npt.NDArray[np.float32]  # [B, 2, R, C] own stones and the opponent's when the game was over
 
 
+def draw_batches(
+    samples: int, size: int, count: int, rng: np.random.Generator
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]]:
+    """Draw ``count`` batches of ``size`` from shuffled passes over so many ``samples``.
+
+    Yields:
+        The samples' numbers [B] and which of them are mirrored left to right [B], one half on average.
+    """
+    order = np.empty(0, np.int64)
+    for _ in range(count):
+        while len(order) < size:
+            order = np.concatenate([order, rng.permutation(samples)])
+        chosen, order = order[:size], order[size:]
+        yield chosen, rng.random(size) < 0.5
+
+
 def batches(
     samples: Samples,
     geometry: Geometry,
@@ -166,26 +191,22 @@ def batches(
     fast_weight: float = 0.0,
     planes: int = PLANES["stones"],
 ) -> Iterator[Batch]:
-    """``count`` batches: shuffled passes over the samples, half of the positions mirrored left to right.
+    """Make the batches of `draw_batches`.
 
     Args:
         samples: those of the window.
         geometry: the board.
-        size: positions of a batch.
-        count: batches.
-        rng: draws the order and which positions are mirrored.
-        fast_weight: how much the policy of a fast search counts, beside 1 for that of a full one.
-        planes: how many planes the network sees.
+        size: positions per batch.
+        count: number of batches.
+        rng: draws the order and the mirrored positions.
+        fast_weight: weight of a fast search's policy; that of a full search is 1.
+        planes: number of planes that the network sees.
     """
-    order = np.empty(0, np.int64)
-    for _ in range(count):
-        while len(order) < size:
-            order = np.concatenate([order, rng.permutation(len(samples))])
-        chosen, order = samples.take(order[:size]), order[size:]
+    for rows, flip in draw_batches(len(samples), size, count, rng):
+        chosen = samples.take(rows)
         seen = make_planes(geometry, chosen.own, chosen.occupied, planes)
         final = make_planes(geometry, chosen.final_own, chosen.final_occupied)
         policy = chosen.policy.astype(np.float32)
-        flip = rng.random(size) < 0.5
         seen[flip] = seen[flip][..., ::-1]
         final[flip] = final[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]

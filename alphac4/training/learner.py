@@ -33,9 +33,9 @@ from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.replay import Batch, batches
+from alphac4.selfplay.replay import Batch, Replay, batches
 from alphac4.selfplay.samples import Samples
-from alphac4.training.config import LearningConfig, TrainConfig
+from alphac4.training.config import LearningConfig
 from alphac4.training.optimizer import Muon, Schedule
 from alphac4.training.reports import LearningReport
 
@@ -52,7 +52,7 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
 
 
-def policy_loss(logits: Tensor, target: Tensor, weight: Tensor, total: float) -> Tensor:
+def policy_loss(logits: Tensor, target: Tensor, weight: Tensor, total: float | Tensor) -> Tensor:
     """Cross-entropy of the moves, averaged by ``weight`` [B]; logits, target [B, A].
 
     Here and below ``total`` is the sum of weights of the whole batch, of which these B may be a part.
@@ -65,7 +65,7 @@ def value_loss(logits: Tensor, target: Tensor, total: float) -> Tensor:
     return cross_entropy(logits, target).sum() / total
 
 
-def ownership_loss(logits: Tensor, final: Tensor, planes: Tensor, total: float) -> Tensor:
+def ownership_loss(logits: Tensor, final: Tensor, planes: Tensor, total: float | Tensor) -> Tensor:
     """Cross-entropy of whose stone ends up in each cell, averaged over the cells that are empty now.
 
     Args:
@@ -98,16 +98,16 @@ class Totals:
     """Divisors of a batch's losses, whatever parts it is computed in."""
 
     positions: float
-    policy_weight: float  # at least 1: a batch without full searches teaches no policy
-    empty_cells: float
+    policy_weight: Tensor  # scalar, at least 1: a batch without full searches teaches no policy
+    empty_cells: Tensor  # scalar, at least 1
 
     @classmethod
     def of(cls, batch: TensorBatch) -> "Totals":
-        """Count a whole batch."""
+        """Count a whole batch, without waiting for the device."""
         return cls(
             positions=float(len(batch.planes)),
-            policy_weight=max(1.0, float(batch.policy_weight.sum())),
-            empty_cells=max(1.0, float(empty_cells(batch.planes).sum())),
+            policy_weight=batch.policy_weight.sum().clamp(min=1.0),
+            empty_cells=empty_cells(batch.planes).sum().clamp(min=1.0),
         )
 
 
@@ -207,6 +207,19 @@ class Learner:
             planes=self.network.config.input_planes,
         )
         return self.learn_from(stream, schedule, len(samples), on_step)
+
+    def learn_latest(
+        self,
+        replay: Replay,
+        window: int,
+        *,
+        steps: int,
+        schedule: Schedule,
+        rng: np.random.Generator,
+        on_step: Callable[[], object] = lambda: None,
+    ) -> LearningReport:
+        """`learn` from the latest ``window`` samples of a run."""
+        return self.learn(replay.window(window), steps=steps, schedule=schedule, rng=rng, on_step=on_step)
 
     def learn_from(
         self, stream: Iterable[Batch], schedule: Schedule, window: int, on_step: Callable[[], object] = lambda: None
@@ -325,14 +338,20 @@ class Learner:
     @torch.no_grad()
     def _update_average(self) -> None:
         """``average <- d average + (1 - d) network``, running statistics included."""
-        # At the start the average follows closely, or it would be the untrained network for hundreds of steps.
-        decay = min(self.config.ema_decay, (1 + self.steps) / (10 + self.steps))
+        decay = self.average_decay(self.steps)
         ours = self.network.state_dict()
         for name, value in self.average.state_dict().items():
             if value.is_floating_point():
                 value.lerp_(ours[name], 1.0 - decay)
             else:
                 value.copy_(ours[name])
+
+    def average_decay(self, step: int) -> float:
+        """The average's decay in the step after ``step`` others: `LearningConfig.ema_decay`, but less at the start.
+
+        There the average follows closely, or it would be the untrained network for hundreds of steps.
+        """
+        return min(self.config.ema_decay, (1 + step) / (10 + step))
 
     def is_finite(self) -> bool:
         """Whether all weights, those of the average included, are finite numbers."""
@@ -346,14 +365,17 @@ class Learner:
         return copied.eval()
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that a resumed run needs, as named tensors."""
+        """Everything that a resumed run needs, as named tensors on the CPU."""
+        return {name: tensor.detach().cpu().clone() for name, tensor in self.live_state().items()}
+
+    def live_state(self) -> dict[str, Tensor]:
+        """The tensors that `state` copies, themselves."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
         for kind, optimizer in self.optimizers.items():
             for index, values in optimizer.state_dict()["state"].items():
                 tensors |= {f"{kind}.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
-        tensors["steps"] = torch.tensor(self.steps)
-        return {name: value.detach().cpu().clone() for name, value in tensors.items()}
+        return tensors | {"steps": torch.tensor(self.steps)}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Take up `state`."""
@@ -376,8 +398,3 @@ class Learner:
                     if value.shape == parameter.shape:  # a fused step goes through memory, whatever the strides
                         values[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)
         self.steps = int(tensors["steps"])
-
-
-def make_learner(config: TrainConfig, device: torch.device) -> Learner:
-    """An untrained network and what trains it, by a run's settings."""
-    return Learner(config.network_config(), config.learning, config.board.geometry(), config.seed, device=device)

@@ -116,8 +116,8 @@ class TrainingLoop:
         window = window_size(self.replay.total, self.config.learning.min_window)
         rng = self.random.generator(number, "learning")
         with self.recorder.learning(steps) as on_step:
-            report = learner.learn(
-                self.replay.window(window), steps=steps, schedule=self.schedule, rng=rng, on_step=on_step
+            report = learner.learn_latest(
+                self.replay, window, steps=steps, schedule=self.schedule, rng=rng, on_step=on_step
             )
         self.replay.drop_old(2 * window)
         if not learner.is_finite():

@@ -14,7 +14,6 @@ from alphac4.compute import Compute, Pool, Shared, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import PolicyValueNetwork
@@ -148,7 +147,7 @@ class LocalSide:
         self._evaluator = compute.evaluator(network, streams=compute.streams)
         self.backend = self._evaluator.backend
         self._searches = [
-            NetworkSearch(self._evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
+            compute.search(self._evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
             for _ in range(compute.streams)
         ]
 

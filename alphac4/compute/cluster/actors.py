@@ -16,7 +16,7 @@ import numpy.typing as npt
 from alphac4.compute.cluster.connection import Connection, connect
 from alphac4.compute.cluster.pool import ClusterPool, StoredObject
 from alphac4.compute.cluster.remote import ActorPlace, RemoteActor, Task, Weights
-from alphac4.compute.gpu.device import TREES, device_games
+from alphac4.compute.gpu.device import TREES
 from alphac4.compute.interface import Actors, ClusterReport, Seeds
 from alphac4.game import Geometry
 from alphac4.nn.backends import backend_names
@@ -86,7 +86,7 @@ class Cluster:
 
     def _slots(self, config: SelfPlayConfig) -> int:
         if self._backend == TREES:
-            return device_games(config.games)
+            return config.games
         share = -(-config.games // max(1, self._count(self._device)))
         return min(config.games, MAX_GAMES, max(MIN_GAMES, share))
 

@@ -5,7 +5,7 @@ import importlib
 import importlib.util
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numba
@@ -30,8 +30,6 @@ _one_at_a_time = threading.Lock()  # the simulator runs a single kernel
 
 TREES = "cuda-trees"
 """The backend that has the trees on the GPU, beside a network in the fastest precision that is precise enough."""
-
-GAMES = 8192  # of self-play at once, in place of `SelfPlayConfig.games`: a GPU wants many more than cores do
 
 THREADS = 32  # of a block: trees diverge, so small blocks, spread over the whole GPU, wait least for one another
 
@@ -61,11 +59,6 @@ def simulated() -> bool:
     """Whether Numba's simulator stands in for the GPU."""
     config: Any = numba.config
     return bool(config.ENABLE_CUDASIM)
-
-
-def device_games(games: int) -> int:
-    """Games that self-play has at once on a GPU; the ``games`` of the cores in the simulator, which is slow."""
-    return games if simulated() else GAMES
 
 
 def the_device() -> torch.device:
@@ -163,14 +156,15 @@ def kernel_view(tensor: Tensor, dtype: npt.DTypeLike | None = None) -> Any:
 
 def to_tensor(array: npt.NDArray[Any], device: torch.device) -> Tensor:
     """A copy on the device; PyTorch has next to no unsigned integers, so their bits become signed ones."""
-    return torch.from_numpy(_signed(array).copy()).to(device)
+    return torch.from_numpy(signed(array).copy()).to(device)
 
 
 def _fields(arrays: Any) -> dict[str, npt.NDArray[Any]]:
     return {name: array for name, array in arrays._asdict().items() if isinstance(array, np.ndarray)}
 
 
-def _signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array's memory as a type that PyTorch has."""
     return array.view(np.int64) if array.dtype == np.uint64 else array
 
 
@@ -195,7 +189,7 @@ class DeviceArrays(Generic[_Arrays]):
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
         """Overwrite an array from the host."""
-        self.tensors[name].copy_(torch.from_numpy(_signed(np.ascontiguousarray(array))))
+        self.tensors[name].copy_(torch.from_numpy(signed(np.ascontiguousarray(array))))
 
 
 def share(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Arrays]:
@@ -257,7 +251,6 @@ class DeviceNetwork:
         precision: torch.dtype | None = None,
     ) -> None:
         precision = precision or best_precision(device)
-        torch.backends.cudnn.benchmark = True  # batches never change their size
         self._module = fold_batch_norm(network)
         self._module.to(device, precision, memory_format=torch.channels_last)  # type: ignore[call-overload]
         shape = (size, network.config.input_planes, geometry.rows, geometry.columns)
@@ -281,7 +274,7 @@ class DeviceNetwork:
 
 
 def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]:
-    """The step as a CUDA graph, which costs one launch; as it is where that fails or there is no GPU.
+    """Capture the step as a CUDA graph, which costs one launch; without a GPU, or where that fails, return it as it is.
 
     The step runs a few times first. It must always use the same memory and never wait for the device.
     """
@@ -289,7 +282,7 @@ def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]
         return step
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with torch.cuda.stream(stream), _measuring_convolutions():
         for _ in range(WARM_UPS):
             step()
     torch.cuda.current_stream().wait_stream(stream)
@@ -300,6 +293,17 @@ def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]
             step()
     except RuntimeError as error:
         torch.cuda.synchronize()
-        logger.warning("no CUDA graph, so every step is launched anew: %s", first_line(error))
+        logger.warning("no CUDA graph, so every step is launched by itself: %s", first_line(error))
         return step
     return graph.replay
+
+
+@contextlib.contextmanager
+def _measuring_convolutions() -> Iterator[None]:
+    """Let cuDNN measure which algorithm is fastest for sizes that never change, inside the block."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before

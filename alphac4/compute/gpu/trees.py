@@ -19,7 +19,6 @@ from alphac4.compute.gpu.device import (
     DeviceNetwork,
     Exchange,
     captured,
-    device_games,
     largest_that_fits,
     launch,
     share,
@@ -231,31 +230,21 @@ class DeviceActor:
         synchronise()
 
 
-@final
-class TreesOnGpu:
-    """Plays a run's games with trees and network on a GPU; see `alphac4.compute.interface.Elsewhere`.
+def device_actors(network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
+    """Actors that play a run's games on the GPU, one per stream; fewer games where memory is short.
 
     Raises:
         RuntimeError: in one line, if there is no GPU.
     """
 
-    def __init__(self) -> None:
-        the_device()
+    def make(games: int) -> list[DeviceActor]:
+        slots = -(-games // STREAMS)
+        return [DeviceActor(geometry, config, network, slots, seeds(index)) for index in range(STREAMS)]
 
-    def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """An actor a stream; fewer games where memory is short."""
+    players = largest_that_fits(make, config.games, min(MIN_GAMES, config.games))
 
-        def make(games: int) -> list[DeviceActor]:
-            slots = -(-games // STREAMS)
-            return [DeviceActor(geometry, config, network, slots, seeds(index)) for index in range(STREAMS)]
+    def update(network: PolicyValueNetwork) -> None:
+        for player in players:
+            player.update(network)
 
-        players = largest_that_fits(make, device_games(config.games), MIN_GAMES)
-
-        def update(network: PolicyValueNetwork) -> None:
-            for player in players:
-                player.update(network)
-
-        return LocalActors(players, update, TREES)
-
-    def pool(self, streams: int) -> None:
-        """See `Elsewhere`."""
+    return LocalActors(players, update, TREES)

@@ -1,0 +1,126 @@
+"""The replay window in the GPU's memory, and batches made there."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numba import cuda as numba_cuda
+from torch import Tensor
+
+from alphac4.compute.gpu.device import kernel_view, launch, the_device, to_tensor
+from alphac4.game.planes import PLANES, write_mirrored
+from alphac4.game.rules import Geometry
+from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.samples import Samples
+
+cuda: Any = numba_cuda  # its functions are made at run time
+
+POSITION = ("own", "occupied", "final_own", "final_occupied")  # fields of samples that become planes
+
+
+class Boards(NamedTuple):
+    """B positions on the device, and the memory where a kernel writes their planes."""
+
+    own: Any  # uint64 [B]
+    occupied: Any  # uint64 [B]
+    mirrored: Any  # int8 [B]: 1 where the planes are mirrored left to right
+    planes: Any  # float32 [B, P, R, C]
+    one: Any  # the number 1 in the planes' type
+
+
+@cuda.jit
+def write_boards(geometry: Geometry, boards: Boards) -> None:
+    """Write the planes of one position per thread."""
+    row = cuda.grid(1)
+    if row < boards.own.shape[0]:
+        own, occupied, planes = boards.own[row], boards.occupied[row], boards.planes[row]
+        write_mirrored(geometry, own, occupied, boards.mirrored[row], planes, boards.one)
+
+
+class DeviceReplay:
+    """The latest ``capacity`` samples of a run on the GPU, 90 bytes each on the standard board.
+
+    Args:
+        geometry: the board.
+        capacity: samples held; new ones replace the oldest.
+        batch_size: positions per batch.
+        planes: number of planes that the network sees.
+        fast_weight: weight of a fast search's policy; that of a full search is 1.
+    """
+
+    def __init__(self, geometry: Geometry, capacity: int, batch_size: int, planes: int, fast_weight: float) -> None:
+        self.device = the_device()
+        self.capacity = capacity
+        self.batch_size = batch_size
+        self.count = 0  # samples held
+        self._geometry = geometry
+        self._fast_weight = fast_weight
+        self._next = 0  # the row that is written next
+        self._loaded = 0  # the last iteration whose samples are held
+
+        def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=self.device)
+
+        self._fields = {name: empty(capacity, dtype=torch.int64) for name in POSITION} | {
+            "policy": empty(capacity, geometry.columns),
+            "weight": empty(capacity),
+            "returns": empty(capacity, 3),
+        }
+        # What kernels read and write stays in the same memory, so that a graph can be captured.
+        self._positions = {name: empty(batch_size, dtype=torch.int64) for name in POSITION}
+        self._mirrored = empty(batch_size, dtype=torch.int8)
+        shape = (batch_size, planes, geometry.rows, geometry.columns)
+        self._planes = empty(*shape).contiguous(memory_format=torch.channels_last)
+        self._final = empty(batch_size, PLANES["stones"], geometry.rows, geometry.columns)
+        self._boards = [
+            Boards(
+                own=kernel_view(self._positions[own], np.uint64),
+                occupied=kernel_view(self._positions[occupied], np.uint64),
+                mirrored=kernel_view(self._mirrored),
+                planes=kernel_view(tensor),
+                one=np.float32(1),
+            )
+            for own, occupied, tensor in ((*POSITION[:2], self._planes), (*POSITION[2:], self._final))
+        ]
+
+    def load(self, replay: Replay) -> None:
+        """Copy the samples of iterations that are not held yet."""
+        for iteration in replay.iterations():
+            if iteration > self._loaded:
+                self.add(replay.of_iteration(iteration))
+                self._loaded = iteration
+
+    def add(self, samples: Samples) -> None:
+        """Copy samples to the device, the last ones if they are more than fit."""
+        samples = samples.take(slice(max(0, len(samples) - self.capacity), None))
+        rows = (self._next + torch.arange(len(samples))) % self.capacity
+        rows = rows.to(self.device)
+        arrays = {name: getattr(samples, name) for name in POSITION} | {
+            "policy": samples.policy.astype(np.float32),
+            "weight": np.where(samples.full, 1.0, self._fast_weight).astype(np.float32),
+            "returns": samples.returns.astype(np.float32),
+        }
+        for name, array in arrays.items():
+            self._fields[name].index_copy_(0, rows, to_tensor(array, self.device))
+        self._next = (self._next + len(samples)) % self.capacity
+        self.count = min(self.capacity, self.count + len(samples))
+
+    def rows(self, numbers: np.ndarray, window: int) -> np.ndarray:
+        """Rows of the device's arrays for ``numbers`` within the latest ``window`` samples, 0 for the oldest."""
+        found: np.ndarray = (self._next - window + numbers) % self.capacity
+        return found
+
+    def batch(self, rows: Tensor, mirrored: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The fields of `alphac4.selfplay.replay.Batch` for ``rows`` [B] int64; does not wait for the device.
+
+        Planes are overwritten by the next call. ``mirrored`` [B] int8 is 1 where a position is mirrored.
+        """
+        fields = self._fields
+        for name in POSITION:
+            torch.index_select(fields[name], 0, rows, out=self._positions[name])
+        self._mirrored.copy_(mirrored)
+        for boards in self._boards:
+            launch(write_boards, self.batch_size, self._geometry, boards)
+        policy = fields["policy"][rows]
+        policy = torch.where(mirrored[:, None] != 0, policy.flip(1), policy)
+        return self._planes, policy, fields["weight"][rows], fields["returns"][rows], self._final

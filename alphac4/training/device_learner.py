@@ -1,0 +1,188 @@
+"""Learning on a GPU: window, batches and the gradient step in its memory, the step as one captured graph.
+
+It computes what `alphac4.training.learner.Learner` does with a batch in one part; a test compares the two. The host
+draws which positions are learned and reads the figures once per iteration.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from alphac4.compute import Compute, captured
+from alphac4.game.rules import Geometry
+from alphac4.nn.config import NetworkConfig
+from alphac4.selfplay.replay import Replay, draw_batches, window_size
+from alphac4.training.config import LearningConfig, TrainConfig
+from alphac4.training.learner import MAX_GRAD_NORM, Learner, TensorBatch, Totals
+from alphac4.training.optimizer import Schedule
+from alphac4.training.reports import LearningReport
+
+if TYPE_CHECKING:
+    from alphac4.compute.gpu.replay import DeviceReplay
+
+QUEUED_STEPS = 64  # launched before the host waits, so that progress and Ctrl-C are not far behind the device
+
+
+class DeviceLearner(Learner):
+    """A `Learner` whose step never leaves the GPU.
+
+    A step whose loss or gradient is not finite moves no weight, but the optimisers' moments decay by one step.
+
+    Args:
+        network: its shape.
+        config: how it learns.
+        geometry: the board of the samples.
+        seed: of the first weights.
+        replay: the window on the device, for batches of ``config.batch_size``.
+        precision: `BF16` or `FP32`; by default what `learning_precision` chooses.
+    """
+
+    def __init__(
+        self,
+        network: NetworkConfig,
+        config: LearningConfig,
+        geometry: Geometry,
+        seed: int,
+        replay: "DeviceReplay",
+        precision: str | None = None,
+    ) -> None:
+        super().__init__(network, config, geometry, seed, device=replay.device, precision=precision)
+        self._window = replay
+        # Gradients, and the norms' running statistics, share one vector each: one kernel then serves all of them.
+        self._gradients, views = _vector_like(list(self.network.parameters()))
+        for parameter, view in zip(self.network.parameters(), views, strict=True):
+            parameter.grad = view
+        buffers = [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
+        self._statistics, views = _vector_like(buffers)
+        for buffer, view in zip(buffers, views, strict=True):
+            view.copy_(buffer)
+            buffer.data = view
+        self._run: Callable[[], object] | None = None  # the captured step
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Restore `state`; the step is captured again, as the optimisers have other memory now."""
+        super().restore(tensors)
+        self._run = None
+
+    def learn_latest(
+        self,
+        replay: Replay,
+        window: int,
+        *,
+        steps: int,
+        schedule: Schedule,
+        rng: np.random.Generator,
+        on_step: Callable[[], object] = lambda: None,
+    ) -> LearningReport:
+        """See `Learner`; the replay's new samples are copied to the device first."""
+        started = time.perf_counter()
+        self._window.load(replay)
+        window = min(window, self._window.count)
+        drawn = list(draw_batches(window, self.config.batch_size, steps, rng))
+        rates = [schedule.rate(self.steps + step) for step in range(steps)]
+        plan = (
+            self._window.rows(np.stack([numbers for numbers, _ in drawn]), window),
+            np.stack([mirrored for _, mirrored in drawn]).astype(np.int8),
+            np.array(rates, np.float32),
+            np.array([1.0 - self.average_decay(self.steps + step) for step in range(steps)], np.float32),
+        )
+        if self._run is None or len(self._rates) < steps:
+            self._prepare(steps)
+        for tensor, array in zip((self._rows, self._mirrored, self._rates, self._weights), plan, strict=True):
+            tensor[:steps].copy_(torch.from_numpy(array))
+        self._done.zero_()
+        self._sums.zero_()
+        assert self._run is not None
+        for step in range(steps):
+            on_step()
+            self._run()
+            self.steps += 1
+            if step % QUEUED_STEPS == QUEUED_STEPS - 1:
+                self._sums.cpu()
+        *sums, taken = self._sums.cpu().tolist()
+        means = np.array(sums) / max(taken, 1)
+        return LearningReport(
+            steps=steps,
+            skipped_steps=steps - round(taken),
+            policy_loss=float(means[0]),
+            value_loss=float(means[1]),
+            policy_entropy=float(means[2]),
+            ownership_loss=float(means[3]),
+            gradient_norm=float(means[4]),
+            learning_rate=rates[-1],
+            window=window,
+            seconds=time.perf_counter() - started,
+        )
+
+    def _prepare(self, steps: int) -> None:
+        """Make the memory of a plan for so many steps, and capture the step, which leaves the learner as it was."""
+        size, device = self.config.batch_size, self.device
+        self._rows = torch.zeros((steps, size), dtype=torch.int64, device=device)  # those of each step's batch
+        self._mirrored = torch.zeros((steps, size), dtype=torch.int8, device=device)
+        self._rates = torch.zeros(steps, device=device)
+        self._weights = torch.zeros(steps, device=device)  # of the new weights in the average
+        self._done = torch.zeros(1, dtype=torch.int64, device=device)  # steps of this call
+        self._sums = torch.zeros(6, dtype=torch.float64, device=device)  # of the figures, then the steps taken
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = torch.zeros((), device=device)
+                if "capturable" in group:
+                    group["capturable"] = device.type == "cuda"
+        before = self.state()
+        self._run = captured(self._step_on_device, device)
+        for name, tensor in self.live_state().items():
+            if name != "steps":
+                tensor.detach().copy_(before[name]) if name in before else tensor.zero_()
+
+    def _step_on_device(self) -> None:
+        """One gradient step; the plan says of which positions."""
+        self._gradients.zero_()
+        statistics = self._statistics.clone()
+        rows, mirrored = self._rows.index_select(0, self._done)[0], self._mirrored.index_select(0, self._done)[0]
+        batch = TensorBatch(*self._window.batch(rows, mirrored))
+        loss, figures = self.losses(self.network, batch, Totals.of(batch))
+        loss.backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            norm = torch.linalg.vector_norm(self._gradients)
+            figures = torch.cat([figures, norm.double()[None]])
+            is_finite = torch.isfinite(figures).all()
+            clipped = self._gradients * (MAX_GRAD_NORM / (norm + 1e-6)).clamp(max=1.0)
+            self._gradients.copy_(torch.where(is_finite, clipped, torch.zeros_like(clipped)))
+            rate = torch.where(is_finite, self._rates.index_select(0, self._done)[0], 0.0)
+        for kind, optimizer in self.optimizers.items():
+            for group in optimizer.param_groups:
+                group["lr"].copy_(rate * self.config.muon_rate if kind == "muon" else rate)
+            optimizer.step()
+        with torch.no_grad():
+            self._statistics.copy_(torch.where(is_finite, self._statistics, statistics))
+            weight = torch.where(is_finite, self._weights.index_select(0, self._done)[0], 0.0)
+            averages = [value for value in self.average.state_dict().values() if value.is_floating_point()]
+            ours = [value for value in self.network.state_dict().values() if value.is_floating_point()]
+            change = torch._foreach_sub(ours, averages)
+            torch._foreach_mul_(change, weight)
+            torch._foreach_add_(averages, change)
+            self._sums += torch.where(is_finite, torch.cat([figures, torch.ones_like(figures[:1])]), 0.0)
+            self._done += 1
+
+
+def _vector_like(tensors: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """A vector of zeros with room for all tensors, and its parts in their shapes and memory formats."""
+    sizes = [tensor.numel() for tensor in tensors]
+    vector = torch.zeros(sum(sizes), device=tensors[0].device)
+    starts = np.cumsum([0, *sizes[:-1]]).tolist()
+    parts = zip(tensors, starts, strict=True)
+    return vector, [torch.as_strided(vector, tensor.shape, tensor.stride(), start) for tensor, start in parts]
+
+
+def make_learner(config: TrainConfig, compute: Compute) -> Learner:
+    """An untrained network and what trains it, by a run's settings."""
+    network, learning, geometry = config.network_config(), config.learning, config.board.geometry()
+    longest = window_size(config.iterations * config.samples, learning.min_window) + config.samples
+    replay = compute.replay(geometry, longest, learning.batch_size, network.input_planes, learning.fast_weight)
+    if replay is None:
+        return Learner(network, learning, geometry, config.seed, device=compute.learning_device)
+    return DeviceLearner(network, learning, geometry, config.seed, replay)
