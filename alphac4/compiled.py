@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 from numba.core import event
 
-_COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|allocating)\s|class \w+\(NamedTuple\))")
+_COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|allocating|kernel)\s|class \w+\(NamedTuple\))")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -52,7 +52,11 @@ def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def _njit(function: Callable[_P, _R], **options: object) -> Callable[_P, _R]:
     njit: Any = numba.njit  # whose type does not know all of its options
-    dispatcher = njit(nogil=True, error_model="numpy", **options)(function)
+    return keep_current(njit(nogil=True, error_model="numpy", **options)(function))  # type: ignore[no-any-return]
+
+
+def keep_current(dispatcher: Any) -> Any:
+    """Let what is kept on disk of a function be outdated by a change of any compiled source of the package."""
     # Numba looks at the function's own file alone to see whether what is on disk is outdated. Its machine code holds
     # that of the functions it calls as well, which may be in any other of these files.
     kept: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
@@ -60,7 +64,7 @@ def _njit(function: Callable[_P, _R], **options: object) -> Callable[_P, _R]:
         kept._source_stamp = (kept._source_stamp, _sources_digest())
     if hasattr(kept, "_load_index"):
         kept._load_index = _without_what_has_moved(kept._load_index)
-    return dispatcher  # type: ignore[no-any-return]
+    return dispatcher
 
 
 def _without_what_has_moved(load_index: Callable[[], dict[Any, str]]) -> Callable[[], dict[Any, str]]:

@@ -11,22 +11,31 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from alphac4.commands.benchmark import Figure, format_figures, random_batch, rate
+from alphac4.commands.benchmark import Figure, format_figures, rate
 from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
+from alphac4.compute.gpu.replay import DeviceReplay
+from alphac4.compute.gpu.search import DeviceSearch
 from alphac4.compute.gpu.trees import DeviceActor
-from alphac4.game.rules import STANDARD
+from alphac4.game import STANDARD, Position
+from alphac4.mcts.search import Budget
+from alphac4.nn.backends import random_stones
 from alphac4.nn.config import NetworkConfig
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import UNLIMITED, play_together
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.samples import Block, Work
+from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.samples import Block, Samples, Work
 from alphac4.training.config import LearningConfig
-from alphac4.training.learner import Learner
+from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.optimizer import Schedule
+
+NO_SAMPLES = Replay(Path("no samples"))  # beside those that the device holds
 
 
 def flops(config: NetworkConfig) -> float:
@@ -79,9 +88,12 @@ def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int],
             simulations, finished = selfplay_rate(network, count, parts, seconds)
             yield Figure(f"{count:,} games in {parts}: self-play", simulations, "simulations/s")
             yield Figure(f"{count:,} games in {parts}: games", finished, "games/s")
-    for batch in (512, 4096):
-        rate = learning_speed(network.config, batch, device, seconds)
+    for batch in (128, 256, 512, 1024, 4096):
+        rate = learning_speed(network.config, batch, seconds)
         yield Figure(f"learning, batch {batch:,}", rate, "positions/s")
+    for positions, simulations in ((60, 16), (240, 64), (240, 600)):
+        spent = search_seconds(network, positions, simulations)
+        yield Figure(f"search of {positions} positions by {simulations} simulations", 1000 * spent, "ms")
 
 
 def matrix_peak(device: torch.device, size: int) -> float:
@@ -139,19 +151,49 @@ def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds
     return work.simulations / spent, finished / spent
 
 
-def learning_speed(config: NetworkConfig, batch: int, device: torch.device, seconds: float) -> float:
-    """Positions/s of gradient steps, the batches' way to the device included."""
+def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
+    """Positions/s of captured gradient steps, batches from the window on the device included."""
     learning = LearningConfig(batch_size=batch)
-    learner = Learner(config, learning, STANDARD, seed=0, device=device)
+    replay = DeviceReplay(STANDARD, 200_000, batch, config.input_planes, learning.fast_weight)
+    replay.add(random_samples(200_000))
+    learner = DeviceLearner(config, learning, STANDARD, seed=0, replay=replay)
     schedule = Schedule.of_run(learning, 1_000_000)
-    some = random_batch(batch, config)
+    steps, rng = 100, np.random.default_rng(0)
 
-    def steps() -> int:
-        learner.learn_from([some] * 20, schedule, batch)
-        return 20 * batch
+    def learn() -> int:
+        learner.learn_latest(NO_SAMPLES, 200_000, steps=steps, schedule=schedule, rng=rng)
+        return steps * batch
 
-    steps()
-    return rate(steps, seconds / 4)
+    learn()
+    return rate(learn, seconds / 4)
+
+
+def search_seconds(network: PolicyValueNetwork, positions: int, simulations: int) -> float:
+    """Seconds of a search of so many positions, as the gate and the judge make them."""
+    evaluator = Evaluator(network, batch_size=128, device="auto")
+    search = DeviceSearch(evaluator, geometry=STANDARD)
+    batch = [Position.from_moves("") for _ in range(positions)]
+    search.search(batch, Budget(simulations=simulations))
+    return min(search.search(batch, Budget(simulations=simulations)).seconds for _ in range(3))
+
+
+def random_samples(count: int) -> Samples:
+    """Positions after random moves, with random targets."""
+    rng = np.random.default_rng(0)
+    own, occupied = random_stones(STANDARD, count, rng)
+    policy, returns = rng.random((count, 7)), rng.random((count, 3))
+    return Samples(
+        own=own,
+        occupied=occupied,
+        policy=(policy / policy.sum(axis=1, keepdims=True)).astype(np.float16),
+        full=rng.random(count) < 0.4,
+        outcome=rng.integers(-1, 2, count).astype(np.int8),
+        value=np.zeros(count, np.float32),
+        draw=np.zeros(count, np.float32),
+        returns=(returns / returns.sum(axis=1, keepdims=True)).astype(np.float16),
+        final_own=own,
+        final_occupied=occupied,
+    )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ class RunOptions:
 
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings but for those named."""
-    preset: Literal["auto", "quick", "standard"] = "auto"
+    preset: Literal["auto", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
     """quick: 8 to 18 minutes on two idle cores, by the processor; standard: 75 minutes to two hours (`alphac4 doctor`
     estimates both for this machine); auto: the settings of the run in the folder, or else standard."""
     settings: Path | None = None

@@ -378,6 +378,14 @@ def random_boards(geometry: Geometry, count: int, rng: np.random.Generator, plan
 
     They stand in for real positions where only the size of activations matters.
     """
+    own, occupied = random_stones(geometry, count, rng)
+    return make_planes(geometry, own, occupied, planes)
+
+
+def random_stones(
+    geometry: Geometry, count: int, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """``own`` and ``occupied`` uint64 [count] of `random_boards`."""
     wanted = rng.integers(0, geometry.cells, count)
     heights = np.zeros((count, geometry.columns), np.uint64)
     sides = np.zeros((2, count), np.uint64)  # the stones of the side to move, and its opponent's
@@ -388,7 +396,7 @@ def random_boards(geometry: Geometry, count: int, rng: np.random.Generator, plan
         cell = np.uint64(1) << (column[playing].astype(np.uint64) * geometry.height + height)
         sides[(wanted[playing] - ply) % 2, playing] |= cell
         heights[playing, column[playing]] += np.uint64(1)
-    return make_planes(geometry, sides[0], sides[0] | sides[1], planes)
+    return sides[0], sides[0] | sides[1]
 
 
 def boards_for(config: NetworkConfig, count: int, rng: np.random.Generator) -> Array:

@@ -222,6 +222,40 @@ PRESETS: dict[str, TrainConfig] = {
         learning=LearningConfig(final_learning_rate=1e-4, weight_decay=0.2, ema_decay=0.995, min_window=200_000),
         gate=GateConfig(pairs=30, simulations=32, classic_every=9, classic_pairs=10),
     ),
+    "gpu-quick": TrainConfig(
+        iterations=20,
+        samples=100_000,
+        network=NetworkSize(channels=32, blocks=4),
+        selfplay=SelfPlayConfig(games=4096, full_simulations=64, fast_simulations=16, full_search_prob=0.4),
+        learning=LearningConfig(batch_size=512, weight_decay=0.4, min_window=300_000),
+        gate=GateConfig(pairs=30, simulations=16, classic_every=0),
+        machine=MachineConfig(device="cuda"),
+    ),
+    "gpu-best": TrainConfig(
+        iterations=40,
+        samples=250_000,
+        network=NetworkSize(channels=64, blocks=8),
+        selfplay=SelfPlayConfig(
+            games=8192,
+            full_simulations=160,
+            fast_simulations=32,
+            full_search_prob=0.33,
+            opening_plies=16,
+            opening_prob=0.95,
+            temperature=0.5,
+            temperature_end=0.1,
+        ),
+        learning=LearningConfig(
+            batch_size=1024,
+            passes=3.0,
+            final_learning_rate=5e-5,
+            weight_decay=0.2,
+            ema_decay=0.995,
+            min_window=1_000_000,
+        ),
+        gate=GateConfig(pairs=50, simulations=32, classic_every=0),
+        machine=MachineConfig(device="cuda"),
+    ),
 }
 
 

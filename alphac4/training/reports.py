@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -138,6 +139,7 @@ def selfplay_report(geometry: Geometry, blocks: Sequence[Block], started: float,
     openings = Counter(text[:OPENING_LENGTH] for text in moves)
     policies = [block.samples.policy.astype(np.float64) for block in blocks]
     surprises = [float(part.surprise[recorded_plies(part)].sum()) for part in (b.games for b in blocks)]
+    shown = (game for game in games if game[0].opening[game[1]] <= 2)
     count, samples = max(len(games), 1), max(sum(map(len, policies)), 1)
     return SelfPlayReport(
         games=len(games),
@@ -158,7 +160,7 @@ def selfplay_report(geometry: Geometry, blocks: Sequence[Block], started: float,
         root_surprise=sum(surprises) / samples,
         value_calibration=_calibration([block.samples for block in blocks]),
         evaluator=actors.backend,
-        sample_games=[_record(*game) for game in games if game[0].opening[game[1]] <= 2][:EXAMPLES],
+        sample_games=[_record(*game) for game in islice(shown, EXAMPLES)],
         cluster=cluster,
     )
 

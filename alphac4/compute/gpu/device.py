@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from alphac4.compiled import keep_current
 from alphac4.game.rules import Geometry
 from alphac4.machine import install_advice
 from alphac4.mcts.tree import Trees
@@ -85,6 +86,12 @@ def on_gpu(name: str) -> bool:
     if name == "cuda" and not simulated() and not torch.cuda.is_available():
         raise RuntimeError(NO_DEVICE)
     return name == "cuda" or (name == "auto" and torch.cuda.is_available())
+
+
+def kernel(function: Callable[..., None]) -> Any:
+    """Compile the function for the GPU on its first launch, and keep the machine code on disk."""
+    cuda: Any = importlib.import_module("numba.cuda")
+    return keep_current(cuda.jit(cache=True)(function))
 
 
 def launch(kernel: Any, count: int, *arguments: Any) -> None:

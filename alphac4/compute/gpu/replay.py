@@ -7,7 +7,7 @@ import torch
 from numba import cuda as numba_cuda
 from torch import Tensor
 
-from alphac4.compute.gpu.device import kernel_view, launch, the_device, to_tensor
+from alphac4.compute.gpu.device import kernel, kernel_view, launch, the_device, to_tensor
 from alphac4.game.planes import PLANES, write_mirrored
 from alphac4.game.rules import Geometry
 from alphac4.selfplay.replay import Replay
@@ -28,7 +28,7 @@ class Boards(NamedTuple):
     one: Any  # the number 1 in the planes' type
 
 
-@cuda.jit
+@kernel
 def write_boards(geometry: Geometry, boards: Boards) -> None:
     """Write the planes of one position per thread."""
     row = cuda.grid(1)

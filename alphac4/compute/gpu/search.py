@@ -14,6 +14,7 @@ from alphac4.compute.gpu.device import (
     DeviceNetwork,
     Exchange,
     captured,
+    kernel,
     kernel_view,
     launch,
     share,
@@ -36,7 +37,7 @@ STEPS = 16  # between two looks of the host
 SIMULATIONS_A_STEP = 32  # without a leaf, before the other trees' leaves are evaluated
 
 
-@cuda.jit
+@kernel
 def grow(trees: Trees, targets: Any, parameters: Any, exchange: Exchange, unfinished: Any) -> None:
     """`alphac4.mcts.network_search.step` for one tree per thread; ``unfinished`` [T] is 1 where a search goes on."""
     t = cuda.grid(1)
@@ -133,4 +134,3 @@ class DeviceSearch(NetworkSearch):
         place = Workplace(trees, targets, unfinished, network, captured(step, self._device))
         self._places[slots, nodes] = place
         return place
-

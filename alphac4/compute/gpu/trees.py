@@ -19,6 +19,7 @@ from alphac4.compute.gpu.device import (
     DeviceNetwork,
     Exchange,
     captured,
+    kernel,
     largest_that_fits,
     launch,
     share,
@@ -56,7 +57,7 @@ STREAMS = 2  # parts of self-play's games: while one part's trees grow, the netw
 MIN_GAMES = 64  # where memory is short; below, the cores are faster
 
 
-@cuda.jit
+@kernel
 def advance(
     trees: Trees,
     games: Games,
@@ -74,7 +75,7 @@ def advance(
         write_leaf(trees, t, exchange.planes[t], exchange.one)
 
 
-@cuda.jit
+@kernel
 def restart(trees: Trees, games: Games) -> None:
     """`alphac4.selfplay.games.restart_search` in every slot; `write_leaves` has to follow."""
     t = cuda.grid(1)
@@ -82,7 +83,7 @@ def restart(trees: Trees, games: Games) -> None:
         restart_search(trees, games, t)
 
 
-@cuda.jit
+@kernel
 def write_leaves(trees: Trees, exchange: Exchange) -> None:
     """Write the planes of every leaf that waits for its evaluation."""
     t = cuda.grid(1)

@@ -1,0 +1,135 @@
+"""Measure how long training takes to reach a strength, and show where the time goes.
+
+    python scripts/speedrun.py quick --positions Test_L1_R3.columns Test_L1_R2.columns Test_L2_R2.columns
+    python scripts/speedrun.py gpu-quick --seeds 0 1 --warm-up
+
+A run trains without a judge. Afterwards each network that played, in the order of training, is measured against exact
+play. The time to the target is that of the first network that reaches it in every set and stays the best network of at
+least one iteration; a run that never reaches it says so.
+"""
+
+import argparse
+import dataclasses
+import json
+import logging
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from alphac4.compute import choose
+from alphac4.evaluation.answers import Answers, errors_by_set
+from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
+from alphac4.game import STANDARD
+from alphac4.mcts.search import Budget
+from alphac4.nn.evaluator import Evaluator
+from alphac4.runs.reports import IterationReport
+from alphac4.runs.session import TrainingSession
+from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.training.config import PRESETS, EvaluationConfig, TrainConfig, from_dict
+
+TARGET = {"begin-hard": 7.0, "begin-medium": 2.0, "middle-medium": 2.0}  # % mistakes: AlphaZero.jl's tutorial
+AT_ONCE = 1024  # positions searched together
+
+
+class Judge:
+    """Measures networks of one size, all with the same searches."""
+
+    def __init__(self, sets: Sequence[PositionSet], simulations: int, config: TrainConfig) -> None:
+        self._sets = sets
+        self._budget = Budget(simulations=simulations)
+        self._compute = choose(config.machine.device)
+        self._puct = config.selfplay.search.puct()
+        self._evaluator: Evaluator | None = None
+
+    def mistakes(self, path: Path) -> dict[str, float]:
+        """The share of mistakes of a network's file in each set, in percent."""
+        network = load_checkpoint(path).network
+        if self._evaluator is None:
+            self._evaluator = self._compute.evaluator(network)
+            self._search = self._compute.search(self._evaluator, self._puct, geometry=STANDARD)
+        self._evaluator.update(network)
+        self._search.forget()
+        positions = [position for part in self._sets for position in part.positions]
+        batches = [positions[first : first + AT_ONCE] for first in range(0, len(positions), AT_ONCE)]
+        columns = np.concatenate([self._search.search(batch, self._budget).moves for batch in batches])
+        ends = np.cumsum([len(part) for part in self._sets])[:-1]
+        shares = errors_by_set(self._sets, Answers(columns=np.split(columns, ends)))
+        return {name: 100 * share for name, share in shares.items()}
+
+
+def where_time_goes(history: Sequence[IterationReport]) -> str:
+    """Seconds of the iterations after the first, by phase."""
+    totals: dict[str, float] = {}
+    before = history[0].seconds_total
+    for report in history[1:]:
+        for phase, share in report.time_shares.items():
+            totals[phase] = totals.get(phase, 0.0) + share * (report.seconds_total - before)
+        before = report.seconds_total
+    return ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in totals.items() if seconds >= 0.05)
+
+
+def main() -> int:
+    """Train, judge, print; 1 if a run does not reach the target."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("preset", choices=PRESETS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--settings", type=json.loads, default={}, help='JSON over the preset: {"iterations": 10}')
+    parser.add_argument(
+        "--positions", type=Path, nargs="+", default=[], help="scored positions; by default the package's"
+    )
+    parser.add_argument("--simulations", type=int, default=600, help="of the judged searches")
+    parser.add_argument("--folder", type=Path, default=Path("runs/speedrun"))
+    parser.add_argument("--warm-up", action="store_true", help="compile everything in a run of one iteration first")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    base = from_dict(options.settings, PRESETS[options.preset])
+    every = EvaluationConfig(every=0)
+    machine = dataclasses.replace(base.machine, keep_checkpoints=100_000)
+    base = dataclasses.replace(base, evaluation=every, machine=machine)
+    if options.warm_up:
+        folder = options.folder / "warm-up"
+        shutil.rmtree(folder, ignore_errors=True)
+        train(folder, dataclasses.replace(base, iterations=1))
+    sets = [load_positions(path) for path in options.positions] or list(packaged_positions())
+    reached = [measure(base, seed, sets, options) for seed in options.seeds]
+    return int(None in reached)
+
+
+def train(folder: Path, config: TrainConfig) -> list[IterationReport]:
+    """Train without the matches that close a run; continues an interrupted one."""
+    with TrainingSession(folder, config) as session:
+        return session.train()
+
+
+def measure(base: TrainConfig, seed: int, sets: Sequence[PositionSet], options: argparse.Namespace) -> float | None:
+    """Train with a seed, print how strong each network was and when; returns the seconds to the target."""
+    config = dataclasses.replace(base, seed=seed)
+    folder = options.folder / f"{options.preset}-{seed}"
+    history = train(folder, config)
+    judge = Judge(sets, options.simulations, config)
+    reached, known = None, 0
+    for report in history:
+        if report.best_iteration == known:
+            continue
+        known = report.best_iteration
+        path = folder / "checkpoints" / f"{known:06d}.safetensors"
+        shares = judge.mistakes(path)
+        line = ", ".join(f"{name} {share:.1f} %" for name, share in shares.items())
+        print(f"seed {seed}, iteration {known}, {report.seconds_total:.1f} s: {line}", flush=True)
+        if reached is None and all(shares[name] <= limit for name, limit in TARGET.items() if name in shares):
+            reached = report.seconds_total
+    last = history[-1]
+    print(
+        f"seed {seed}: {last.iteration} iterations in {last.seconds_total:.1f} s, {last.samples_total:,} positions, "
+        f"{last.evaluations_total:,} evaluations; after the first iteration: {where_time_goes(history)}"
+    )
+    words = "never" if reached is None else f"after {reached:.1f} s"
+    print(f"seed {seed}: target {TARGET} at {options.simulations} simulations reached {words}", flush=True)
+    return reached
+
+
+if __name__ == "__main__":
+    sys.exit(main())
