@@ -166,7 +166,7 @@ class DeviceLearner(Learner):
             torch._foreach_mul_(change, weight)
             torch._foreach_add_(averages, change)
             self._sums += torch.where(is_finite, torch.cat([figures, torch.ones_like(figures[:1])]), 0.0)
-            self._done += 1
+            self._done.add_(1).remainder_(len(self._rates))  # a captured step runs a few times before the first
 
 
 def _vector_like(tensors: list[Tensor]) -> tuple[Tensor, list[Tensor]]:

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])  # Trees or Games
 
-_one_at_a_time = threading.Lock()  # the simulator runs a single kernel
+_one_at_a_time = threading.Lock()  # the simulator runs one kernel, and numba-cuda loads one from disk in one thread
 
 TREES = "cuda-trees"
 """The backend that has the trees on the GPU, beside a network in the fastest precision that is precise enough."""
@@ -101,11 +101,11 @@ def launch(kernel: Any, count: int, *arguments: Any) -> None:
     config: Any = numba.config
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # about small batches, which are small on purpose
     blocks = -(-count // THREADS)
-    if simulated():
-        with _one_at_a_time:
+    with _one_at_a_time:
+        if simulated():
             kernel[blocks, min(THREADS, count)](*arguments)
-    else:
-        kernel[blocks, THREADS, cuda.external_stream(torch.cuda.current_stream().cuda_stream)](*arguments)
+        else:
+            kernel[blocks, THREADS, cuda.external_stream(torch.cuda.current_stream().cuda_stream)](*arguments)
 
 
 def synchronise() -> None:
