@@ -84,10 +84,11 @@ def compare_pgx(
     )
     actors = choose_for_run(device, "auto", Backends()).actors(network, STANDARD, config, np.random.default_rng)
     work, spent = Work(), 0.0
-    actors.play(1_000, threading.Event(), lambda _index, _block: None)
+    samples = max(4_000, 8 * games)  # on a GPU, thousands of games begin a search with each call
+    actors.play(samples, threading.Event(), lambda _index, _block: None)
     while spent < seconds:
         started = time.perf_counter()
-        actors.play(4_000, threading.Event(), lambda _index, block: work.add(block.work))
+        actors.play(samples, threading.Event(), lambda _index, block: work.add(block.work))
         spent += time.perf_counter() - started
     theirs, network_alone = pgx_mctx_rate(network.config, games=games, simulations=simulations, seconds=seconds)
     size = f"{network.config.channels} x {network.config.blocks}"

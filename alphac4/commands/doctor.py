@@ -177,7 +177,8 @@ def _measure(device: str) -> Iterator[str]:
         rate = rate_of_streams(evaluator.evaluate, boards, 1, MEASURED_SECONDS)
         place = compute.learning_device.type
         yield f"  {use}: best on {place} by {evaluator.backend}, {rate:,.0f} evaluations/s in batches of {batch}"
-    for name, config in tqdm(PRESETS.items(), desc="measuring presets", disable=None, leave=False, file=sys.stderr):
+    presets = {name: made for name, made in PRESETS.items() if made.machine.device != "cuda" or place == "cuda"}
+    for name, config in tqdm(presets.items(), desc="measuring presets", disable=None, leave=False, file=sys.stderr):
         speed, games = measure_preset(config, device=device), config.selfplay.games
         machines = ", ".join(f"{_time(speed.minutes(count))} on {count}" for count in MACHINES)
         memory = speed.memory_mb(MACHINES[-1]) / 1000
@@ -279,7 +280,7 @@ def _measure_learning(learner: Learner, replay: Replay, config: TrainConfig, sec
     schedule, rng = Schedule.of_run(config.learning, ENDLESS), np.random.default_rng(0)
 
     def learn(steps: int) -> float:
-        return learner.learn(replay.window(replay.total), steps=steps, schedule=schedule, rng=rng).seconds
+        return learner.learn_latest(replay, replay.total, steps=steps, schedule=schedule, rng=rng).seconds
 
     learn(WARM_UP_STEPS)
     steps = MIN_STEPS

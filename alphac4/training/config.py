@@ -232,7 +232,7 @@ PRESETS: dict[str, TrainConfig] = {
         machine=MachineConfig(device="cuda"),
     ),
     "gpu-best": TrainConfig(
-        iterations=40,
+        iterations=28,
         samples=250_000,
         network=NetworkSize(channels=64, blocks=8),
         selfplay=SelfPlayConfig(
