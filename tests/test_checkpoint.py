@@ -27,7 +27,7 @@ from alphac4.storage.hub import SHIPPED
 def saved(tmp_path: Path, network: PolicyValueNetwork) -> Path:
     """A good checkpoint."""
     path = tmp_path / "good.safetensors"
-    save_checkpoint(path, Checkpoint(network=network, provenance={"run": "test"}, strength={"elo": 12}))
+    save_checkpoint(path, Checkpoint(network=network, provenance={"run": "test"}, strength={"uct:20": {}}))
     return path
 
 
@@ -37,7 +37,7 @@ def test_a_checkpoint_comes_back_as_it_was(saved: Path, network: PolicyValueNetw
     for name, tensor in network.state_dict().items():
         assert torch.equal(loaded.network.state_dict()[name], tensor)
     assert loaded.provenance == {"run": "test"}
-    assert loaded.strength == {"elo": 12}
+    assert loaded.strength == {"uct:20": {}}
 
 
 def test_a_truncated_or_changed_file_is_refused_in_one_line(saved: Path) -> None:

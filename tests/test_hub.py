@@ -37,7 +37,7 @@ huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs ./scripts
 BOARD = make_geometry(4, 5, 3)
 PROVENANCE = {"run": "mine", "iteration": 3, "seconds": 754, "games": 1234, "evaluations": 567890, "config": {}}
 PROVENANCE |= {"started_from": {"checkpoint": "elsewhere.safetensors"}, "with_start": {"seconds": 1200, "games": 5000}}
-STRENGTH = {"elo": 12.0, "uct:1000": {"score": 0.845, "games": 100}}
+STRENGTH = {"uct:1000": {"score": 0.845, "games": 100}}
 NAME = "hf://someone/connect-4.5"
 
 

@@ -5,27 +5,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from campaigns.tiny_run import SETTINGS, outcome, tiny_run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from alphac4 import cli
-from alphac4.arena.ratings import Rating, fit_ratings
+from alphac4.arena.ratings import score_interval
 from alphac4.runs.reports import (
     HEADINGS,
     EvaluationReport,
     ExactPlayFigures,
     IterationReport,
     find_warnings,
-    rating_after,
     read_closing,
     read_reports,
 )
-from alphac4.runs.session import TrainingSession
+from alphac4.runs.session import TrainedRun, TrainingSession
 from alphac4.runs.tensorboard import scalars
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig
-from alphac4.training.reports import MatchReport
 
 GATE = SETTINGS["gate"] | {"pairs": 3, "simulations": 4, "classic_every": 2, "classic_rollouts": [20]}
 GATE |= {"classic_pairs": 2}
@@ -105,6 +104,21 @@ def test_an_iteration_is_a_row_below_the_headings(folder: Path) -> None:
     assert len(str(dataclasses.replace(report, selfplay=resumed)).split()) == len(row.split()) - 1
 
 
+def test_the_closing_text_names_the_iteration_of_mistakes_that_an_earlier_network_made(folder: Path) -> None:
+    first, last = reports(folder)
+    told = [
+        str(TrainedRun(folder=folder, best=folder, config=judged_run(), history=[first, second], closing=[]))
+        for second in (
+            dataclasses.replace(last, evaluation=None, best_iteration=first.best_iteration),
+            dataclasses.replace(last, evaluation=None, best_iteration=first.best_iteration + 1),
+        )
+    ]
+    assert [line.splitlines()[1].partition(":")[0] for line in told] == [
+        "Mistakes by the exact solver",
+        "Mistakes by the exact solver after iteration 1",
+    ]
+
+
 def test_a_run_is_closed_by_the_matches_that_its_settings_ask_for(folder: Path) -> None:
     closing, config = read_closing(folder), judged_run()
     assert closing is not None
@@ -161,18 +175,32 @@ def test_a_clear_rise_of_errors_is_warned_of_while_the_gate_passes(folder: Path)
         assert not [warning for warning in quiet if "exact play" in warning]
 
 
+def after_match(like: IterationReport, points: npt.NDArray[np.int_]) -> IterationReport:
+    """An iteration with a match against classic MCTS, whose pairs of games brought these points, [pairs]."""
+    interval, wins = score_interval(points.tolist()), int(points.sum())
+    match = dataclasses.replace(like.gate, opponent="uct:1000", wins=wins, draws=0, losses=2 * len(points) - wins)
+    return dataclasses.replace(like, matches=[dataclasses.replace(match, low=interval.low, high=interval.high)])
+
+
+def falls(run: list[IterationReport]) -> list[str]:
+    """The warnings of a run whose score against classic MCTS fell."""
+    return [line for index, now in enumerate(run) for line in find_warnings(now, run[:index]) if "fell" in line]
+
+
 def test_a_falling_score_against_classic_search_is_warned_of_at_once(folder: Path) -> None:
     like = reports(folder)[-1]
-    good, bad = (
-        dataclasses.replace(like.gate, player="best", opponent="uct:1000", wins=wins, draws=0, losses=10 - wins)
-        for wins in (9, 2)
-    )
-    history = [dataclasses.replace(like, matches=[good])]
-    fallen = dataclasses.replace(like, matches=[bad])
-    assert "score against uct:1000 fell from 0.90 to 0.20" in find_warnings(fallen, history)
-    for matches in ([], [good]):
-        later = find_warnings(dataclasses.replace(like, matches=matches), [*history, fallen])
-        assert not [warning for warning in later if "fell" in warning]
+    good, lucky, bad = (after_match(like, np.repeat([2, 0], [won, 10 - won])) for won in (8, 9, 2))
+    none = dataclasses.replace(like, matches=[])
+    assert falls([lucky, good, bad, none, good]) == ["score against uct:1000 fell to 0.20, from 0.90 at its highest"]
+
+
+def test_a_score_against_classic_search_that_stays_the_same_is_rarely_called_a_fall(
+    folder: Path, rng: np.random.Generator
+) -> None:
+    """As the highest of several equal scores was lucky, any drop by 0.2 from it would raise 13 of these 100 alarms."""
+    like = dataclasses.replace(reports(folder)[-1], evaluation=None)
+    runs = [[after_match(like, points) for points in rng.binomial(2, 0.5, (4, 20))] for _ in range(100)]
+    assert sum(bool(falls(run)) for run in runs) <= 5
 
 
 def test_steps_that_were_skipped_are_warned_of(folder: Path) -> None:
@@ -232,31 +260,3 @@ def test_a_healthy_run_is_left_alone(folder: Path) -> None:
     for index in (12, 13, 14, 35):
         resumed[index] = dataclasses.replace(resumed[index], selfplay=nothing)
     assert not told(resumed)
-
-
-def some_gates(count: int, accept: float, rng: np.random.Generator) -> tuple[list[MatchReport], int]:
-    """The gates of a run in which a share of the candidates is promoted, and the best iteration at its end."""
-    gates, best = [], 0
-    for iteration in range(1, count + 1):
-        wins, draws, losses = (int(number) for number in rng.multinomial(40, [0.5, 0.2, 0.3]))
-        accepted = bool(rng.random() < accept)
-        names = {"player": f"iteration {iteration}", "opponent": f"iteration {best}"}
-        gates.append(MatchReport(**names, wins=wins, draws=draws, losses=losses, seconds=1.0, accepted=accepted))
-        best = iteration if accepted else best
-    return gates, best
-
-
-@pytest.mark.parametrize("accept", [0.1, 0.5, 1.0])
-def test_the_rating_over_a_run_is_that_of_all_networks_together(accept: float, rng: np.random.Generator) -> None:
-    gates, best = some_gates(40, accept, rng)
-    gates[3] = dataclasses.replace(gates[3], wins=40, draws=0, losses=0)
-    gates[5] = dataclasses.replace(gates[5], wins=0, draws=0, losses=40)
-    # The drawn half game of each gate is among the results here, in place of the prior that every player has a half of.
-    results = {(gate.player, gate.opponent): (gate.wins + gate.draws / 2 + 0.25, 40.5) for gate in gates}
-    expected = fit_ratings(results, "iteration 0", prior_games=0.0)[f"iteration {best}"]
-    found = untrained = Rating(elo=0.0, error=0.0)
-    for gate in gates:
-        found = rating_after(gate, found)
-    assert found.elo == pytest.approx(expected.elo, rel=1e-6)
-    assert found.error == pytest.approx(expected.error, rel=1e-4)
-    assert rating_after(dataclasses.replace(gates[0], accepted=False), untrained) == untrained

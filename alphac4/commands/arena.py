@@ -67,6 +67,8 @@ def _as_text(tournament: Tournament, results: Results) -> str:
         f"Elo by maximum likelihood, {short[anchor]} = 0, with 95 % intervals; scores in per cent.",
         "",
     ]
+    if tournament.sprt:
+        lines[-1:] = ["Scores and Elo of pairings that the sequential test ended early exaggerate the difference.", ""]
     for (first, second), result in results.items():
         elo = elo_interval(result.interval)
         test = tournament.test(result)

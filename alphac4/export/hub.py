@@ -247,7 +247,6 @@ def _matches(strength: Mapping[str, Any]) -> str:
     rows = [
         f"- {100 * found['score']:.1f} % of the points against `{name}` in {found['games']} games"
         for name, found in strength.items()
-        if isinstance(found, Mapping) and "games" in found
     ]
     return "\n".join(["## Matches at the end of its training", "", *rows]) if rows else ""
 

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
-from alphac4.arena.ratings import Rating
 from alphac4.compute import Actors, Backends, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb
@@ -26,7 +25,6 @@ from alphac4.runs.reports import (
     ClosingReport,
     IterationReport,
     find_warnings,
-    rating_after,
     read_closing,
     time_shares,
 )
@@ -67,20 +65,20 @@ class TrainedRun:
         last = self.history[-1]
         spent = f"{last.games_total:,} games, {last.samples_total:,} positions, {last.evaluations_total:,} evaluations"
         lines = [f"Trained {last.iteration} iterations in {last.seconds_total / 60:.1f} minutes: {spent}."]
-        judged = next((report.evaluation for report in reversed(self.history) if report.evaluation), None)
-        if judged is not None:
+        report = next((report for report in reversed(self.history) if report.evaluation), None)
+        if report is not None and report.evaluation is not None:
+            judged, best = report.evaluation, report.best_iteration == last.best_iteration
             lines.append(
-                f"Mistakes by the exact solver: {judged.raw.error:.1%} raw, {judged.search.error:.1%} with "
-                f"{judged.simulations} simulations, in {judged.positions} positions."
+                f"Mistakes by the exact solver{'' if best else f' after iteration {report.iteration}'}: "
+                f"{judged.raw.error:.1%} raw, {judged.search.error:.1%} with {judged.simulations} simulations, in "
+                f"{judged.positions} positions."
             )
         lines += [
             f"At {CLASSIC_SIMULATIONS} simulations a move against {match.opponent}: {match.in_words}."
             for match in self.closing
         ]
         promoted = sum(bool(report.gate.accepted) for report in self.history)
-        start = "first" if self.config.start_from else "untrained"
-        elo = f"Elo {last.elo:+.0f} ± {last.elo_error:.0f} over the {start} network"
-        lines.append(f"{promoted} of {len(self.history)} candidates were promoted; {elo}.")
+        lines.append(f"{promoted} of {len(self.history)} candidates were promoted.")
         return "\n".join([*lines, f"The best network: {self.best}"])
 
     def __repr__(self) -> str:
@@ -261,8 +259,6 @@ class TrainingSession:
             }
             for match in matches
         }
-        if self.history:
-            strength["elo"] = {"value": self.history[-1].elo, "error": self.history[-1].elo_error}
         with contextlib.closing(self._monitor()) as monitor:
             monitor.record_closing(matches, self.state.iteration)
         self.folder.add_strength(self.state, strength)
@@ -325,9 +321,6 @@ class TrainingSession:
         verdict = judge(best.network, self.sides[1]) if judged and every and number % every == 0 else None
         after = time.perf_counter()
         state.iteration, state.samples, state.costs = number, self.folder.replay.total, self.folder.costs.now()
-        last = self.history[-1] if self.history else None
-        before_gate = Rating(elo=last.elo, error=last.elo_error) if last else Rating(elo=0.0, error=0.0)
-        rating = rating_after(iteration.gate, before_gate)
         measuring = {"matches": between - before, "evaluation": after - between}
         report = IterationReport(
             iteration=number,
@@ -339,8 +332,6 @@ class TrainingSession:
             learning=iteration.learning,
             gate=iteration.gate,
             matches=matches,
-            elo=rating.elo,
-            elo_error=rating.error,
             best_iteration=best.iteration,
             memory_mb=resident_memory_mb(),
             time_shares=time_shares(iteration, measuring, after - self._started),

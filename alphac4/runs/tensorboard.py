@@ -31,9 +31,6 @@ LAYOUT = {
         "score against classic MCTS at the end": ["Multiline", ["Strength/closing match against .*"]],
         "error of the raw network's value": ["Multiline", ["Strength/value error raw"]],
         "error of the search's value": ["Multiline", ["Strength/value error search"]],
-        "score of each candidate against the best": ["Multiline", ["gate/score"]],
-        "candidates promoted so far": ["Multiline", ["gate/promotions"]],
-        "Elo of the best network": ["Margin", ["Strength/elo", "Strength/elo_low", "Strength/elo_high"]],
     },
     "Is it learning?": {
         "loss of the policy": ["Multiline", ["loss/policy"]],
@@ -41,6 +38,9 @@ LAYOUT = {
         "loss of the ownership": ["Multiline", ["loss/ownership"]],
         "entropy of the policy targets": ["Multiline", ["policy/target entropy"]],
         "entropy of the network's policy": ["Multiline", ["policy/network entropy"]],
+        # Not under strength: candidates are promoted for these scores, and some of equal strength are as well.
+        "score of each candidate against the best": ["Multiline", ["gate/score"]],
+        "candidates promoted so far": ["Multiline", ["gate/promotions"]],
     },
     "Where does the time go?": {
         "share of the network in self-play": ["Multiline", ["time/self-play: network"]],
@@ -169,9 +169,6 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         "gate/score": report.gate.score,
         # A curve of 0 and 1, which TensorBoard smooths, would say nothing.
         "gate/promotions": sum(bool(past.gate.accepted) for past in history),
-        "Strength/elo": report.elo,
-        "Strength/elo_low": report.elo - report.elo_error,
-        "Strength/elo_high": report.elo + report.elo_error,
         "gate/best iteration": report.best_iteration,
         "total/games": report.games_total,
         "total/samples": report.samples_total,
