@@ -46,7 +46,6 @@ GROUPS = {
     },
 }
 COMMANDS = [name for group in GROUPS.values() for name in group]
-TALKATIVE = ("export", "selfplay", "train")  # commands that tell how far they are
 EXAMPLES = """\
   alphac4 play --level 5                          play against the shipped network
   alphac4 train --preset quick --run runs/mine    train one in 8 to 18 minutes
@@ -101,8 +100,6 @@ def _dispatch(arguments: Sequence[str]) -> int:
     # Before the command itself: neither --help nor a misspelt word should wait for PyTorch.
     options = read_options(name, rest) if name in OPTIONS else None
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    # Not of all loggers: Numba's tells of every module that it loads into a GPU.
-    logging.getLogger("alphac4").setLevel(logging.INFO if name in TALKATIVE else logging.WARNING)
     module: Any = import_module(f"alphac4.commands.{name}")
     if options is None:
         options = module.parse(rest)

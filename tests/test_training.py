@@ -13,6 +13,7 @@ import pytest
 import torch
 from campaigns.tiny_run import SETTINGS, tiny_run
 
+import alphac4
 from alphac4.arena.match import MatchResult
 from alphac4.cli import main
 from alphac4.game import STANDARD
@@ -75,7 +76,6 @@ def test_a_full_disk_ends_the_run_and_leaves_it_intact(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The same command goes on, and says of a run that is finished what would let it go on."""
     real, calls = os.fsync, [0]
@@ -93,14 +93,33 @@ def test_a_full_disk_ends_the_run_and_leaves_it_intact(
     command = ["train", "--run", str(tmp_path / "run")]
     assert main(command) == 0  # a run goes on with its own settings
     assert [report.iteration for report in read_reports(tmp_path / "run" / "reports.jsonl")] == [1, 2]
-    caplog.set_level(logging.INFO)
+    capsys.readouterr()
     monkeypatch.setattr("alphac4.runs.session.TrainingSession", None)  # nothing is left to do
     assert main(command) == 0
-    assert "is finished, with all of its 2 iterations. Ask for more to go on: --iterations 4" in caplog.text
-    assert "Trained 2 iterations" in capsys.readouterr().out
+    output = capsys.readouterr()
+    assert "is finished, with all of its 2 iterations. To continue, ask for more: --iterations 4" in output.err
+    assert "Trained 2 iterations" in output.out
     (tmp_path / "run" / "reports.jsonl").unlink()
     assert main(command) == 0
     assert "The best network: " in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_training_from_python_shows_what_the_command_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table with a row for each iteration, unless it is not wanted; the caller's logging stays as it was."""
+    assert main(train_command(tmp_path, iterations=2)) == 0
+    shown: dict[str, str] = {"command": capsys.readouterr().err}
+    loggers = [(log, log.level, list(log.handlers)) for log in (logging.getLogger(), logging.getLogger("alphac4"))]
+    for name, progress in (("python", True), ("silent", False)):
+        for _ in range(2):  # the second time it is finished
+            alphac4.train(run=tmp_path / name, settings=SETTINGS | {"iterations": 2}, progress=progress)
+        shown[name] = capsys.readouterr().err
+    assert [(log, log.level, list(log.handlers)) for log, *_ in loggers] == loggers
+    assert not shown["silent"]
+    table, finished = shown["python"].splitlines()[:-1], shown["python"].splitlines()[-1]
+    assert [line.split()[:1] for line in table] == [line.split()[:1] for line in shown["command"].splitlines()]
+    assert [line.split()[0] for line in table[-2:]] == ["1", "2"]
+    assert "is finished" in finished
 
 
 def test_ctrl_c_stops_at_once(

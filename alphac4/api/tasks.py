@@ -47,9 +47,7 @@ def play_match(
         for side, player in enumerate((first, second))
     ]
     openings = match_openings(games // 2, seed, board)
-    if not progress:
-        return play_openings(sides[0], sides[1], openings)
-    with match_bar(sides[0], sides[1], openings) as bar:
+    with match_bar(sides[0], sides[1], openings, progress=progress) as bar:
         return play_openings(sides[0], sides[1], openings, on_game_over=bar.update)
 
 
@@ -68,6 +66,7 @@ def train(
     settings: str | Path | Mapping[str, Any] | None = None,
     policy_target: PolicyTarget | None = None,
     stop: threading.Event | None = None,
+    progress: bool = True,
 ) -> TrainedRun:
     """Train a network from nothing, or go on with the run in the folder.
 
@@ -81,13 +80,15 @@ def train(
             learn there, [S, A], in place of what ``selfplay.policy_target`` has recorded. It is no setting: whoever
             goes on with the run gives it again.
         stop: ends the run early and cleanly when it is set.
+        progress: whether to write what the command line writes to the standard error: a table with a row for each
+            iteration, and on a terminal progress bars.
 
     Raises:
         ValueError: in one line, for unknown settings, or a folder that holds another run.
     """
     folder = Path(run)
     given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
-    return train_run(folder, find_config(folder, preset, given), stop, policy_target)
+    return train_run(folder, find_config(folder, preset, given), stop, policy_target, progress=progress)
 
 
 def read_reports(run: str | Path) -> list[reports.IterationReport]:

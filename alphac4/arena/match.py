@@ -118,13 +118,15 @@ def play_shared(
     openings: Sequence[Position],
     *,
     check: Callable[[], None] = lambda: None,
+    progress: bool = False,
 ) -> MatchResult:
     """`play_match` on several threads: the i-th player of each side plays the i-th part of the openings.
 
-    All challengers are one and the same player, and so are all opponents.
+    All challengers are one and the same player, and so are all opponents. With ``progress`` it shows a `match_bar`.
     """
     parts = np.array_split(np.arange(len(openings)), len(challengers))
-    with match_bar(challengers[0], opponents[0], openings) as bar, ThreadPoolExecutor(len(challengers)) as pool:
+    bar = match_bar(challengers[0], opponents[0], openings, progress=progress)
+    with bar, ThreadPoolExecutor(len(challengers)) as pool:
 
         def play(challenger: Player, opponent: Player, part: npt.NDArray[np.intp]) -> MatchResult:
             own = [openings[index] for index in part]
@@ -133,10 +135,12 @@ def play_shared(
         return sum(pool.map(play, challengers, opponents, parts), start=MatchResult())
 
 
-def match_bar(challenger: Player, opponent: Player, openings: Sequence[Position]) -> "tqdm[NoReturn]":
-    """A progress bar for a match, if the standard error is a terminal."""
+def match_bar(
+    challenger: Player, opponent: Player, openings: Sequence[Position], *, progress: bool
+) -> "tqdm[NoReturn]":
+    """A progress bar for a match. It shows nothing unless ``progress`` is set and the standard error is a terminal."""
     label = f"{challenger.name} v. {opponent.name}"
-    return tqdm(total=2 * len(openings), desc=label, unit="game", disable=None, leave=False)
+    return tqdm(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False)
 
 
 def _move(player: Player, positions: Sequence[Position]) -> list[Position]:

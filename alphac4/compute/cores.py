@@ -1,7 +1,6 @@
 """The cores of this process, with networks on them or wherever PyTorch runs it."""
 
 import dataclasses
-import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, final
@@ -34,8 +33,6 @@ from alphac4.selfplay.samples import Block
 
 if TYPE_CHECKING:
     from alphac4.compute.gpu.replay import DeviceReplay
-
-logger = logging.getLogger(__name__)
 
 MIN_GAMES = 32  # of an actor: the network takes longer for each position of smaller batches, twice as long for 16
 MAX_STREAMS = 4  # of a run's matches: they have few games, and each stream loads the network for itself
@@ -152,9 +149,6 @@ class Compute:
     ) -> "LocalActors":
         """One actor a core; on fewer cores if the games are too few for all to have full batches."""
         count = count_actors(config.games, self._threads)
-        if count < self._threads:
-            words = "%d of %d cores play: --selfplay.games %d would occupy all, and make another run of it"
-            logger.info(words, count, self._threads, self._threads * MIN_GAMES)
         sizes = [len(part) for part in np.array_split(range(config.games), count)]
         evaluator = Evaluator(
             network,

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from alphac4.compute import Actors, Backends, choose_for_run
+from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb
 from alphac4.nn.network import PolicyValueNetwork
@@ -110,9 +112,12 @@ def train(
     stop: threading.Event | None = None,
     policy_target: PolicyTarget | None = None,
     cluster: str | None = None,
+    *,
+    progress: bool = True,
 ) -> TrainedRun:
     """Train until done, and play the matches that close the run; a run in the folder goes on.
 
+    With ``progress``, a row for each iteration is written to the standard error, and on a terminal progress bars.
     A ``policy_target`` is no setting: whoever goes on with the run gives it again. Nor is the address of a
     ``cluster`` ("auto" or HOST:PORT), on whose cores self-play runs: a run may change from one machine to a cluster and
     back.
@@ -121,16 +126,24 @@ def train(
         RunStopped: when ``stop`` was set; everything recorded is in the folder.
         ValueError: in one line, if the folder holds another run, or something that cannot be read.
     """
-    finished = _find_finished(folder, config)
+    finished = _find_finished(folder, config, progress)
     if finished is not None:
         return finished
-    with TrainingSession(folder, config, stop, policy_target, cluster) as session:
+    with TrainingSession(folder, config, stop, policy_target, cluster, progress=progress) as session:
         session.train()
         closing = session.play_closing_matches()
         return _describe(session.folder, session.state, closing)
 
 
-def _find_finished(path: Path, config: TrainConfig) -> TrainedRun | None:
+def write_progress(text: str) -> None:
+    """Write a text above the progress bars. If the standard error is closed or full, the run does not end for that."""
+    if sys.stderr:
+        with contextlib.suppress(OSError):
+            tqdm.write(text, file=sys.stderr)
+            sys.stderr.flush()
+
+
+def _find_finished(path: Path, config: TrainConfig, progress: bool) -> TrainedRun | None:
     """The run in a folder, if nothing is left to do for it."""
     closing = read_closing(path)
     if closing is None or not closing.closes(config) or not has_state(path):
@@ -140,8 +153,9 @@ def _find_finished(path: Path, config: TrainConfig) -> TrainedRun | None:
         if state.iteration != done:
             return None
         folder.load_best(state)  # a damaged one is put right, or told
-        ask = "%s is finished, with all of its %d iterations. Ask for more to go on: --iterations %d"
-        logger.info(ask, path, done, 2 * done)
+        if progress:
+            done_text = f"{path} is finished, with all of its {done} iterations."
+            write_progress(f"{done_text} To continue, ask for more: --iterations {2 * done}")
         return _describe(folder, state, closing.matches)
 
 
@@ -158,7 +172,8 @@ def _describe(folder: RunFolder, state: RunState, closing: Sequence[MatchReport]
 class TrainingSession:
     """A run while this process has its folder: keeps on disk what the loop does; see `Recorder`.
 
-    Setting ``stop`` ends it early and cleanly.
+    Setting ``stop`` ends it early and cleanly. Only with ``progress`` does it write to the standard error, apart from
+    warnings, which are logged.
 
     Raises:
         RunError: if the folder holds a run with other settings, or none that can be read.
@@ -174,10 +189,13 @@ class TrainingSession:
         stop: threading.Event | None = None,
         policy_target: PolicyTarget | None = None,
         cluster: str | None = None,
+        *,
+        progress: bool = False,
     ) -> None:
         start = None if has_state(path) else load_start(config)
         self.config = config
         self.stop = stop or threading.Event()
+        self._progress = progress
         with contextlib.ExitStack() as opened:  # what is open is closed if something fails
             digest = start.facts["sha256"] if start else ""
             self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config, digest)))
@@ -206,7 +224,10 @@ class TrainingSession:
             state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
             backends = (state.backend, state.evaluating_backend, learner.precision)
             places = "1 core" if cores() == 1 else f"{cores()} cores"
-            logger.info("On %s: self-play by %s, matches by %s, learning in %s.", places, *backends)
+            if compute.learning_device.type == "cpu" and cluster is None and len(actors) < cores():
+                advice = f"--selfplay.games {cores() * MIN_GAMES} would use all, but change the results"
+                self._tell(f"{len(actors)} of {cores()} cores play; {advice}.")
+            self._tell("On {}: self-play by {}, matches by {}, learning in {}.".format(places, *backends))
             end = config.learning_steps * config.iterations
             schedule = state.schedule or Schedule.of_run(config.learning, end)
             state.schedule = schedule.until(learner.steps, end)
@@ -218,7 +239,7 @@ class TrainingSession:
                 replay=self.folder.replay,
                 learner=learner,
                 schedule=state.schedule,
-                matches=Matches(self.sides, config.gate, geometry, random, self.check, pool),
+                matches=Matches(self.sides, config.gate, geometry, random, self.check, pool, progress=progress),
                 best=Contender(network=best, iteration=state.best_iteration),
                 recorder=self,
                 policy_target=policy_target,
@@ -243,7 +264,7 @@ class TrainingSession:
             RunStopped: when `stop` was set.
             OSError: when the folder cannot be written; what was recorded before stays.
         """
-        logger.info("%s", HEADINGS)
+        self._tell(HEADINGS)
         with contextlib.closing(self._monitor()) as self._shown:
             self.loop.run(self.state.iteration)
         return self.history
@@ -344,7 +365,7 @@ class TrainingSession:
         first = self.history[0] if self.history else None
         self.history.append(report)
         self._shown.record(report)
-        logger.info("%s", report.row(self.config.iterations, first))
+        self._tell(report.row(self.config.iterations, first))
         for warning in report.warnings:
             logger.warning("iteration %d: %s", number, warning)
 
@@ -357,9 +378,15 @@ class TrainingSession:
     def _monitor(self) -> Monitor:
         return Monitor(self.folder.tensorboard, to_dict(self.config), self.config.board.geometry(), self.history)
 
+    def _tell(self, text: str) -> None:
+        if self._progress:
+            write_progress(text)
+
     def _bar(self, what: str, total: int, unit: str, **options: Any) -> "tqdm[Any]":
+        """A progress bar on a terminal; elsewhere, and without ``progress``, it shows nothing."""
         description = f"iteration {self._iteration}: {what}"
-        return tqdm(total=total, desc=description, unit=unit, disable=None, leave=False, **options)
+        disable = None if self._progress and sys.stderr else True
+        return tqdm(total=total, desc=description, unit=unit, disable=disable, leave=False, **options)
 
     def _write_costs_ahead(self) -> None:
         """Count the blocks that a cluster has played and that are given up now."""

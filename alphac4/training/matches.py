@@ -45,6 +45,7 @@ class Matches:
         random: the run's numbers.
         check: called at every ply; may raise to end a match.
         pool: where classic MCTS plays, in place of this process.
+        progress: whether to show a progress bar for each match.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class Matches:
         random: RunRandom,
         check: Callable[[], None],
         pool: Pool | None = None,
+        *,
+        progress: bool = False,
     ) -> None:
         self._sides = sides
         self._config = config
@@ -62,6 +65,7 @@ class Matches:
         self._random = random
         self._check = check
         self._pool = pool
+        self._progress = progress
 
     def gate(self, candidate: Contender, best: Contender) -> MatchReport:
         """Let the candidate play the best network; the report says whether it is promoted, which the score decides."""
@@ -100,7 +104,8 @@ class Matches:
     ) -> MatchReport:
         """A match from openings that ``rng`` draws."""
         started = time.perf_counter()
-        result = play_shared(players, opponents, balanced_openings(pairs, rng, self._geometry), check=self._check)
+        openings = balanced_openings(pairs, rng, self._geometry)
+        result = play_shared(players, opponents, openings, check=self._check, progress=self._progress)
         return MatchReport(
             player=players[0].name,
             opponent=opponents[0].name,

@@ -284,7 +284,9 @@ class ClusterActors(Actors):
         self._offered = self._connection.count(self._task.device)
         new = range(len(self._seats), self._offered)
         if self._seats and new:
-            logger.info("the cluster has grown to %d %ss", new.stop, "GPU" if self._task.device == "cuda" else "core")
+            logger.warning(
+                "the cluster has grown to %d %ss", new.stop, "GPU" if self._task.device == "cuda" else "core"
+            )
         self._seats += [Seat(index=index) for index in new]
         self._counted = time.monotonic()
 
