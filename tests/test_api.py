@@ -153,7 +153,7 @@ def test_matches_take_players_of_every_kind_and_repeat_themselves(checkpoint: Pa
 
 def test_measuring_strength_finds_what_the_command_finds(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = alphac4.evaluate(checkpoint, simulations=[8, 0], count=3, backend="torch-fp32", device="cpu")
-    arguments = ["--simulations", "0,8", "--count", "3", "--backend", "torch-fp32", "--device", "cpu", "--json", "-"]
+    arguments = ["--simulations", "0,8", "--count", "3", "--backend", "torch-fp32", "--device", "cpu", "--json"]
     assert main(["evaluate", str(checkpoint), *arguments]) == 0
     told = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
     for index, simulations in enumerate((0, 8)):

@@ -212,7 +212,7 @@ def test_commands_find_the_same_on_a_cluster(
     assert sorted(record.read_text().splitlines()) == sorted(lines)
     assert len(lines) > 5
 
-    evaluate = ("evaluate", checkpoint, "--simulations", "0,8", "--count", "40", "--json", "-")
+    evaluate = ("evaluate", checkpoint, "--simulations", "0,8", "--count", "40", "--json")
     expected, found = (dict(numbers(json.loads(printed(*evaluate, *where)))) for where in ((), there))
     assert len(found) > 50
     assert found == pytest.approx(expected, abs=1e-6)  # batches differ, and so do last digits

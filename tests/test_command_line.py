@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import runpy
@@ -5,11 +6,13 @@ import subprocess
 import sys
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 import alphac4
 from alphac4.cli import COMMANDS, GROUPS, main
+from alphac4.commands.options import OPTIONS
 from alphac4.commands.train import FrequentOptions, RunOptions
 from alphac4.storage.files import check_folder, check_output
 from alphac4.training.config import PRESETS, TrainConfig
@@ -149,6 +152,28 @@ def test_help_tells_every_option_with_its_default(name: str, capsys: pytest.Capt
     assert not re.search(r"default:[│\s]*(None|'')?\)", output.out), "a default that tells nothing"
     about = output.out.partition("usage: ")[0]
     assert max(map(len, about.splitlines())) <= 80, "broken by the terminal, within words"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "arena random uct:1 --games 2 --processes 1",
+        "evaluate random --count 1",
+        "review 44 --player none --seconds 0",
+        "search 44 --player uct:20",
+        "solve 112233",
+    ],
+)
+def test_json_is_printed_alone_on_the_standard_output(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In every command that has the option, and as a flag."""
+    assert main([*line.split(), "--json"]) == 0
+    assert isinstance(json.loads(capsys.readouterr().out), dict)
+
+
+def test_json_is_a_flag_in_every_command_that_has_it() -> None:
+    hints = {name: get_type_hints(kind).get("json") for name, kind in OPTIONS.items()}
+    assert {name for name, hint in hints.items() if hint is bool} == {"arena", "evaluate", "review", "search", "solve"}
+    assert set(hints.values()) == {bool, None}
 
 
 def test_the_module_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

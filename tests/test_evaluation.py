@@ -227,7 +227,7 @@ def test_samples_are_drawn_from_move_strings_alone(
 
 def evaluate(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     """The report of `alphac4 evaluate` as its JSON says it; numbers that do not exist are null, never NaN."""
-    assert main(["evaluate", *arguments, "--backend", "torch-fp32", "--json", "-"]) == 0
+    assert main(["evaluate", *arguments, "--backend", "torch-fp32", "--json"]) == 0
     report: dict[str, Any] = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
     return report
 
@@ -284,12 +284,12 @@ def test_a_report_on_another_board_is_printed_and_drawn(tmp_path: Path, capsys: 
     path, positions = tmp_path / "small.safetensors", tmp_path / "my $_\\frac$.columns"  # no formula for matplotlib
     save_checkpoint(path, Checkpoint(network=small, geometry=make_geometry(4, 4, 3)))
     positions.write_text("1234 1 1 1 1\n11 0 1 -1 0\n")
-    told, picture = tmp_path / "report.json", tmp_path / "report.png"
+    picture = tmp_path / "report.png"
     arguments = [str(path), "--positions", str(positions), "--simulations", "0,4"]
-    arguments += ["--backend", "torch-fp32", "--json", str(told), "--picture", str(picture)]
-    assert main(["evaluate", *arguments]) == 0
+    told = evaluate(capsys, *arguments)
+    assert main(["evaluate", *arguments, "--backend", "torch-fp32", "--picture", str(picture)]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    for subject in json.loads(told.read_text())["subjects"]:
+    for subject in told["subjects"]:
         for budget in subject["budgets"]:
             error = budget["sets"]["all"]["moves"]["error"]
             farther = max(error["high"] - error["value"], error["value"] - error["low"])

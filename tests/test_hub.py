@@ -175,7 +175,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     network, report = folder / "net.safetensors", folder / "report.json"
     save_small(network, make_geometry())
     evaluate = ["evaluate", str(network), "--simulations", "0,100", "--count", "3", "--no-twin"]
-    assert main([*evaluate, "--backend", "torch-fp32", "--json", str(report)]) == 0
+    with report.open("w") as file, contextlib.redirect_stdout(file):
+        assert main([*evaluate, "--backend", "torch-fp32", "--json"]) == 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export, "packaged_positions", partial(packaged_positions, 3))
         patch.setattr(export, "choose", partial(choose, backend="torch-fp32"))

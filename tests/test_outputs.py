@@ -29,7 +29,6 @@ CURVE = "curve {run} --simulations 0 --count 2 --every 9 --backend torch-fp32 "
 WRITERS = {
     "search --svg": ("search 44 --player uct:20 --svg ", ".svg"),
     "review --html": ("review 44 --player none --seconds 0 --html ", ".html"),
-    "evaluate --json": (EVALUATE + "--json ", ""),
     "evaluate --picture": (EVALUATE + "--picture ", ".png"),
     "curve --picture": (CURVE + "--picture ", ".svg"),
     "curve --output": (CURVE + "--picture {folder}/curve.svg --output ", ""),

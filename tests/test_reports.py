@@ -135,7 +135,7 @@ def test_a_run_is_closed_by_the_matches_that_its_settings_ask_for(folder: Path) 
 
 def test_reports_say_of_a_network_what_the_command_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [str(folder / "checkpoints" / "best.safetensors"), "--count", "6", "--simulations", "0,4"]
-    assert cli.main(["evaluate", *arguments, "--backend", "torch-fp32", "--json", "-"]) == 0
+    assert cli.main(["evaluate", *arguments, "--backend", "torch-fp32", "--json"]) == 0
     budgets = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
     evaluation = reports(folder)[-1].evaluation
     assert evaluation is not None

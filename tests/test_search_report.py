@@ -1,5 +1,6 @@
 """`alphac4 search`, what it reports and draws, and the board as its and other commands' options."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import tyro
 
+import alphac4
 from alphac4.cli import main
 from alphac4.commands.options import OPTIONS
 from alphac4.game import Position, make_geometry
@@ -58,6 +60,17 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["search", "44", "--player", "uct:200", "--svg", str(picture)]) == 0
     assert "best line" in capsys.readouterr().out
     ElementTree.parse(picture)
+    assert main(["search", "44", "--player", "uct:200", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    agent = alphac4.load("uct:200", seed=0)
+    expected = agent.search("44")
+    assert told["move"] == str(expected.move + 1)
+    assert told["value"] == expected.value
+    assert [told["win"], told["draw"], told["loss"]] == list(expected.wdl)
+    assert told["line"] == [str(column + 1) for column in expected.line]
+    assert {name: found["visits"] for name, found in told["columns"].items()} == {
+        str(column + 1): found.visits for column, found in expected.columns.items()
+    }
     assert main(["search", "44", "--player", "random"]) == 2  # searches no tree
     assert main(["search", "12", "--rows", "4", "--columns", "4", "--run-length", "3"]) == 0
     assert "x to move, uct:10000" in capsys.readouterr().out  # where no network comes with the project

@@ -1,6 +1,7 @@
 """Exact scores, by `alphac4.solver` and by `alphac4 solve`, and opening books."""
 
 import io
+import json
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -211,6 +212,12 @@ def test_the_command_shows_a_position_as_a_table(capsys: pytest.CaptureFixture[s
     assert main(["solve", NEARLY_FULL]) == 0
     rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert {"1 . full", "6 -1 loses in 2 moves *", "7 -2 loses in 1 move"} <= set(rows)
+    assert main(["solve", NEARLY_FULL, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "moves": NEARLY_FULL,
+        "score": -1,
+        "columns": {"6": -1, "7": -2},
+    }
     assert main(["solve", "112233", "--weak"]) == 0  # which claims no number of moves
     assert "4      1  wins  *" in capsys.readouterr().out
 
@@ -222,6 +229,13 @@ def test_a_batch_is_answered_line_by_line_but_for_bad_lines(
         ({}, 2, "112233\n48\n\n1111111\n31415\n", "112233 18\n31415 -18\n"),
         ({"column_scores": True}, 0, NEARLY_FULL, f"{NEARLY_FULL} . . . . . -1 -2\n"),
         ({"column_scores": True, "weak": True}, 0, NEARLY_FULL, f"{NEARLY_FULL} . . . . . -1 -1\n"),
+        ({"json": True}, 0, "112233\n", '{"moves": "112233", "score": 18}\n'),
+        (
+            {"json": True, "column_scores": True},
+            0,
+            NEARLY_FULL,
+            f'{{"moves": "{NEARLY_FULL}", "score": -1, "columns": {{"6": -1, "7": -2}}}}\n',
+        ),
     ):
         monkeypatch.setattr("sys.stdin", io.StringIO(lines))
         assert run(SolveOptions(batch=True, **options)) == status  # type: ignore[arg-type]

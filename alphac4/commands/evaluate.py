@@ -1,11 +1,9 @@
 """`alphac4 evaluate`: how good a network or any player is, measured against exact play."""
 
-from pathlib import Path
-
 from alphac4.arena.specifications import common_geometry
 from alphac4.commands.options import EvaluateOptions
 from alphac4.evaluation.positions import choose_sets
-from alphac4.storage.files import check_output, write_atomically
+from alphac4.storage.files import check_output
 from alphac4.storage.records import MAX_SIMULATIONS
 
 
@@ -18,19 +16,15 @@ def run(options: EvaluateOptions) -> int:
 
         check_picture(options.picture)
     check_output(options.picture)
-    file = Path(options.json) if options.json not in (None, "-") else None
-    check_output(file)
     from alphac4.evaluation.measurement import Measurement, measure_strength  # with PyTorch, which takes seconds
 
     with options.place.pool() as pool:
         compute = options.place.compute()
         measurement = Measurement(sets=sets, budgets=budgets, seed=options.seed, compute=compute, pool=pool)
         report = measure_strength(options.player, measurement, options.reference, twin=options.twin)
-    if file is not None:
-        write_atomically(file, f"{report.to_json()}\n".encode())
     if options.picture is not None:
         save_picture(report, options.picture)
-    print(report.to_json() if options.json == "-" else report)
+    print(report.to_json() if options.json else report)
     return 0
 
 

@@ -104,7 +104,7 @@ class ReviewOptions:
     html: Path | None = None
     """Write a page to this file, to be opened in a browser; it needs nothing else."""
     json: bool = False
-    """Print JSON: an object a line and game."""
+    """Print the review as JSON instead of text: an object a line and game."""
     player: str = ""
     """Player whose opinion is shown: a network such as best@200, uct with its options, or none; by default best@200,
     and none on a board that no network comes with the package for."""
@@ -130,6 +130,8 @@ class SearchOptions:
     player: str = ""
     """Player that searches: a network such as best@600 or FILE.safetensors@600, or uct with its options; by default
     best@600, and uct:10000 on a board that no network comes with the package for."""
+    json: bool = False
+    """Print the result as JSON instead of a table."""
     svg: Path | None = None
     """Draw the tree to this file."""
     depth: int = 2
@@ -160,6 +162,8 @@ class SolveOptions:
     """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
     weak: bool = False
     """Give only win (1), draw (0) and loss (-1), which is faster."""
+    json: bool = False
+    """Print the result as JSON instead of a table; with --batch, an object a line."""
     book: bool = True
     """Whether to use the opening book of the package."""
     table_bits: int = 22
@@ -317,8 +321,8 @@ class EvaluateOptions:
     """Other players to measure beside it."""
     twin: bool = True
     """Measure a checkpoint's untrained twin as well, for comparison; it takes as long as the checkpoint."""
-    json: str | None = None
-    """A file for the report as JSON; - prints it instead of the tables."""
+    json: bool = False
+    """Print the report as JSON instead of the tables."""
     picture: Path | None = None
     """A file for the report as a picture, such as strength.png."""
     seed: int = 0

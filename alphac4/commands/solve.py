@@ -1,6 +1,8 @@
 """`alphac4 solve`: exact scores of positions."""
 
+import json
 import sys
+from collections.abc import Sequence
 
 from alphac4.commands.options import SolveOptions
 from alphac4.game import IllegalMove, Position, column_name
@@ -21,16 +23,21 @@ def run(options: SolveOptions) -> int:
     if outcome is not None:
         ended = "a draw" if outcome == 0 else f"{'ox'[not position.first_to_move]} has won"
         raise ValueError(f"{options.moves}: there is nothing to solve, the game is over: {ended}")
-    print(report(solver, position, weak=options.weak))
+    with SolvingProgress(solver) as progress:
+        scores = solver.analyze(position, progress, weak=options.weak)
+    print(_as_json(options.moves, scores) if options.json else report(position, scores, weak=options.weak))
     return 0
 
 
-def report(solver: Solver, position: Position, *, weak: bool) -> str:
+def _as_json(moves: str, scores: Sequence[int | None]) -> str:
+    """The position's score and those of its columns, in notation, such as "4"; a full column has none."""
+    columns = {column_name(column): score for column, score in enumerate(scores) if score is not None}
+    return json.dumps({"moves": moves, "score": max(columns.values()), "columns": columns})
+
+
+def report(position: Position, scores: Sequence[int | None], *, weak: bool) -> str:
     """The board of an unfinished game, who is to move, and each column's score with its meaning."""
-    lines = [str(position), ""]
-    with SolvingProgress(solver) as progress:
-        scores = solver.analyze(position, progress, weak=weak)
-    best = best_columns(scores)
+    lines, best = [str(position), ""], best_columns(scores)
     lines += [f"{'x' if position.first_to_move else 'o'} to move", "", "column  score  with best play"]
     for column, score in enumerate(scores):
         shown, meaning = (".", "full") if score is None else (score, _meaning(position, score, weak=weak))
@@ -59,8 +66,10 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
             continue
         if options.column_scores:
             scores = solver.analyze(position, weak=options.weak)
-            answer = " ".join("." if score is None else str(score) for score in scores)
+            cells = ["." if score is None else str(score) for score in scores]
+            line = _as_json(moves, scores) if options.json else " ".join([moves, *cells])
         else:
-            answer = str(solver.solve(position, weak=options.weak))
-        print(moves, answer, flush=True)
+            score = solver.solve(position, weak=options.weak)
+            line = json.dumps({"moves": moves, "score": score}) if options.json else f"{moves} {score}"
+        print(line, flush=True)
     return code
