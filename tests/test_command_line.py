@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import re
@@ -174,6 +175,30 @@ def test_json_is_a_flag_in_every_command_that_has_it() -> None:
     hints = {name: get_type_hints(kind).get("json") for name, kind in OPTIONS.items()}
     assert {name for name, hint in hints.items() if hint is bool} == {"arena", "evaluate", "review", "search", "solve"}
     assert set(hints.values()) == {bool, None}
+
+
+@pytest.mark.parametrize(
+    ("line", "told", "status"),
+    [
+        ("play --second human", "is no column from 1 to 7", 0),
+        ("play --puzzle", "is no column and no command", 0),
+        ("engine --player uct:10", "error unknown command '\\xe9'", 0),
+        ("solve --batch", "line 1: illegal move", 2),
+        ("review - --player none --seconds 0", "the standard input, line 1: illegal move", 2),
+    ],
+)
+def test_input_that_cannot_be_decoded_is_reported_like_any_other_bad_input(
+    line: str, told: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a terminal without Unicode, where the answer cannot be written either."""
+    given = io.TextIOWrapper(io.BytesIO(b"\xc3\xa9\nquit\n"), encoding="ascii")
+    written = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdin", given)
+    monkeypatch.setattr(sys, "stdout", written)
+    monkeypatch.setattr(sys, "stderr", written)
+    assert main(line.split()) == status
+    written.seek(0)
+    assert told in written.read()
 
 
 def test_the_module_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from alphac4.play import screen
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.opponents import LatePlayer, certificates, level_player
-from alphac4.play.screen import Screen
+from alphac4.play.screen import BOLD, UNDERLINE, Screen
 from alphac4.play.terminal import Session, TerminalGame
 from alphac4.solver.solver import exact
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
@@ -300,6 +300,17 @@ def test_analysis_keeps_its_tree_its_time_and_can_be_stopped(monkeypatch: pytest
     monkeypatch.setattr(analyst._player, "search", lambda p, budget: budgets.append(budget) or search(p, budget))
     analyst.analyze(Position(), Budget(seconds=0.05))
     assert all(budget.seconds is not None and budget.seconds <= 0.05 for budget in budgets)
+
+
+@pytest.mark.parametrize(("encoding", "stone"), [("ascii", "\033[91mX"), ("utf-8", "\033[91m●")])
+def test_a_terminal_without_unicode_shows_letters(encoding: str, stone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    Screen(terminal).board(Position.from_moves("4"))
+    terminal.seek(0)
+    assert stone in terminal.read().replace(BOLD, "").replace(UNDERLINE, "")
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from alphac4.solver.solver import Solver, exact, shared_solver
 RESET, BOLD, DIM, UNDERLINE = "\033[0m", "\033[1m", "\033[2m", "\033[4m"
 COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
 COLOURING = re.compile("\033\\[[0-9]+m")
+SYMBOLS = EMPTY_SYMBOL, STONE_SYMBOL, BAR_SYMBOL = "·●█"
 PATIENCE = 1.0  # seconds for which nothing needs to be said
 BAR = 20  # characters of a full bar
 
@@ -31,6 +32,7 @@ class Screen:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.colour = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self._has_symbols = self.colour and _can_write(stream, SYMBOLS)
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """Write a text; on a terminal, what is longer than its lines goes on at the next word."""
@@ -69,7 +71,8 @@ class Screen:
                 mark = (row, column) in marked
                 style = (BOLD + UNDERLINE if mark else "") + COLOURS[stone]
                 plain = stone.upper() if mark else stone
-                cells.append(self._styled("·" if stone == "." else "●", style) if self.colour else plain)
+                symbol = EMPTY_SYMBOL if stone == "." else STONE_SYMBOL
+                cells.append(self._styled(symbol if self._has_symbols else plain, style))
             lines.append("  " + " ".join(cells))
         names = "  " + " ".join(column_name(column) for column in range(geometry.columns))
         return "\n".join([*lines, self._styled(names, DIM)])
@@ -77,7 +80,7 @@ class Screen:
     def stone(self, index: int) -> str:
         """A stone of the first (0) or second (1) player as it is drawn."""
         letter = "xo"[index]
-        return self._styled("●", COLOURS[letter]) if self.colour else letter
+        return self._styled(STONE_SYMBOL if self._has_symbols else letter, COLOURS[letter])
 
     def side(self, index: int) -> str:
         """The same, in colour with the colour's name."""
@@ -88,7 +91,7 @@ class Screen:
         self.line()
         self.line("  column  visits                        value  prior", style=DIM)
         for item in analysis.columns:
-            bar = ("█" if self.colour else "#") * round(BAR * item.share)
+            bar = (BAR_SYMBOL if self._has_symbols else "#") * round(BAR * item.share)
             value = signed(item.value) if item.value is not None else "-"
             mark = " *" if item.column == analysis.best else "  "
             self.line(
@@ -145,6 +148,14 @@ class SolvingProgress:
 
     def __exit__(self, *_error: object) -> None:
         self._bar.close()
+
+
+def _can_write(stream: TextIO, text: str) -> bool:
+    try:
+        text.encode(stream.encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _wrapped(line: str) -> str:
