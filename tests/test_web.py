@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from alphac4.game import Position
+from alphac4.machine import cores
 from alphac4.play.web import pages, searches
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
@@ -216,6 +217,29 @@ def test_nobodys_search_waits_for_the_solver(
         for thread in early:
             thread.start()
         while len(application.exact_searches.taken) < len(early):
+            assert all(thread.is_alive() for thread in early)
+            time.sleep(0.01)
+        assert ask(client, "move", **MOVE)["column"] == 3
+        assert all(thread.is_alive() for thread in early)
+    finally:
+        released.set()
+        for thread in early:
+            thread.join(PATIENCE)
+
+
+def test_no_move_waits_while_the_certificates_are_read(
+    application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More pages than there are threads ask for the certificates; a level that plays by none moves at once."""
+    released = threading.Event()
+    for name in ("proven_result", "certified_move"):
+        monkeypatch.setattr(application.service, name, lambda _position: None if released.wait(PATIENCE) else 0)
+    early = [threading.Thread(target=lambda: ask(client, "certificate", moves="4")) for _ in range(cores() + 1)]
+    early += [threading.Thread(target=lambda: ask(client, "move", **MOVE | {"level": "master"}))]
+    try:
+        for thread in early:
+            thread.start()
+        while len(application.certificate_reads.taken) < len(early):
             assert all(thread.is_alive() for thread in early)
             time.sleep(0.01)
         assert ask(client, "move", **MOVE)["column"] == 3

@@ -54,6 +54,7 @@ class WebApplication:
         self.service = service
         self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # a move waits for no analysis, on one core too
         self.exact_searches = WorkQueue(1, MAX_EXACT)
+        self.certificate_reads = WorkQueue(1, MAX_SEARCHES)  # each is read once, for seconds in which moves go on
         self._link = link
         self._analyses: dict[str, Stop] = {}  # the one in progress in each session
         questions = (self._move, self._exact, self._certificate, self._node, self._analyze, self._review)
@@ -72,6 +73,7 @@ class WebApplication:
         """Stop every search; the server is about to end."""
         self.searches.close()
         self.exact_searches.close()
+        self.certificate_reads.close()
         self.service.close()
 
     async def _page(self, _request: Request) -> Response:
@@ -88,9 +90,12 @@ class WebApplication:
     async def _move(self, request: Request) -> Response:
         body = await read_object(request)
         position = _unfinished_position(body, self.service.geometry)
-        level = find_level(_text(body, "level"))
-        queue, stop = (self.exact_searches if level.perfect else self.searches), Stop()
-        column = await _run(request, queue, partial(self.service.choose, level, position, stop), stop)
+        level, column = find_level(_text(body, "level")), None
+        if level.certified:
+            column = await _run(request, self.certificate_reads, partial(self.service.certified_move, position), Stop())
+        if column is None:
+            queue, stop = (self.exact_searches if level.perfect else self.searches), Stop()
+            column = await _run(request, queue, partial(self.service.choose, level, position, stop), stop)
         return JSONResponse({"column": column, "player": level.name})
 
     async def _exact(self, request: Request) -> Response:
@@ -103,7 +108,7 @@ class WebApplication:
     async def _certificate(self, request: Request) -> Response:
         """What the certificates show: of which side, 0 the first, its plies at most (null for a draw), its move."""
         position = _unfinished_position(await read_object(request), self.service.geometry)
-        known = await _run(request, self.searches, partial(self.service.proven_result, position), Stop())
+        known = await _run(request, self.certificate_reads, partial(self.service.proven_result, position), Stop())
         shown = known and {"side": 0 if known.first else 1, "plies": known.plies, "column": known.column}
         return JSONResponse({"result": shown})
 

@@ -116,15 +116,12 @@ class SearchService:
         self._stop_reading.set()
 
     def choose(self, level: Level, position: Position, stop: Stop) -> int:
-        """A level's move, 0-based."""
+        """A level's move, 0-based, by search; `certified_move` comes before it at levels that play certificates."""
         if level.perfect:
             best = [item.column for item in self.exact(position, stop) if item.best]
             return int(self._make_rng().choice(best))
         player: Player
         if level.certified:
-            column = self._ask_certificates(lambda player: player.choose([position])[0])
-            if column is not None:
-                return column
             searches = self._search("proofs", CACHE), self._search("trees", CACHE)
             player = AutoPlayer(self.name, self._evaluator, *searches, TimeManagement())
         else:
@@ -139,6 +136,10 @@ class SearchService:
         """Judge every move of a game; see `review_game`."""
         player = self._player(REVIEW_SIMULATIONS)
         return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_move=on_move)
+
+    def certified_move(self, position: Position) -> int | None:
+        """The certificates' move, 0-based; None where they hold none. It may take seconds, as in `proven_result`."""
+        return self._ask_certificates(lambda player: player.choose([position])[0])
 
     def proven_result(self, position: Position) -> CertifiedResult | None:
         """What the certificates show; see `CertificatePlayer.proven_result`."""
