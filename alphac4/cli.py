@@ -49,7 +49,7 @@ GROUPS = {
 COMMANDS = [name for group in GROUPS.values() for name in group]
 EXAMPLES = """\
   alphac4 play --level 5                          play against the shipped network
-  alphac4 train --preset quick --run runs/mine    train one in 8 to 18 minutes
+  alphac4 train --preset quick --run runs/mine    train one in 8 to 24 minutes
   alphac4 evaluate runs/mine/checkpoints/best.safetensors    measure it against exact play"""
 
 

@@ -1,3 +1,4 @@
+import inspect
 import re
 import runpy
 import subprocess
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 import alphac4
+from alphac4 import cli
 from alphac4.cli import main
+from alphac4.commands.train import RunOptions
 from alphac4.compute import choose
 from alphac4.storage.checkpoints import load_checkpoint
 
@@ -31,6 +34,19 @@ def pages() -> list[Path]:
     if listed.returncode:
         pytest.skip("lists the pages with git: install it, and run in a checkout")
     return [ROOT / name for name in listed.stdout.split()]
+
+
+def test_the_time_of_the_quick_run_is_stated_alike_everywhere() -> None:
+    """The table in the training guide holds it by instruction set; help and README repeat it."""
+    guide, _, table = (DOCS / "training.md").read_text(encoding="utf-8").partition("## How long it takes")
+    ranges = re.findall(r"^\| [\w -]+ \| (\d+) to (\d+) \|", table, re.MULTILINE)
+    assert len(ranges) == 2
+    minutes = sorted(int(minute) for pair in ranges for minute in pair)
+    span = f"{minutes[0]} to {minutes[-1]} minutes"
+    for text in (cli.EXAMPLES, inspect.getsource(RunOptions), guide):
+        assert span in text
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all(f"in {low} to {high} " in readme for low, high in ranges)
 
 
 def test_every_relative_link_of_the_plain_files_leads_to_a_file() -> None:

@@ -28,9 +28,9 @@ class RunOptions:
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings but for those named."""
     preset: Literal["auto", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
-    """quick: 8 to 18 minutes on two idle cores, by the processor; standard: 75 minutes to two hours (`alphac4 doctor`
-    estimates both for this machine). On an NVIDIA GPU, gpu-quick: one minute; gpu-best: 4 minutes, as strong as the
-    shipped networks. auto: the settings of the run in the folder, or else standard."""
+    """quick: 8 to 24 minutes on two idle cores, by the processor's instructions; standard: 75 minutes to two hours
+    with AVX-512 (`alphac4 doctor` estimates both for this machine). On an NVIDIA GPU, gpu-quick: one minute; gpu-best:
+    4 minutes, as strong as the shipped networks. auto: the settings of the run in the folder, or else standard."""
     settings: Path | None = None
     """A JSON file of settings over those of the preset, such as another run's config.json or a part of it."""
     cluster: str | None = None
