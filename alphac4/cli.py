@@ -59,11 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
         if getattr(sys, stream) is None:  # it is closed, as in a program without a terminal
             setattr(sys, stream, open(os.devnull, mode))  # noqa: PTH123, SIM115 - until the end of the process
-    for stream in (sys.stdin, sys.stdout):
-        if isinstance(stream, io.TextIOWrapper):  # another program may have put something else in its place
+    for text in (sys.stdin, sys.stdout):
+        if isinstance(text, io.TextIOWrapper):  # another program may have put something else in its place
             with contextlib.suppress(io.UnsupportedOperation):  # it has been read from
-                # Input that cannot be decoded, or output that cannot be encoded, is shown as \xe9 and ends nothing.
-                stream.reconfigure(errors="backslashreplace")
+                # Show input that cannot be decoded, and output that cannot be encoded, as \xe9 instead of ending.
+                text.reconfigure(errors="backslashreplace")
     name = f"alphac4 {arguments[0]}" if arguments and arguments[0] in COMMANDS else "alphac4"
     try:
         try:

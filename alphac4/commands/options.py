@@ -104,7 +104,7 @@ class ReviewOptions:
     html: Path | None = None
     """Write a page to this file, to be opened in a browser; it needs nothing else."""
     json: bool = False
-    """Print the review as JSON instead of text: an object a line and game."""
+    """Print the review as JSON instead of text: one object per game, each on a line."""
     player: str = ""
     """Player whose opinion is shown: a network such as best@200, uct with its options, or none; by default best@200,
     and none on a board that no network comes with the package for."""
@@ -163,7 +163,7 @@ class SolveOptions:
     weak: bool = False
     """Give only win (1), draw (0) and loss (-1), which is faster."""
     json: bool = False
-    """Print the result as JSON instead of a table; with --batch, an object a line."""
+    """Print the result as JSON instead of a table; with --batch, one object per line."""
     book: bool = True
     """Whether to use the opening book of the package."""
     table_bits: int = 22

@@ -226,8 +226,8 @@ class TrainingSession:
             places = "1 core" if cores() == 1 else f"{cores()} cores"
             if compute.learning_device.type == "cpu" and cluster is None and len(actors) < cores():
                 advice = f"--selfplay.games {cores() * MIN_GAMES} would use all, but change the results"
-                self._tell(f"{len(actors)} of {cores()} cores play; {advice}.")
-            self._tell("On {}: self-play by {}, matches by {}, learning in {}.".format(places, *backends))
+                self._write(f"{len(actors)} of {cores()} cores play; {advice}.")
+            self._write("On {}: self-play by {}, matches by {}, learning in {}.".format(places, *backends))
             end = config.learning_steps * config.iterations
             schedule = state.schedule or Schedule.of_run(config.learning, end)
             state.schedule = schedule.until(learner.steps, end)
@@ -264,7 +264,7 @@ class TrainingSession:
             RunStopped: when `stop` was set.
             OSError: when the folder cannot be written; what was recorded before stays.
         """
-        self._tell(HEADINGS)
+        self._write(HEADINGS)
         with contextlib.closing(self._monitor()) as self._shown:
             self.loop.run(self.state.iteration)
         return self.history
@@ -365,7 +365,7 @@ class TrainingSession:
         first = self.history[0] if self.history else None
         self.history.append(report)
         self._shown.record(report)
-        self._tell(report.row(self.config.iterations, first))
+        self._write(report.row(self.config.iterations, first))
         for warning in report.warnings:
             logger.warning("iteration %d: %s", number, warning)
 
@@ -378,7 +378,7 @@ class TrainingSession:
     def _monitor(self) -> Monitor:
         return Monitor(self.folder.tensorboard, to_dict(self.config), self.config.board.geometry(), self.history)
 
-    def _tell(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         if self._progress:
             write_progress(text)
 

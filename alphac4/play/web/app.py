@@ -54,7 +54,7 @@ class WebApplication:
         self.service = service
         self.searches = WorkQueue(max(2, cores()), MAX_SEARCHES)  # a move waits for no analysis, on one core too
         self.exact_searches = WorkQueue(1, MAX_EXACT)
-        self.certificate_reads = WorkQueue(1, MAX_SEARCHES)  # each is read once, for seconds in which moves go on
+        self.certificate_reads = WorkQueue(1, MAX_SEARCHES)  # reading takes seconds, for which no move should wait
         self._link = link
         self._analyses: dict[str, Stop] = {}  # the one in progress in each session
         questions = (self._move, self._exact, self._certificate, self._node, self._analyze, self._review)
