@@ -80,6 +80,8 @@ def test_an_endless_search_answers_when_stopped() -> None:
     [
         "dance",
         "position 49",
+        "position startpos moves 4 4 12",
+        "position 44 5",
         "go nodes many",
         "setoption name player value missing.safetensors",
         "go nodes " + "9" * 5000,

@@ -43,6 +43,17 @@ def mirror_moves(moves: str, columns: int) -> str:
     return "".join(column_name(columns - 1 - COLUMN_NAMES.index(name)) for name in moves)
 
 
+def join_moves(words: Sequence[str]) -> str:
+    """Return the move string that ``words`` spell: it is one word, or each column is a word.
+
+    Raises:
+        ValueError: for a mixture such as "4 4 12", which could mean column 12 or columns 1 and 2.
+    """
+    if len(words) > 1 and (long := [word for word in words if len(word) > 1]):
+        raise ValueError(f"write moves as one word, such as 4412, or as a word per column; {long[0]!r:.40} is neither")
+    return "".join(words)
+
+
 def may_be_moves(text: str, geometry: Geometry = STANDARD) -> bool:
     """Whether a text is meant as a move string, legal or not; where files are taken too, anything else names one."""
     return text.isdecimal() or not set(text.lower()) - set(COLUMN_NAMES[: geometry.columns])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from alphac4.game import Geometry, Position
-from alphac4.game.position import column_name
+from alphac4.game.position import column_name, join_moves
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.search import Budget
 from alphac4.play.analysis import Analysis, Analyst
@@ -151,7 +151,7 @@ class Engine:
             if len(arguments) > 1 and arguments[1] != "moves":
                 raise ValueError(f"expected moves after startpos, not {arguments[1]!r}")
             arguments = arguments[2:]
-        self.position = Position.from_moves("".join(arguments), self.geometry)
+        self.position = Position.from_moves(join_moves(arguments), self.geometry)
 
     def _on_go(self, arguments: list[str]) -> None:
         self._idle()
