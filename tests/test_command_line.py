@@ -74,7 +74,7 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("export fast --kaggle main.py --license mit", "--license has no effect without --hub"),
         ("train --run FILE", "FILE: is a file, where a run needs a folder"),
         ("train --run FILE/run", "FILE"),
-        ("solve 1122334", "there is nothing to solve, the game is over: x has won"),
+        ("solve 1122334", "the game is over after 1122334: x has won"),
         ("play --puzzle-file FILE", "--puzzle-file needs --puzzle"),
         ("engine --player utc:50", "unknown player 'utc:50' (is it uct:50?); `alphac4 players` lists them"),
         pytest.param(

@@ -166,11 +166,15 @@ def test_a_malformed_line_is_named(tmp_path: Path, line: str, told: str) -> None
 
 
 def test_public_files_are_shown_by_what_they_hold(tmp_path: Path) -> None:
-    """The public name Test_L1_R3 reads begin-hard; the empty board and blank lines may occur."""
+    """The public name Test_L1_R3 reads begin-hard."""
     path = tmp_path / "Test_L1_R3.columns"
-    path.write_text("\n -2 -1 0 1 0 -1 -2\n")
+    path.write_text("4 -4 -2 -2 -1 -2 -2 -4\n")
     part = load_positions(path)
-    assert (part.name, part.positions, part.best_outcome.tolist()) == ("begin-hard", [Position()], [1])
+    assert (part.name, part.positions, part.best_outcome.tolist()) == (
+        "begin-hard",
+        [Position.from_moves("4")],
+        [-1],
+    )
 
 
 def test_positions_fall_into_the_six_sets_by_their_stones() -> None:
@@ -194,9 +198,9 @@ def test_generated_sets_go_on_where_they_were_cut_and_leave_alone_what_is_no_set
     cut.write_text(text[: len(text) // 2])
     assert write(cut) == text
     assert len(load_positions(whole)) == 8
-    whole.write_text("\n -2 -1 0 1 0 -1 -2\n\n 1 -")  # of which the empty board is one
+    whole.write_text("\n4 -4 -2 -2 -1 -2 -2 -4\n\n1 1 -")
     assert write_set(whole, "begin-hard", 1, [], solver) == 1
-    assert whole.read_text() == "\n -2 -1 0 1 0 -1 -2\n\n"
+    assert whole.read_text() == "\n4 -4 -2 -2 -1 -2 -2 -4\n\n"
     for content in (b"hello\nworld", b"\xff\xfe\n", b"44 1 2\n", b"hello", b"\xff\xfe", text.encode() + b"world"):
         whole.write_bytes(content)
         with pytest.raises(FileError, match=re.escape(str(whole))):
@@ -210,13 +214,13 @@ def test_samples_are_drawn_from_move_strings_alone(
     """Scores in the source are not read: wrong ones make no difference. Too few positions are told."""
     part = packaged_positions(12)[5]
     source, made = tmp_path / "end-easy.columns", tmp_path / "made" / "end-easy.columns"
-    source.write_text("".join(f"{position.moves} 99 99\n" for position in part.positions))
+    source.write_text("".join(f"{position.moves} 99\n" for position in part.positions))
     assert main(["positions", str(made.parent), "--count", "15", "--sample", str(source)]) == 0
     assert "12 of 15 positions; the sample has no more of this set" in caplog.text
     source.write_text("666165577462463234152541333211132724554777\n")  # drawn on a full board
     over = ["positions", str(made.parent), "--sets", "end-easy", "--count", "99", "--sample", str(source)]
     assert main(over) == 2
-    assert "end-easy.columns: the game is over after 6661" in capsys.readouterr().err
+    assert "end-easy.columns, line 1: the game is over after 6661" in capsys.readouterr().err
     assert main(["positions", str(made.parent), "--sample", str(source.rename(tmp_path / "other.columns"))]) == 2
     assert "no set 'other' of which" in capsys.readouterr().err
     found = load_positions(made)

@@ -246,13 +246,19 @@ def test_games_are_saved_and_loaded_and_other_files_are_left_alone(
         run_game([f"save {path}"], moves)
         assert path.read_text() == f"{moves}\n"
     assert run_game([f"load {path}", "3"])[0].session.moves == "443"
-    for notes, told in ((b"to be kept\n", "columns are written 1 to 7"), (b"\xcd", "columns are"), (b"", "is empty")):
+    for notes, told in (
+        (b"to be kept\n", "is neither"),
+        (b"\xcd", "columns are"),
+        (b"", "holds no"),
+        (b"# a", "holds no"),
+        (b"4\n5", "2 games"),
+    ):
         path.write_bytes(notes)
         if notes:
             assert "holds no game" in run_game([f"save {path}"], "4455")[1]
         assert main(["play", "--moves", str(path)]) == 2
         error = capsys.readouterr().err
-        assert f"{path}: " in error
+        assert str(path) in error
         assert told in error
         assert path.read_bytes() == notes
 

@@ -11,7 +11,7 @@ from typing import Any
 import naive
 import numpy as np
 import pytest
-from helpers import load_script
+from helpers import DRAWN, load_script
 
 from alphac4.cli import main
 from alphac4.commands.options import SolveOptions
@@ -227,6 +227,9 @@ def test_a_batch_is_answered_line_by_line_but_for_bad_lines(
 ) -> None:
     for options, status, lines, answers in (
         ({}, 2, "112233\n48\n\n1111111\n31415\n", "112233 18\n31415 -18\n"),
+        ({}, 2, f"112233\n1122334\n\n{DRAWN}\n", "112233 18\n"),  # games that are over
+        ({"weak": True}, 2, f"112233\n1122334\n\n{DRAWN}\n", "112233 1\n"),
+        ({"column_scores": True}, 2, f"{NEARLY_FULL}\n1122334\n\n{DRAWN}\n", f"{NEARLY_FULL} . . . . . -1 -2\n"),
         ({"column_scores": True}, 0, NEARLY_FULL, f"{NEARLY_FULL} . . . . . -1 -2\n"),
         ({"column_scores": True, "weak": True}, 0, NEARLY_FULL, f"{NEARLY_FULL} . . . . . -1 -1\n"),
         ({"json": True}, 0, "112233\n", '{"moves": "112233", "score": 18}\n'),

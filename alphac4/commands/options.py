@@ -157,7 +157,9 @@ class SolveOptions:
     moves: Annotated[str, tyro.conf.Positional] = ""
     """The position as 1-based columns from the empty board, such as 4455."""
     batch: bool = False
-    """Read a move string from each line of the standard input; write it with its score."""
+    """Read a position from each line of the standard input, and write its moves and its score.
+
+    A line has the moves in one word; known scores after them are not used. Games that are over are errors."""
     column_scores: bool = False
     """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
     weak: bool = False

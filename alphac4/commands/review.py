@@ -11,14 +11,15 @@ import numpy as np
 from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.specifications import common_geometry, parse_searching_player
 from alphac4.commands.options import NOBODY, ReviewOptions
-from alphac4.game import Geometry, IllegalMove, Position
-from alphac4.game.position import may_be_moves
+from alphac4.game import Geometry, Position
+from alphac4.game.position import join_moves, may_be_moves
 from alphac4.game.rules import STANDARD
 from alphac4.play.review_text import describe_review
 from alphac4.play.screen import Screen, SolvingProgress
 from alphac4.review import DEFAULT_SECONDS, Review, review_game
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.files import check_output, write_atomically
+from alphac4.storage.text import parse_lines, read_stdin_lines, read_text_lines
 
 REVIEWER = "best@200"  # on the standard board, unless another is asked for
 
@@ -29,7 +30,7 @@ def run(options: ReviewOptions) -> int:
     specification = options.player or (REVIEWER if board == STANDARD else NOBODY)
     geometry = board if specification == NOBODY else common_geometry((specification,), board)
     check_output(options.html)
-    games = read_games(options.game, sys.stdin, geometry)
+    games = read_games(options.game, read_stdin_lines(), geometry)
     player, screen = None, Screen(sys.stdout)
     if specification != NOBODY:
         player = parse_searching_player(specification, rng=np.random.default_rng(options.seed), geometry=geometry)
@@ -65,34 +66,30 @@ def review_with_progress(
 def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD) -> list[str]:
     """The move strings that ``source`` holds: a game itself, a file of games a line, or "-" for the standard input.
 
-    Blank lines and what follows "#" are passed over.
+    A game is one word, or a word per column; see `alphac4.storage.text` for the lines.
 
     Raises:
         ValueError: naming the line that is no game, or if there is none.
         OSError: if the file cannot be read.
     """
+
+    def parse(words: list[str]) -> str:
+        moves = join_moves(words)
+        Position.from_moves(moves, geometry)
+        return moves
+
     if source == "-":
         name, lines = "the standard input", stdin
     elif os.path.exists(source) and not os.path.isdir(source):  # noqa: PTH110, PTH112 - a name too long is none, no error
-        text = Path(source).read_bytes().decode("utf-8-sig", errors="replace")  # Windows' editors begin with a mark
-        name, lines = source, text.splitlines()
+        name, lines = source, read_text_lines(Path(source))
     else:
-        moves = "".join(source.split())
-        if not moves:
+        words = source.split()
+        if not words:
             raise ValueError("there is no move to review; write the game as columns, such as 4455, a file's name, or -")
-        if not may_be_moves(moves, geometry):
+        if not may_be_moves("".join(words), geometry):
             raise ValueError(f"{source!r} is no game such as 4455, and there is no such file")
-        Position.from_moves(moves, geometry)
-        return [moves]
-    games = []
-    for number, line in enumerate(lines, start=1):
-        moves = "".join(line.partition("#")[0].split())
-        if moves:
-            try:
-                Position.from_moves(moves, geometry)
-            except IllegalMove as error:
-                raise ValueError(f"{name}, line {number}: {error}") from error
-            games.append(moves)
+        return [parse(words)]
+    games = list(parse_lines(lines, name, parse))
     if not games:
         raise ValueError(f"{name} holds no game")
     return games

@@ -5,10 +5,13 @@ import sys
 from collections.abc import Sequence
 
 from alphac4.commands.options import SolveOptions
-from alphac4.game import IllegalMove, Position, column_name
+from alphac4.evaluation.positions import parse_unfinished
+from alphac4.game import Position, column_name
+from alphac4.game.position import describe_outcome
 from alphac4.play.screen import SolvingProgress
 from alphac4.solver.book import no_known_scores
 from alphac4.solver.solver import Solver, Verdict, best_columns
+from alphac4.storage.text import content_lines, read_stdin_lines
 
 
 def run(options: SolveOptions) -> int:
@@ -19,10 +22,8 @@ def run(options: SolveOptions) -> int:
     if options.batch:
         return _solve_lines(options, solver)
     position = Position.from_moves(options.moves, geometry)
-    outcome = position.outcome()
-    if outcome is not None:
-        ended = "a draw" if outcome == 0 else f"{'ox'[not position.first_to_move]} has won"
-        raise ValueError(f"{options.moves}: there is nothing to solve, the game is over: {ended}")
+    if position.outcome() is not None:
+        raise ValueError(f"the game is over after {options.moves}: {describe_outcome(position)}")
     with SolvingProgress(solver) as progress:
         scores = solver.analyze(position, progress, weak=options.weak)
     print(_as_json(options.moves, scores) if options.json else report(position, scores, weak=options.weak))
@@ -52,18 +53,16 @@ def _meaning(position: Position, score: int, *, weak: bool) -> str:
 
 
 def _solve_lines(options: SolveOptions, solver: Solver) -> int:
-    """Answer line by line; a bad line is reported with its number and the rest goes on."""
+    """Answer line by line; report a bad line with its number, and continue."""
     code = 0
-    for number, line in enumerate(sys.stdin, start=1):
-        moves = line.strip()
-        if not moves:
-            continue
+    for number, words in content_lines(read_stdin_lines()):
         try:
-            position = Position.from_moves(moves, solver.geometry)
-        except IllegalMove as error:
+            position = parse_unfinished(words, solver.geometry)
+        except ValueError as error:
             print(f"line {number}: {error}", file=sys.stderr)
             code = 2
             continue
+        moves = words[0]
         if options.column_scores:
             scores = solver.analyze(position, weak=options.weak)
             cells = ["." if score is None else str(score) for score in scores]

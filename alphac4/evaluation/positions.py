@@ -1,18 +1,21 @@
 """Positions with the exact score of every move, the measure of all players: read, shipped, and made."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Geometry, IllegalMove, Position
+from alphac4.game import Geometry, Position
+from alphac4.game.position import describe_outcome
 from alphac4.game.rules import STANDARD
 from alphac4.solver import FULL_COLUMN, Solver, moves_to_end
 from alphac4.storage.files import FileError, append_line, write_atomically
+from alphac4.storage.text import parse_lines, read_text_lines
 
 SETS = ("begin-hard", "begin-medium", "begin-easy", "middle-medium", "middle-easy", "end-easy")
 PUBLIC_NAMES = {  # Pascal Pons's six test sets: L1 to L3 from begin to end, R1 to R3 from easy to hard
@@ -28,6 +31,7 @@ ALL = "all"  # the name of all sets together
 # The most stones on the board in each stage, and the most still to come with best play in each difficulty.
 STAGES = {"begin": 14, "middle": 28, "end": STANDARD.cells - 1}
 DIFFICULTIES = {"easy": 14, "medium": 28, "hard": STANDARD.cells}
+_SCORE = re.compile(r"-?\d+|\.")  # "." stands for a full column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,19 +83,11 @@ def parse_positions(lines: Iterable[str], source: str, name: str, geometry: Geom
     Raises:
         FileError: in one line that names ``source``, the number of the line and what is wrong with it.
     """
-    positions, scores = [], []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            position, row = _parse_line(line, geometry)
-        except ValueError as error:
-            raise FileError(f"{source}, line {number}: {error}") from error
-        positions.append(position)
-        scores.append(row)
-    if not positions:
+    rows = list(parse_lines(lines, source, partial(_parse_scored, geometry=geometry)))
+    if not rows:
         raise FileError(f"{source}: holds no positions")
-    return PositionSet(name=name, geometry=geometry, positions=positions, scores=np.array(scores, np.int8))
+    scores = np.array([scores for _, scores in rows], np.int8)
+    return PositionSet(name=name, geometry=geometry, positions=[position for position, _ in rows], scores=scores)
 
 
 def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
@@ -102,12 +98,7 @@ def load_positions(path: Path, geometry: Geometry = STANDARD) -> PositionSet:
         FileError: if a line is malformed.
     """
     stem = path.name.removesuffix(SUFFIX)
-    return parse_positions(_read_text(path).splitlines(), str(path), PUBLIC_NAMES.get(stem, stem), geometry)
-
-
-def _read_text(path: Path) -> str:
-    """The text of a file that people write; what is no text becomes U+FFFD, so that the parser names its line."""
-    return path.read_bytes().decode("utf-8", errors="replace")
+    return parse_positions(read_text_lines(path), str(path), PUBLIC_NAMES.get(stem, stem), geometry)
 
 
 @cache
@@ -148,13 +139,32 @@ def format_line(position: Position, scores: Sequence[int | None]) -> str:
     return f"{position.moves} {' '.join('.' if score is None else str(score) for score in scores)}"
 
 
-def _parse_line(line: str, geometry: Geometry) -> tuple[Position, list[int]]:
-    moves, *shown = line.rstrip().split(" ")  # after the empty board's empty move string the line begins with a space
+def parse_unfinished(words: Sequence[str], geometry: Geometry = STANDARD) -> Position:
+    """Return the position of a line's ``words``: moves, then nothing, a score, or a score for each column.
+
+    The public test sets have one score per line, and `write_set` writes one for each column. Scores are not read here.
+
+    Raises:
+        ValueError: for an illegal move, a game that is over, or other words after the moves.
+    """
+    moves, *scores = words
+    position = Position.from_moves(moves, geometry)
+    if len(scores) not in (0, 1, geometry.columns) or not all(map(_SCORE.fullmatch, scores)):
+        raise ValueError(
+            f"expected moves in one word, then at most a score, or a score for each of {geometry.columns} columns, "
+            f"not {' '.join(words)!r:.60}"
+        )
+    if position.outcome() is not None:
+        raise ValueError(f"the game is over after {moves}: {describe_outcome(position)}")
+    return position
+
+
+def _parse_scored(words: Sequence[str], geometry: Geometry) -> tuple[Position, list[int]]:
+    """Return a line's position and the score of each column."""
+    shown = words[1:]
     if len(shown) != geometry.columns:
         raise ValueError(f"expected moves and a score for each of {geometry.columns} columns, found {len(shown)}")
-    position = Position.from_moves(moves, geometry)
-    if position.outcome() is not None:
-        raise ValueError(f"the game is over after {moves!r}: there is no move to judge")
+    position = parse_unfinished([words[0]], geometry)
     return position, [_parse_score(text, position, column) for column, text in enumerate(shown)]
 
 
@@ -202,21 +212,15 @@ def random_positions(stage: str, rng: np.random.Generator) -> Iterator[Position]
 
 
 def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position]:
-    """The positions of a file's lines in random order: move strings, whatever follows them unread.
+    """Yield the positions of a file's lines in random order; see `parse_unfinished`.
 
     Raises:
         OSError: if the file cannot be read.
-        FileError: if it holds an impossible move.
+        FileError: if a line is malformed.
     """
-    moves = [line.rstrip().split(" ")[0] for line in _read_text(path).splitlines() if line.strip()]
-    for index in rng.permutation(len(moves)):
-        try:
-            position = Position.from_moves(moves[index])
-        except IllegalMove as error:
-            raise FileError(f"{path}: {error}") from error
-        if position.outcome() is not None:
-            raise FileError(f"{path}: the game is over after {moves[index]}")
-        yield position
+    positions = list(parse_lines(read_text_lines(path), str(path), parse_unfinished))
+    for index in rng.permutation(len(positions)):
+        yield positions[index]
 
 
 def write_set(
@@ -256,7 +260,7 @@ def _whole_lines(path: Path) -> set[Position]:
     """The positions in a file, from which a line cut short by a kill is removed."""
     if not path.exists():
         return set()
-    text = _read_text(path)
+    text = path.read_bytes().decode("utf-8", errors="replace")
     whole = text[: text.rfind("\n") + 1]
     if text[len(whole) :].strip("0123456789 .-"):  # no part of such a line: the file is somebody else's, and refused
         whole = text

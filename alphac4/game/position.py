@@ -59,6 +59,12 @@ def may_be_moves(text: str, geometry: Geometry = STANDARD) -> bool:
     return text.isdecimal() or not set(text.lower()) - set(COLUMN_NAMES[: geometry.columns])
 
 
+def describe_outcome(position: "Position") -> str:
+    """Return who has won a finished game: "a draw", "x has won" or "o has won"."""
+    outcome = position.outcome()
+    return "a draw" if outcome == 0 else f"{'ox'[not position.first_to_move]} has won"
+
+
 def describe_end(sign: int, moves: int) -> str:
     """Such as "wins in 3 moves", for a positive sign, or "loses in 1 move"; ``moves`` are those of the winner."""
     return f"{'wins' if sign > 0 else 'loses'} in {count_of(moves, 'move')}"

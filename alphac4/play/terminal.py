@@ -10,7 +10,7 @@ from pathlib import Path
 from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.players import Player, PlayerError
 from alphac4.game import Geometry, IllegalMove, Position
-from alphac4.game.position import COLUMN_NAMES, column_name, may_be_moves, signed
+from alphac4.game.position import COLUMN_NAMES, column_name, join_moves, may_be_moves, signed
 from alphac4.game.rules import STANDARD
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
@@ -18,6 +18,7 @@ from alphac4.play.screen import Screen
 from alphac4.solver.solver import ExactColumn, TimeIsUp, Verdict, deadline, exact, shared_solver
 from alphac4.storage.files import write_atomically
 from alphac4.storage.records import similar
+from alphac4.storage.text import parse_lines, read_text_lines
 
 HELP = """\
   1 to 7       drop a stone into that column
@@ -109,13 +110,13 @@ def _read_game(path: Path, geometry: Geometry) -> str:
         OSError: if it cannot be read.
         ValueError: if it holds no game.
     """
-    text = path.read_bytes().decode("utf-8", errors="replace")
-    if not text:
-        raise ValueError(f"{path}: the file is empty")
-    try:
-        return Position.from_moves(text.strip(), geometry).moves or ""
-    except IllegalMove as error:
-        raise ValueError(f"{path}: {error}") from error
+    lines = read_text_lines(path)
+    games = list(parse_lines(lines, str(path), lambda words: Position.from_moves(join_moves(words), geometry)))
+    if len(games) > 1:
+        raise ValueError(f"{path} holds {len(games)} games, not one")
+    if not games and (not lines or "".join(lines).strip()):  # a blank line is a game without moves
+        raise ValueError(f"{path} holds no game")
+    return (games[0].moves or "") if games else ""
 
 
 class TerminalGame:

@@ -1,7 +1,7 @@
 """A puzzle, and the text file that puzzles are kept in.
 
 A line holds the position as a move string, the only column that wins, the moves that the winner then makes, the one of
-the puzzle included, and the difficulty. Lines that begin with "#" are comments.
+the puzzle included, and the difficulty. What follows "#" is a comment.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +14,7 @@ from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, mirror_moves
 from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.storage.files import FileError
+from alphac4.storage.text import parse_lines, read_text_lines
 
 HEADER = "# alphac4 puzzles 1: position, the only column that wins, moves until the win, difficulty from 1 to 5"
 PACKAGED = "puzzles.txt"
@@ -59,16 +60,10 @@ def parse_puzzles(lines: Iterable[str], source: str) -> tuple[Puzzle, ...]:
     Raises:
         FileError: naming the line that is no puzzle, or if there is none.
     """
-    puzzles = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip() and not line.startswith("#"):
-            try:
-                puzzles.append(_parse_line(line))
-            except ValueError as error:
-                raise FileError(f"{source}, line {number}: {error}") from error
+    puzzles = tuple(parse_lines(lines, source, _parse_puzzle))
     if not puzzles:
         raise FileError(f"{source} holds no puzzle")
-    return tuple(puzzles)
+    return puzzles
 
 
 def load_puzzles(path: Path) -> tuple[Puzzle, ...]:
@@ -78,7 +73,7 @@ def load_puzzles(path: Path) -> tuple[Puzzle, ...]:
         FileError: if it holds anything else.
         OSError: if it cannot be read.
     """
-    return parse_puzzles(path.read_bytes().decode("utf-8", errors="replace").splitlines(), str(path))
+    return parse_puzzles(read_text_lines(path), str(path))
 
 
 @cache
@@ -88,8 +83,7 @@ def packaged_puzzles() -> tuple[Puzzle, ...]:
     return parse_puzzles(text.splitlines(), PACKAGED)
 
 
-def _parse_line(line: str) -> Puzzle:
-    words = line.split()
+def _parse_puzzle(words: Sequence[str]) -> Puzzle:
     if len(words) != 4 or not all(word.isdecimal() and word.isascii() for word in words[2:]):
         raise ValueError("a puzzle is written position, column, distance, difficulty, such as 4453 4 5 2")
     moves, solution = words[0], COLUMN_NAMES.find(words[1])

@@ -1,0 +1,120 @@
+"""Files of positions, games and puzzles as people and their editors write them, and the standard input."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from alphac4.commands.options import SolveOptions
+from alphac4.commands.review import read_games
+from alphac4.commands.solve import run
+from alphac4.evaluation.positions import load_positions, sampled_positions
+from alphac4.play.terminal import Session
+from alphac4.puzzles import load_puzzles
+from alphac4.storage.files import FileError
+
+PUBLIC = ("2252576253462244111563365343671351441 -1", "7422341735647741166133573473242566 1")  # Test_L3_R1 begins so
+SCORED = ("112233 -2 0 1 18 0 -3 -1", "444444 1 2 3 . 3 2 1")
+FORMS = {
+    "plain": b"{0}\n{1}\n",
+    "byte-order mark": b"\xef\xbb\xbf{0}\n{1}\n",
+    "CRLF": b"\xef\xbb\xbf{0}\r\n{1}\r\n",
+    "CR": b"{0}\r{1}\r",
+    "UTF-16": "\ufeff{0}\n{1}\n".encode("utf-16-le"),
+    "UTF-16, big end first": "\ufeff{0}\r\n{1}\r\n".encode("utf-16-be"),
+    "blanks around": b"  {0} \t\n\t{1}  \n",
+    "blank lines": b"\n{0}\n \n\t\n{1}\n\n",
+    "no last line end": b"{0}\n{1}",
+    "comments": b"# mine\n{0} # a note\n  # more\n{1}#\n",
+    "joined files": "\ufeff{0}\n\ufeff{1}\n".encode(),
+}
+
+
+def written(form: str, lines: tuple[str, str], blank: str) -> bytes:
+    """Two lines as a file of that form, with that blank between words."""
+    content = FORMS[form]
+    encoding = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(content[:2], "utf-8")
+    return content.decode(encoding).format(*(line.replace(" ", blank) for line in lines)).encode(encoding)
+
+
+def read_sample(path: Path) -> list[str]:
+    positions = sampled_positions(path, np.random.default_rng(0))
+    return sorted(position.moves or "" for position in positions)
+
+
+def read_scored(path: Path) -> list[tuple[str | None, list[int]]]:
+    part = load_positions(path)
+    return [(position.moves, row.tolist()) for position, row in zip(part.positions, part.scores, strict=True)]
+
+
+READERS: dict[str, tuple[Callable[[Path], object], tuple[str, str], object]] = {
+    "positions": (
+        read_scored,
+        SCORED,
+        [("112233", [-2, 0, 1, 18, 0, -3, -1]), ("444444", [1, 2, 3, -128, 3, 2, 1])],
+    ),
+    "sample": (read_sample, PUBLIC, [line.split()[0] for line in PUBLIC]),
+    "games": (lambda path: read_games(str(path), []), ("4455", "1 1 2"), ["4455", "112"]),
+    "puzzles": (lambda path: [p.solution for p in load_puzzles(path)], ("4453 4 5 2", "44 5 3 1"), [3, 4]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("blank", [" ", "\t", "   "], ids=["blank", "tab", "blanks"])
+def test_a_text_file_is_read_as_any_editor_saves_it(form: str, kind: str, blank: str, tmp_path: Path) -> None:
+    read, lines, expected = READERS[kind]
+    path = tmp_path / "mine.txt"
+    path.write_bytes(written(form, lines, blank))
+    assert read(path) == expected
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_saved_game_is_loaded_as_any_editor_saves_it(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "game.txt"
+    path.write_bytes(written(form, ("4455", ""), " "))
+    session = Session()
+    session.open(str(path))
+    assert session.moves == "4455"
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("positions", "4455 1 1 1 1 1 1"),
+        ("positions", "1 1 1 1 1 1 1"),
+        ("sample", "4 4 5 5"),
+        ("sample", "44 5x"),
+        ("sample", "48"),
+        ("sample", "1212121"),  # the game is over
+        ("sample", "44 1 1"),
+        ("games", "44 5"),
+        ("games", "48"),
+        ("puzzles", "44 9 3 1"),
+    ],
+)
+def test_an_error_in_a_text_file_names_the_file_and_the_line(kind: str, line: str, tmp_path: Path) -> None:
+    read, lines, _ = READERS[kind]
+    path = tmp_path / "mine.txt"
+    path.write_text(f"\ufeff{lines[0]}\n# a comment\n\t{line}\n", encoding="utf-8")
+    with pytest.raises(FileError, match=f"^{path}, line 3: "):
+        read(path)
+
+
+class Stream(io.StringIO):
+    """A standard input in an encoding that has no byte-order mark, as on Windows."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content.decode("cp1252"))
+        self.buffer = io.BytesIO(content)
+
+
+def test_a_batch_takes_lines_of_the_public_files_and_any_editors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for blank in (" ", "\t", "  "):
+        monkeypatch.setattr("sys.stdin", Stream(written("CRLF", PUBLIC, blank) + b"# end\n"))
+        assert run(SolveOptions(batch=True)) == 0
+        assert capsys.readouterr().out.splitlines() == list(PUBLIC)  # our scores are the published ones
