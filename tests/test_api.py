@@ -107,6 +107,13 @@ def test_bad_positions_are_one_clear_value_error(moves: str, told: str) -> None:
         assert "\n" not in str(error.value)
 
 
+def test_a_position_of_impossible_stones_is_refused(checkpoint: Path) -> None:
+    floating = alphac4.Position(np.uint64(0), np.uint64(2))
+    for use in (alphac4.solve, alphac4.analyze, alphac4.draw_board, alphac4.load(checkpoint).search):
+        with pytest.raises(ValueError, match="impossible board: a stone has nothing below it"):
+            use(floating)
+
+
 def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
     agent = alphac4.load("uct:9")
     for call, told in (

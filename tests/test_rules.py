@@ -175,6 +175,44 @@ def test_impossible_kaggle_boards_are_refused(cells: dict[int, int], mark: int |
         Position.from_kaggle(board[:41])
 
 
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("0020000 0020001 1112202 1221201 1211212 1211212", "the player to move has won and the other one as well"),
+        ("0000000 0000000 0000000 0000000 2222000 1111000", "the player to move has won and the other one as well"),
+        ("0000000 0000000 0000000 0000000 0000000 1111222", "no error"),
+        ("0000000 0000000 0000000 0000000 2000000 1111222", "the player to move has won"),
+        # Two runs of the player who moved last, which no single stone has completed.
+        ("0000000 0000000 1000001 1000001 1220201 1220221", "no stone can have been the last one"),
+        # A stone that completes two runs at once.
+        ("0000000 0000000 0000000 0000000 2220222 1111111", "no error"),
+        # The run lies under a later stone of the same player.
+        ("0000000 0000000 0000000 0000000 2212000 1111020", "no stone can have been the last one"),
+        # The player who moved last has no stone on top.
+        ("0000000 0000000 0000000 0000000 2020000 1010000", "no error"),
+        ("0000000 0000000 0000000 0000000 1010000 2020000", "no stone can have been the last one"),
+    ],
+)
+def test_a_board_that_no_game_can_reach_is_refused(rows: str, told: str) -> None:
+    board = [int(cell) for cell in rows.replace(" ", "")]
+    if told == "no error":
+        assert Position.from_kaggle(board).to_kaggle() == board
+    else:
+        with pytest.raises(ValueError, match=f"^impossible board: {told}$"):
+            Position.from_kaggle(board)
+
+
+def test_every_board_that_a_game_reaches_is_accepted() -> None:
+    """All positions of random games to their ends, on boards of several shapes."""
+    rng = np.random.default_rng(1)
+    for geometry in (STANDARD, make_geometry(4, 5, 3), make_geometry(4, 4, 4), make_geometry(5, 6, 4, diagonals=False)):
+        for _ in range(30):
+            position = Position(geometry=geometry)
+            while legal := position.legal_columns():
+                position = position.play(int(rng.choice(legal)))
+                assert Position.from_kaggle(position.to_kaggle(), geometry=geometry) == position
+
+
 def test_stones_that_no_moves_have_put_there_have_no_moves() -> None:
     known = Position.from_moves("4455")
     bare = Position(known.own, known.occupied)

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from alphac4.game import Geometry, Outcome, Position, column_name
+from alphac4.game.position import check_stones
 from alphac4.game.rules import STANDARD
 from alphac4.solver.solver import ExactColumn, exact, shared_solver
 
@@ -23,12 +24,15 @@ def as_position(given: Given, geometry: Geometry = STANDARD) -> Position:
     """The position that is meant, of a finished game too.
 
     Raises:
-        ValueError: in one line, for an illegal move, or anything else than a move string or a position.
+        ValueError: in one line, for an illegal move, an impossible board, or anything else than a move string or a
+            position.
     """
     if isinstance(given, str):
         return Position.from_moves(given, geometry)
     if not isinstance(given, Position):
         raise ValueError(f"a position is a move string such as '4455', or a Position, not {given!r}")
+    if given.moves is None:  # made from bits, which may be any
+        check_stones(*given.sides, given.geometry)
     return given
 
 

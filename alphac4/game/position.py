@@ -81,6 +81,43 @@ def signed(value: float) -> str:
     return text[1:] if text[1:] == "0.00" else text
 
 
+def check_stones(first: int, second: int, geometry: Geometry = STANDARD) -> None:
+    """Refuse a board that no game can reach, as far as that can be seen without searching for a game.
+
+    The last stone must lie on top of its column, belong to the player who moved last, and leave a board without a run
+    when it is taken away. So at most one side has a run, and one stone completes all of its runs.
+
+    Args:
+        first: the bits of the stones of the player who began.
+        second: those of the other player.
+        geometry: the board.
+
+    Raises:
+        ValueError: for stones outside the board, two in a cell, impossible counts, floating stones, or impossible runs.
+    """
+    occupied = first | second
+    if first & second or occupied & ~int(geometry.board):
+        raise ValueError("impossible board: two stones in a cell, or a stone outside the board")
+    counts = first.bit_count(), second.bit_count()
+    if counts[0] - counts[1] not in (0, 1):
+        raise ValueError(f"impossible board: {counts[0]} stones of player 1 and {counts[1]} of player 2")
+    # A landed stack is a run of ones from the bottom: adding the bottom bits must carry through all of it.
+    above = occupied + int(geometry.bottom)
+    if occupied & above:
+        raise ValueError("impossible board: a stone has nothing below it")
+    if not occupied:
+        return
+    last, other = (second, first) if counts[0] == counts[1] else (first, second)
+    if rules.has_run(geometry, np.uint64(other)):
+        both = " and the other one as well" if rules.has_run(geometry, np.uint64(last)) else ""
+        raise ValueError(f"impossible board: the player to move has won{both}")
+    tops = above >> 1 & last  # the player's stones with nothing above them
+    while tops and rules.has_run(geometry, np.uint64(last & ~(tops & -tops))):
+        tops &= tops - 1
+    if not tops:
+        raise ValueError("impossible board: no stone can have been the last one")
+
+
 @dataclass(frozen=True)
 class Position:
     """A position, seen by the side to move.
@@ -121,7 +158,7 @@ class Position:
         ``mark`` is the side to move (1 or 2); by default the one whose turn the stone counts say it is.
 
         Raises:
-            ValueError: for a wrong length, unknown values, floating stones or impossible counts.
+            ValueError: for a wrong length, unknown values, or a board that `check_stones` refuses.
         """
         if len(board) != geometry.cells:
             raise ValueError(
@@ -134,17 +171,12 @@ class Position:
             if value:
                 row, column = geometry.rows - 1 - index // geometry.columns, index % geometry.columns
                 stones[value] |= 1 << (column * (geometry.rows + 1) + row)
+        check_stones(stones[1], stones[2], geometry)
         counts = stones[1].bit_count(), stones[2].bit_count()
         to_move = 1 if counts[0] == counts[1] else 2
-        if counts[0] - counts[1] not in (0, 1):
-            raise ValueError(f"impossible board: {counts[0]} stones of player 1 and {counts[1]} of player 2")
         if mark is not None and mark != to_move:
             raise ValueError(f"player {mark!r} cannot be to move with {counts[0]} and {counts[1]} stones on the board")
-        occupied = stones[1] | stones[2]
-        # A landed stack is a run of ones from the bottom: adding the bottom bits must carry through all of it.
-        if occupied & (occupied + int(geometry.bottom)):
-            raise ValueError("impossible board: a stone has nothing below it")
-        return cls(np.uint64(stones[to_move]), np.uint64(occupied), geometry)
+        return cls(np.uint64(stones[to_move]), np.uint64(stones[1] | stones[2]), geometry)
 
     @property
     def plies(self) -> int:
