@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import kaggle_stub
@@ -276,6 +277,27 @@ def test_the_submission_keeps_what_it_knows_of_the_position_two_moves_on() -> No
     second = Position.from_moves("44")
     player.choose(plain(second), deadline=0.0)
     assert player.root is known
+
+
+KINDS = {
+    "dictionaries": lambda **entries: entries,
+    "dictionaries with attributes": Struct,
+    "objects": SimpleNamespace,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_agents_take_observations_and_configurations_of_every_kind(
+    kind: str, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = KINDS[kind]
+    let_time_pass(monkeypatch, 0.01)
+    exported = kaggle_stub.last_callable(submission_text(Checkpoint(network=network)))
+    for agent in (exported, make_agent("uct:20", seed=0)):
+        for moves, column in TACTICS.items():
+            obs = make(board=Position.from_moves(moves).to_kaggle(), mark=len(moves) % 2 + 1)
+            assert agent(obs, make(rows=6, columns=7, inarow=4, actTimeout=0.05)) == column
+        assert agent(obs, make(rows=6, columns=7, inarow=4)) == column  # without a time limit, as old versions pass it
 
 
 def test_the_submission_ends_with_the_agent_and_is_the_same_at_every_export(

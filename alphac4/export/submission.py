@@ -355,12 +355,17 @@ def player_for(rows: int, columns: int, run: int) -> Searcher:
     return Searcher(game, Rollouts(game, random.Random()))
 
 
+def entry(record: Any, name: str, default: Any = None) -> Any:
+    """Return an entry of Kaggle's observation or configuration, which is a dictionary or an object with attributes."""
+    return record.get(name, default) if isinstance(record, dict) else getattr(record, name, default)
+
+
 # The network as base64 of a compressed .npz file; empty for none.
 WEIGHTS = ""
 
 
 def agent(obs: Any, config: Any) -> int:
     """The column to play, as Kaggle asks for it: it takes the last function of a file."""
-    deadline = time.perf_counter() + SHARE_OF_TIME * getattr(config, "actTimeout", 2.0)
-    player = player_for(config.rows, config.columns, config.inarow)
-    return player.choose(player.game.read(obs.board, obs.mark), deadline)
+    deadline = time.perf_counter() + SHARE_OF_TIME * entry(config, "actTimeout", 2.0)
+    player = player_for(*(entry(config, name) for name in ("rows", "columns", "inarow")))
+    return player.choose(player.game.read(entry(obs, "board"), entry(obs, "mark")), deadline)

@@ -25,7 +25,7 @@ import numpy as np
 from alphac4.arena.players import Player, PlayerError, UctPlayer, as_searching
 from alphac4.arena.specifications import common_geometry, find_network, parse_player
 from alphac4.compute import choose
-from alphac4.export.submission import SHARE_OF_TIME, Game, Rollouts, Searcher
+from alphac4.export.submission import SHARE_OF_TIME, Game, Rollouts, Searcher, entry
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.mcts.search import Budget
 
@@ -86,9 +86,10 @@ def make_agent(
         return lambda cells, mark, seconds: _timed_choice(own, Position.from_kaggle(cells, mark, board), seconds)
 
     def agent(obs: Any, config: Any) -> int:
-        choose_column = chooser(config.rows, config.columns, config.inarow)  # the clock starts once this is there
-        seconds = max(SHARE_OF_TIME * getattr(config, "actTimeout", 2.0), MIN_SECONDS)
-        return choose_column(obs.board, obs.mark, seconds)
+        board = (entry(config, name) for name in ("rows", "columns", "inarow"))
+        choose_column = chooser(*board)  # the clock starts once this is there
+        seconds = max(SHARE_OF_TIME * entry(config, "actTimeout", 2.0), MIN_SECONDS)
+        return choose_column(entry(obs, "board"), entry(obs, "mark"), seconds)
 
     return agent
 
