@@ -1,6 +1,7 @@
 """Other people's players: a class (``package.module:Class``), a program (``engine:COMMAND``), OpenSpiel's MCTS."""
 
 import ast
+import contextlib
 import inspect
 import pkgutil
 import queue
@@ -12,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from alphac4.machine import install_advice
 START_SECONDS = 120.0  # for loading and compiling
 MOVE_SECONDS = 300.0  # for a move
 CLOSE_SECONDS = 5.0
+# Characters that a program may write from one position to the next, and so the most that is kept of them. Ten lines a
+# second during `MOVE_SECONDS` take less than a tenth of this.
+MAX_OUTPUT = 4 * 2**20
 
 
 def make_foreign_player(found: re.Match[str], **offered: Any) -> Player:
@@ -100,8 +104,8 @@ class EnginePlayer:
         except (OSError, ValueError, IndexError) as error:
             raise PlayerError(f"{self.name!r} cannot be started: {error}") from error
         self.close = weakref.finalize(self, _end, self._process)  # ends the program, once
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
+        assert self._process.stdout is not None
+        self._output = _Output(self._process.stdout)
         self._ask("c4i", "c4iok", START_SECONDS)
         self._ask("isready", "readyok", START_SECONDS)
 
@@ -116,12 +120,13 @@ class EnginePlayer:
     def _choose(self, position: Position) -> int:
         if position.moves is None:
             raise PlayerError(f"{self.name!r} only plays positions whose moves are known")
+        self._output.discard()
         moves = " ".join(position.moves)
         self._send(f"position startpos moves {moves}" if moves else "position startpos")
         words = self._ask("go", "bestmove", MOVE_SECONDS).split()
         column = COLUMN_NAMES.find(words[1].lower()) if len(words) > 1 and len(words[1]) == 1 else -1
         if not 0 <= column < position.geometry.columns:
-            raise PlayerError(f"{self.name!r} answered {' '.join(words)!r}, which names no column")
+            raise PlayerError(f"{self.name!r} answered {' '.join(words)!r:.80}, which names no column")
         return column
 
     def _ask(self, question: str, answer: str, seconds: float) -> str:
@@ -130,9 +135,13 @@ class EnginePlayer:
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             try:
-                line = self._lines.get(timeout=left)
+                line = self._output.lines.get(timeout=left)
             except queue.Empty:
                 break
+            if line is None and self._output.is_flooded:
+                self._process.kill()  # nobody reads its output any more, so that it could not leave by itself
+                self.close()
+                raise PlayerError(f"{self.name!r} wrote {MAX_OUTPUT:,} characters without answering {question!r}")
             if line is None:
                 raise self._ended()
             words = line.split(maxsplit=1)
@@ -140,7 +149,7 @@ class EnginePlayer:
                 return line.strip()
             if words[:1] == ["error"]:
                 self.close()  # what it answers next would belong to another question
-                raise PlayerError(f"{self.name!r} answered {question!r} with {line.strip()!r}")
+                raise PlayerError(f"{self.name!r} answered {question!r} with {line.strip()!r:.200}")
         self.close()
         raise PlayerError(f"{self.name!r} did not answer {question!r} for {seconds:g} s")
 
@@ -158,11 +167,39 @@ class EnginePlayer:
         return PlayerError(f"{self.name!r} ended with exit code {self._process.returncode}")
 
 
-def _read(process: subprocess.Popen[str], lines: "queue.Queue[str | None]") -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        lines.put(line)
-    lines.put(None)
+class _Output:
+    """What a program writes, read by a thread until the program ends or writes more than `MAX_OUTPUT`.
+
+    Attributes:
+        lines: the lines that nobody has taken yet; None comes after the last one.
+        is_flooded: whether the program wrote too much, and is not read any more.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.is_flooded = False
+        self._count = 0  # characters since `discard`
+        self._counting = threading.Lock()
+        threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+
+    def discard(self) -> None:
+        """Drop the lines that belong to an earlier question."""
+        with self._counting:
+            self._count = 0
+        with contextlib.suppress(queue.Empty):
+            while self.lines.get_nowait() is not None:
+                pass
+            self.lines.put(None)
+
+    def _read(self, stream: IO[str]) -> None:
+        while line := stream.readline(MAX_OUTPUT):  # a line without an end is cut there
+            with self._counting:
+                self._count += len(line)
+                self.is_flooded = self._count >= MAX_OUTPUT
+            if self.is_flooded:
+                break
+            self.lines.put(line)
+        self.lines.put(None)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
