@@ -1,7 +1,6 @@
 """The cluster's part of a run without a cluster: actors play in this process, behind as much of Ray as is needed."""
 
 import copy
-import inspect
 import socket
 import sys
 import threading
@@ -18,7 +17,7 @@ import torch
 
 from alphac4.cli import main
 from alphac4.compute.cluster.actors import CALLS_IN_FLIGHT, ClusterActors
-from alphac4.compute.cluster.connection import Connection, Node, find_cluster, import_ray
+from alphac4.compute.cluster.connection import Connection, Node
 from alphac4.compute.cluster.pool import ClusterPool
 from alphac4.compute.cluster.remote import ActorPlace, RemoteActor, Task
 from alphac4.game.rules import STANDARD
@@ -351,17 +350,6 @@ def test_a_head_that_has_gone_ends_the_work_of_a_pool_in_one_line(head: tuple[so
     pool.close()
 
 
-def test_rays_private_parts_are_where_they_were() -> None:
-    """The only ones that we need: what prints the cluster's errors, and what finds the cluster of this machine."""
-    pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
-    services = pytest.importorskip("ray._private.services")
-    worker = pytest.importorskip("ray._private.worker")
-    import_ray()
-    assert worker.print_to_stdstream.__module__ == find_cluster.__module__
-    assert "print_to_stdstream(" in inspect.getsource(worker.listen_error_messages)
-    assert next(iter(inspect.signature(services.canonicalize_bootstrap_address).parameters)) == "addr"
-
-
 def test_a_gpu_without_a_core_beside_it_plays_nothing() -> None:
     """As on a head that was started with `--num-cpus 0`: the others' cores play."""
     nodes = [Node(identity="head", cores=0, gpus=1), Node(identity="worker", cores=4, gpus=0)]
@@ -388,5 +376,13 @@ def test_an_address_without_a_cluster_is_refused_at_once(
         port = silent.getsockname()[1]
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
         assert f":{port}: " in refusal("auto")
+        monkeypatch.delenv("RAY_ADDRESS")
+        monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # where Ray documents the address of the latest cluster
+        latest = tmp_path / "ray" / "ray_current_cluster"
+        latest.parent.mkdir()
+        latest.write_text(f"127.0.0.1:{port}")
+        assert f":{port}: " in refusal("auto")
+    latest.unlink()
+    assert "none runs here; name its head, as HOST:PORT" in refusal("auto")
     monkeypatch.setitem(sys.modules, "ray", None)
     assert "a cluster needs Ray: ./scripts/setup.sh cluster" in refusal("auto")

@@ -1,7 +1,4 @@
-"""The way to a Ray cluster, and whether all its nodes run this program.
-
-Nothing else of the package asks Ray for anything that Ray does not document: see `import_ray` and `find_cluster`.
-"""
+"""The way to a Ray cluster, and whether all its nodes run this program."""
 
 import contextlib
 import importlib
@@ -9,12 +6,14 @@ import logging
 import os
 import re
 import socket
+import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar, final
 
 from alphac4.machine import install_advice
@@ -173,12 +172,17 @@ def connect(address: str) -> Connection:
         place = address
         try:
             if address == "auto":
-                place = find_cluster()
-            check_port(place)
+                place = find_cluster() or address
+            if place != "auto":
+                check_port(place)
             with warnings.catch_warnings(action="ignore"):
                 ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True)
         except Exception as error:  # Ray raises many kinds
-            raise RuntimeError(f"no Ray cluster at {place}: {first_line(error)}") from error
+            none = place == "auto" and isinstance(
+                error, ConnectionError
+            )  # Ray's words name options of its own commands
+            reason = "none runs here; name its head, as HOST:PORT" if none else first_line(error)
+            raise RuntimeError(f"no Ray cluster at {place}: {reason}") from error
     context = ray.get_runtime_context()
     needed = {"the head of the cluster": context.gcs_address}
     for node in ray.nodes():
@@ -207,23 +211,19 @@ def import_ray() -> Any:
         ray = importlib.import_module("ray")
     except ImportError as error:
         raise RuntimeError(f"a cluster needs Ray: {install_advice('cluster')}") from error
-    # Ray has no setting that keeps the cluster's own errors, twenty lines each, from a driver's terminal; we tell of
-    # those that matter, and Ray's logs have them all.
-    importlib.import_module("ray._private.worker").print_to_stdstream = lambda *_arguments, **_named: None  # type: ignore[attr-defined]
     return ray
 
 
 def find_cluster() -> str:
-    """The cluster that this machine or this job belongs to; it may have ended since its address was written down.
+    """Return the address that Ray takes for "auto", as far as its documentation says; it may have ended since.
 
-    Raises:
-        ConnectionError: if there is none.
+    `ray.init` documents both places: the variable ``RAY_ADDRESS``, and the file of the latest cluster that was started
+    on this machine. Without either it looks for Ray's processes itself.
     """
-    try:
-        found: str = importlib.import_module("ray._private.services").canonicalize_bootstrap_address("auto")
-    except ConnectionError as error:  # which names options of Ray's own commands
-        raise ConnectionError("none runs here; name its head, as HOST:PORT") from error
-    return found
+    if named := os.environ.get("RAY_ADDRESS"):
+        return named
+    file = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir(), "ray", "ray_current_cluster")
+    return file.read_text().strip() if file.is_file() else ""
 
 
 def check_port(address: str) -> None:
