@@ -1,15 +1,21 @@
 """Compilation of every hot function: one place for Numba's options."""
 
+import contextlib
 import functools
 import hashlib
 import re
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
 from numba.core import event
 
+from alphac4.storage.folders import cache_folder
+
+KEPT_SOURCES = 4  # so that going back and forth between two branches compiles nothing anew
+_MACHINE_CODE = "machine-code-"
 _COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|allocating|kernel)\s|class \w+\(NamedTuple\))")
 
 _P = ParamSpec("_P")
@@ -23,12 +29,12 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     them, which took half of a tree search's time; one that makes arrays is `allocating`. Division by zero follows
     IEEE 754 instead of raising, which lets loops over actions be vectorised.
     """
-    return _njit(function, cache=True, _nrt=False)
+    return _njit(function, cache=True, nrt=False)
 
 
 def allocating(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`compiled`, for functions that make arrays. Those that they return go to Python, or to another of their kind."""
-    return _njit(function, cache=True, _nrt=True)  # or else it would be as in the function that calls it
+    return _njit(function, cache=True, nrt=True)  # or else it would be as in the function that calls it
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -37,7 +43,7 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     For functions of a few instructions, and for those that get the trees in inner loops: to pass twenty arrays takes
     longer than what they do.
     """
-    return _njit(function, cache=True, _nrt=False, inline="always")
+    return _njit(function, cache=True, nrt=False, inline="always")
 
 
 @functools.cache
@@ -47,47 +53,77 @@ def recompiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     For arguments whose types bring code from outside the package: Numba would not see edits of that code, and could
     not read its own index again in a program that does not know the types. That code may make arrays.
     """
-    return _njit(function.py_func, _nrt=True)  # type: ignore[attr-defined]
+    return _njit(function.py_func, cache=False, nrt=True)  # type: ignore[attr-defined]
 
 
-def _njit(function: Callable[_P, _R], **options: object) -> Callable[_P, _R]:
+def _njit(function: Callable[_P, _R], *, cache: bool, nrt: bool, **options: object) -> Callable[_P, _R]:
+    """Compile by Numba, with its machine code in `machine_code_folder`.
+
+    ``_nrt`` is the one option here that Numba does not document. It has no public counterpart, and without it a tree
+    search takes 2.5 times as long. A Numba that does not know it raises an error at the first compilation.
+    """
     njit: Any = numba.njit  # whose type does not know all of its options
-    return keep_current(njit(nogil=True, error_model="numpy", **options)(function))  # type: ignore[no-any-return]
+    with keeping_machine_code() as keeps:
+        decorate = njit(nogil=True, error_model="numpy", cache=cache and keeps, _nrt=nrt, **options)
+        return decorate(function)  # type: ignore[no-any-return]
 
 
-def keep_current(dispatcher: Any) -> Any:
-    """Let what is kept on disk of a function be outdated by a change of any compiled source of the package."""
-    # Numba looks at the function's own file alone to see whether what is on disk is outdated. Its machine code holds
-    # that of the functions it calls as well, which may be in any other of these files.
-    kept: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(kept, "_source_stamp"):
-        kept._source_stamp = (kept._source_stamp, _sources_digest())
-    if hasattr(kept, "_load_index"):
-        kept._load_index = _without_what_has_moved(kept._load_index)
-    return dispatcher
-
-
-def _without_what_has_moved(load_index: Callable[[], dict[Any, str]]) -> Callable[[], dict[Any, str]]:
-    """Numba unpickles an index before it checks whether it is outdated; types in it may have moved."""
-
-    def load() -> dict[Any, str]:
-        try:
-            return load_index()
-        except (ImportError, AttributeError):
-            return {}
-
-    return load
+@contextlib.contextmanager
+def keeping_machine_code() -> Iterator[bool]:
+    """Let Numba keep the machine code of functions decorated in this block; gives False where it cannot be kept."""
+    folder = machine_code_folder()
+    config: Any = numba.config
+    before = config.CACHE_DIR  # which Numba reads while it decorates a function
+    try:
+        config.CACHE_DIR = "" if folder is None else str(folder)
+        yield folder is not None
+    finally:
+        config.CACHE_DIR = before
 
 
 @functools.cache
+def machine_code_folder() -> Path | None:
+    """Return the folder of this source's machine code, made if need be; None where none can be written.
+
+    Numba looks at a function's own file only to see whether its machine code is outdated. The machine code contains
+    that of the functions it calls as well, and reads named tuples by the order of their fields; both may be in other
+    files. So the folder is named after the content of all these files.
+    """
+    digest = _sources_digest()
+    named = numba.config.CACHE_DIR  # type: ignore[attr-defined] # NUMBA_CACHE_DIR
+    for base in [Path(named)] if named else [Path(__file__).parent / "__pycache__", cache_folder()]:
+        folder = base / f"{_MACHINE_CODE}{digest}"
+        try:
+            is_new = not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError:
+            continue
+        if is_new:
+            _remove_outdated(base)
+        return folder
+    return None
+
+
+def _remove_outdated(base: Path) -> None:
+    """Remove the machine code of all but the `KEPT_SOURCES` latest sources.
+
+    The folders stay, for a process that was started with such a source and compiles more.
+    """
+    folders = sorted(base.glob(f"{_MACHINE_CODE}*"), key=lambda folder: -folder.stat().st_mtime)
+    for folder in folders[KEPT_SOURCES:]:
+        for file in folder.glob("*/*.nb[ci]"):
+            file.unlink(missing_ok=True)
+
+
 def _sources_digest() -> str:
-    """Of all files of the package that hold compiled functions, or types whose fields these know by their order."""
+    """Return a digest of all files of the package with compiled functions, or types that these take."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         content = path.read_bytes()
         if _COMPILED.search(content):
             digest.update(content)
-    return digest.hexdigest()
+    return digest.hexdigest()[:16]
 
 
 class _Announcement(event.Listener):

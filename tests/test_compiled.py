@@ -1,21 +1,22 @@
 """Compiled code: rules of selection that come from outside the package, and machine code on disk."""
 
-import importlib
 import math
 import os
-import pickle
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 import alphac4
+from alphac4 import compiled
 from alphac4.game import Position
+from alphac4.game.rules import has_run
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, step
 from alphac4.mcts.results import SearchResult
@@ -86,7 +87,6 @@ def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
 
 ASK = """
 import numpy as np
-from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
 from alphac4.compiled import announce_compilation
 announce_compilation(lambda: print("compiles"))
@@ -122,14 +122,37 @@ def test_machine_code_on_disk_is_made_anew_where_a_function_it_calls_has_changed
     assert ask() == ["compiles", "0"]
 
 
-def test_machine_code_of_types_that_have_moved_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "doubling.py").write_text(
-        "from alphac4.compiled import compiled\n\n@compiled\ndef twice(x):\n    return 2 * x\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("doubling")
-    assert module.twice(2.0) == 4.0
-    (index,) = tmp_path.rglob("*.nbi")
-    version = pickle.dumps(pickle.loads(index.read_bytes()))  # the first of the two things in it
-    index.write_bytes(version + b"calphac4.moved_away\nTrees\n.")
-    assert importlib.reload(module).twice(3.0) == 6.0
+def test_machine_code_is_in_the_folder_of_its_source_and_numbas_settings_stay() -> None:
+    folder = compiled.machine_code_folder()
+    assert folder is not None
+    for function in (step, has_run):
+        assert Path(function.stats.cache_path).parent == folder  # type: ignore[attr-defined]
+    assert os.environ.get("NUMBA_CACHE_DIR", "") == numba.config.CACHE_DIR
+
+
+def test_machine_code_of_the_latest_sources_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    files = []
+    for source in range(compiled.KEPT_SOURCES + 2):
+        monkeypatch.setattr(compiled, "_sources_digest", lambda name=source: str(name))
+        folder = compiled.machine_code_folder.__wrapped__()
+        assert compiled.machine_code_folder.__wrapped__() == folder
+        os.utime(folder, (source, source))
+        (folder / "mcts").mkdir()
+        files.append(folder / "mcts" / "step.nbc")
+        files[-1].touch()
+    assert [file.exists() for file in files] == [False] * 2 + [True] * compiled.KEPT_SOURCES
+    assert files[0].parent.is_dir()  # where an older process may still write
+
+
+def test_machine_code_that_cannot_be_kept_is_compiled_at_each_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(blocked))
+    assert compiled.machine_code_folder.__wrapped__() is None
+    monkeypatch.setattr(compiled, "machine_code_folder", lambda: None)
+    twice = compiled.compiled(lambda x: 2 * x)
+    assert twice(3) == 6
+    assert twice.stats.cache_path is None

@@ -1,7 +1,6 @@
 """`alphac4 doctor`: whether the installation is sound, what it would run on, and how fast."""
 
 import importlib.util
-import os
 import platform
 import sys
 import tempfile
@@ -12,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +20,7 @@ from alphac4.arena.specifications import named_checkpoint, parse_player
 from alphac4.commands import UNSOUND
 from alphac4.commands.benchmark import rate_of_streams
 from alphac4.commands.options import DoctorOptions
+from alphac4.compiled import machine_code_folder
 from alphac4.compute import Actors, Backends, choose, choose_for_run
 from alphac4.compute.cores import MAX_STREAMS, MIN_GAMES, count_actors
 from alphac4.evaluation.positions import packaged_positions
@@ -137,11 +136,10 @@ def _check_page() -> str:
 
 
 def _check_compiled() -> str:
-    function: Any = rules.has_run
-    place = Path(function.stats.cache_path)
-    if not os.access(place, os.W_OK):
-        raise PermissionError(f"{place} cannot be written, so that it is compiled at each start: set NUMBA_CACHE_DIR")
-    return str(place.parent)
+    folder = machine_code_folder()
+    if folder is None:
+        raise PermissionError("no folder can be written, so that it is compiled at each start: set NUMBA_CACHE_DIR")
+    return str(folder)
 
 
 CHECKS: dict[str, Callable[[], str]] = {

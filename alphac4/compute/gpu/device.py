@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from alphac4.compiled import keep_current
+from alphac4.compiled import keeping_machine_code
 from alphac4.game.rules import Geometry
 from alphac4.machine import install_advice
 from alphac4.mcts.tree import Trees
@@ -91,7 +91,8 @@ def on_gpu(name: str) -> bool:
 def kernel(function: Callable[..., None]) -> Any:
     """Compile the function for the GPU on its first launch, and keep the machine code on disk."""
     cuda: Any = importlib.import_module("numba.cuda")
-    return keep_current(cuda.jit(cache=True)(function))
+    with keeping_machine_code() as keeps:
+        return cuda.jit(cache=keeps)(function)
 
 
 def launch(kernel: Any, count: int, *arguments: Any) -> None:
