@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +120,22 @@ def test_a_visitor_who_never_reads_is_shown_out(application: WebApplication, mon
 
     with serving(application) as port, pytest.raises(ConnectionError):
         never_read(port)
+
+
+def test_a_visitor_is_not_to_blame_for_an_answer_that_takes_long(
+    application: WebApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STALL_SECONDS", 0.02)
+    monkeypatch.setattr(server, "CHECK_SECONDS", 0.01)
+    answer = application.starlette
+
+    async def answer_late(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.3)
+        await answer(scope, receive, send)
+
+    monkeypatch.setattr(application, "starlette", answer_late)
+    with serving(application) as port:
+        assert asyncio.run(ask(port, request("/api/setup"))).status == 200
 
 
 def test_there_are_only_so_many_connections(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:

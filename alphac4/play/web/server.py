@@ -15,15 +15,14 @@ import secrets
 import socket
 import sys
 import webbrowser
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Container, Sequence
+from typing import Any, Literal
 from urllib.parse import parse_qs
 
 import uvicorn
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService
@@ -128,6 +127,7 @@ class AccessControl:
         self, app: ASGIApp, host: str, port: int, *, token: str | None = None, names: Sequence[str] = ()
     ) -> None:
         self._app = app
+        self.answering: set[object] = set()  # the addresses, as (host, port), of the visitors who wait for an answer
         self._token = token
         self._cookie = f"alphac4-{port}"
         self._any_address = not is_loopback(host)  # a rebound name is never an address
@@ -153,7 +153,12 @@ class AccessControl:
                 message = {**message, "headers": [*message.get("headers", ()), *own]}
             await send(message)
 
-        await (self._refusal(scope) or self._app)(scope, receive, send_with_headers)
+        visitor = scope.get("client")
+        self.answering.add(visitor)
+        try:
+            await (self._refusal(scope) or self._app)(scope, receive, send_with_headers)
+        finally:
+            self.answering.discard(visitor)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """The answer to a request that is not handed on."""
@@ -183,47 +188,74 @@ def _forbid(message: str) -> Response:
     return JSONResponse({"error": message}, 403)
 
 
-class ImpatientProtocol(H11Protocol):
-    """uvicorn's HTTP, which on its own waits for ever for the rest of a request, and for a reader who does not read."""
+def impatient(base: Any, answering: Container[object]) -> type[asyncio.Protocol]:
+    """Return a protocol like ``base`` that ends connections which stall, and those that are too many.
 
-    _stalled = 0.0  # seconds, as far as the checks have seen them
+    uvicorn waits for ever for the rest of a request, and for a visitor who does not read.
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to watch, unless there are too many connections already."""
-        super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
-            transport.abort()
-        else:
-            self._watch()
+    Args:
+        base: uvicorn's class of HTTP; only its methods of `asyncio.Protocol` are used.
+        answering: the addresses of the visitors whose requests the application is answering.
+    """
+    connections: set[asyncio.Protocol] = set()
 
-    def _watch(self) -> None:
-        """End the connection if it has stalled for long; what the application is at is not the visitor's fault."""
-        if self.transport.is_closing():
-            return
-        if self._stalled > STALL_SECONDS:
-            self.transport.abort()  # `close` would wait until everything is read
-            return
-        answering = self.cycle is not None and not self.cycle.response_complete
-        # Not by the clock: on a busy machine seconds may pass in which nobody has looked at what arrived.
-        self._stalled = 0.0 if answering and not self.flow.write_paused else self._stalled + CHECK_SECONDS
-        self.loop.call_later(CHECK_SECONDS, self._watch)
+    class Impatient(base):  # type: ignore[misc]
+        _stalled = 0.0  # seconds, as far as the checks have seen them
+        _is_paused = False  # what was written is not read yet
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            connections.add(self)
+            self._transport = transport
+            self._visitor = transport.get_extra_info("peername")[:2]
+            if len(connections) > MAX_CONNECTIONS:
+                transport.abort()
+            else:
+                self._watch()
+
+        def connection_lost(self, error: Exception | None) -> None:
+            connections.discard(self)
+            super().connection_lost(error)
+
+        def pause_writing(self) -> None:
+            self._is_paused = True
+            super().pause_writing()
+
+        def resume_writing(self) -> None:
+            self._is_paused = False
+            super().resume_writing()
+
+        def _watch(self) -> None:
+            """End the connection if it has stalled for long; the application's own time is not the visitor's fault."""
+            if self._transport.is_closing():
+                return
+            if self._stalled > STALL_SECONDS:
+                self._transport.abort()  # `close` would wait until everything is read
+                return
+            is_busy = self._visitor in answering and not self._is_paused
+            # Not by the clock: on a busy machine seconds may pass in which nobody has looked at what arrived.
+            self._stalled = 0.0 if is_busy else self._stalled + CHECK_SECONDS
+            asyncio.get_running_loop().call_later(CHECK_SECONDS, self._watch)
+
+    return Impatient
 
 
 class HttpServer(uvicorn.Server):
     """uvicorn with an application whose searches end at the first Ctrl-C."""
 
     def __init__(self, application: WebApplication, access: AccessControl) -> None:
-        super().__init__(
-            uvicorn.Config(
-                access,
-                http=ImpatientProtocol,
-                ws="none",
-                log_level="error",
-                lifespan="off",
-                proxy_headers=False,
-                timeout_graceful_shutdown=2,
-            )
+        config = uvicorn.Config(
+            access,
+            http="h11",
+            ws="none",
+            log_level="error",
+            lifespan="off",
+            proxy_headers=False,
+            timeout_graceful_shutdown=2,
         )
+        config.load()  # chooses the class
+        config.http_protocol_class = impatient(config.http_protocol_class, access.answering)
+        super().__init__(config)
         self._application = application
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
