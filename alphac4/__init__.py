@@ -16,7 +16,6 @@ side to move; a wrong argument raises one `ValueError` with a message of one lin
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from alphac4.machine import bound_openmp_spinning
 from alphac4.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from alphac4.mcts.config import PuctConfig
     from alphac4.mcts.search import Budget
     from alphac4.mcts.simulation import scores_actions
-
-bound_openmp_spinning()
 
 __all__ = [
     "Agent",

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from alphac4.commands import UNSOUND
-from alphac4.machine import install_advice
+from alphac4.machine import adapt_process, install_advice
 from alphac4.storage.records import similar
 from alphac4.version import __version__
 
@@ -54,7 +54,14 @@ EXAMPLES = """\
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand; returns the exit code: 2 for bad input, with one line on stderr."""
+    """Run a subcommand; returns the exit code: 2 for bad input, with one line on stderr.
+
+    Without ``arguments`` they are those of the process, which is then the command's own, and set up for it.
+    """
+    if arguments is None:
+        adapt_process()
+        if "" not in sys.path:  # with `python -m alphac4` it is there
+            sys.path.insert(0, "")  # players of one's own, written "module:Class", may be in the current folder
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     for stream, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
         if getattr(sys, stream) is None:  # it is closed, as in a program without a terminal

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 from numba.core import event
 
-from alphac4.storage.folders import cache_folder
+from alphac4.machine import cache_folder
 
 KEPT_SOURCES = 4  # so that going back and forth between two branches compiles nothing anew
 _MACHINE_CODE = "machine-code-"
@@ -91,13 +91,14 @@ def machine_code_folder() -> Path | None:
     """
     digest = _sources_digest()
     named = numba.config.CACHE_DIR  # type: ignore[attr-defined] # NUMBA_CACHE_DIR
-    for base in [Path(named)] if named else [Path(__file__).parent / "__pycache__", cache_folder()]:
-        folder = base / f"{_MACHINE_CODE}{digest}"
+    for find in [lambda: Path(named)] if named else [lambda: Path(__file__).parent / "__pycache__", cache_folder]:
         try:
+            base = find()
+            folder = base / f"{_MACHINE_CODE}{digest}"
             is_new = not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
-        except OSError:
+        except (OSError, RuntimeError):  # it cannot be written, or the user has no home folder
             continue
         if is_new:
             _remove_outdated(base)

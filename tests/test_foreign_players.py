@@ -1,4 +1,6 @@
+import os
 import shlex
+import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
@@ -6,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import alphac4
 from alphac4.arena import foreign
 from alphac4.arena.foreign import EnginePlayer
 from alphac4.arena.match import play_match
@@ -139,11 +142,10 @@ def broken():
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A module in the current folder."""
+    """A module that can be imported."""
     (tmp_path / "own_players").mkdir()
     (tmp_path / "own_players" / "left.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name.startswith("own_players")]:
         monkeypatch.delitem(sys.modules, name)
     return "own_players.left"
@@ -183,3 +185,14 @@ def test_what_is_no_player_is_reported_in_one_line(
         parse_player(specification, rng=rng, geometry=STANDARD)
     assert specification in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_command_finds_a_module_in_the_current_folder(module: str, tmp_path: Path) -> None:
+    """Also as the installed command, whose folder is the first in which Python looks."""
+    code = f"import sys; sys.path.remove(''); sys.argv[1:] = ['arena', '{module}:Leftmost', 'random', '--games', '2']"
+    code += "; from alphac4.cli import main; raise SystemExit(main())"
+    environment = os.environ | {"PYTHONPATH": str(Path(alphac4.__file__).parents[1])}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "leftmost 0 plain 7" in done.stdout or "Leftmost" in done.stdout

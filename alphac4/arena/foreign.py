@@ -8,7 +8,6 @@ import queue
 import re
 import shlex
 import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -35,14 +34,12 @@ def make_foreign_player(found: re.Match[str], **offered: Any) -> Player:
     """Call the class or function that a match of `MODULE_FORM`, such as "module:Class,depth=4", names.
 
     It gets the arguments written, as Python reads them or else as text, and of those ``offered`` the ones that it has
-    parameters for. The current folder is searched for the module, too.
+    parameters for. The module is found as by an import; on the command line that includes the current folder.
 
     Raises:
         PlayerError: if it cannot be imported or called, or what it makes is no player.
     """
     specification = found.string
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m alphac4` does by itself
     arguments = _arguments(specification, found["arguments"])
     try:
         factory: Any = pkgutil.resolve_name(f"{found['module']}:{found['name']}")

@@ -24,7 +24,7 @@ from alphac4.arena.specifications import describe, find_network, network_digest,
 from alphac4.compute import Pool, Shared, choose
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.machine import cores
+from alphac4.machine import adapt_process, cores
 from alphac4.nn.backends import require_backend
 from alphac4.storage.journal import Journal
 from alphac4.storage.records import read_record, read_value
@@ -236,6 +236,7 @@ def play_part(
 
 def _prepare_process() -> None:
     """End at once on Ctrl-C or with the parent, which alone reports and cleans up."""
+    adapt_process()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -4,6 +4,7 @@ Which of them is taken follows from the processor, the network's size and the us
 command computes the same whenever it is given on a machine: `backend_order`.
 """
 
+import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -11,7 +12,7 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -169,36 +170,32 @@ class TorchBackend:
         self._filtered: Tower | None = None
         if by_winograd and winograd.fits(network.config):
             self._filtered = winograd.folded_tower(self._network.tower, network.config.rows, network.config.columns)
-        if device == "cpu":
-            _keep_freed_memory()
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
         """See `Backend`."""
         threads = min(self._threads, 1) if len(planes) == 1 else self._threads  # 0 on a GPU
-        if threads and torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)  # holds for the calling thread
         tower = self._filtered if len(planes) >= winograd.MIN_POSITIONS else None
-        with torch.inference_mode():
+        with torch_threads(threads or torch.get_num_threads()), torch.inference_mode():
             x = torch.from_numpy(planes).to(self._device, self._dtype).contiguous(memory_format=torch.channels_last)
             policy, value, _ = self._network.forward_all(x, tower)
             return policy.float().cpu().numpy(), value.float().cpu().numpy()
 
 
-def _keep_freed_memory() -> None:
-    """Tell glibc to keep the memory that each forward frees instead of returning it to the system.
+@contextlib.contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Compute with ``count`` of PyTorch's threads in this block; then restore the number of before.
 
-    The page faults of getting it back took a third of the time of a forward. No effect elsewhere than on glibc.
+    PyTorch's number holds for the calling thread, and for threads that have not used PyTorch yet.
     """
-    if not sys.platform.startswith("linux"):
+    before = torch.get_num_threads()
+    if before == count:
+        yield
         return
+    torch.set_num_threads(count)
     try:
-        libc = ctypes.CDLL(None)
-        m_trim_threshold, m_top_pad, m_mmap_threshold = -1, -2, -3
-        libc.mallopt(m_trim_threshold, 2**31 - 1)
-        libc.mallopt(m_top_pad, 64 * 2**20)
-        libc.mallopt(m_mmap_threshold, 32 * 2**20)  # the most that glibc accepts
-    except (OSError, AttributeError):  # another C library
-        return
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class OpenVinoBackend:
@@ -275,8 +272,13 @@ def _openvino_core() -> Any:
     Without its telemetry, which waits for the network at exit and sends what nobody asked it to.
     """
     modules: dict[str, Any] = sys.modules
+    is_loaded = "openvino_telemetry" in modules
     modules.setdefault("openvino_telemetry", None)  # makes OpenVINO fall back to a stub of its own
-    from openvino import Core
+    try:
+        from openvino import Core
+    finally:
+        if not is_loaded:
+            del modules["openvino_telemetry"]
 
     core = Core()
     core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the plugin
@@ -352,7 +354,6 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
     any number of cores.
     """
     ranges: dict[str, float] = {}
-    threads = torch.get_num_threads()
 
     def watch(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
         def hook(_module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
@@ -363,11 +364,9 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
     layers = [(name, module) for name, module in folded.named_modules() if isinstance(module, nn.Conv2d)]
     handles = [watch(name, module) for name, module in layers]
     try:
-        torch.set_num_threads(1)
-        with torch.inference_mode():
+        with torch_threads(1), torch.inference_mode():
             folded(torch.from_numpy(planes))
     finally:
-        torch.set_num_threads(threads)
         for handle in handles:
             handle.remove()
     return ranges

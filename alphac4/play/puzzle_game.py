@@ -9,11 +9,11 @@ import numpy as np
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name
+from alphac4.machine import state_folder
 from alphac4.play.screen import Screen
 from alphac4.puzzles import DIFFICULTIES, Puzzle
 from alphac4.solver.solver import best_play, exact, shared_solver
 from alphac4.storage.files import append_line, read_lines
-from alphac4.storage.folders import state_folder
 
 HELP = """\
   1 to 7     the move that wins

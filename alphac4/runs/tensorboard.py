@@ -70,8 +70,6 @@ class Monitor:
         self._history = list(history)
         self._next_pictures = 0.0
         self._undrawn: IterationReport | None = None
-        self._hook_before = threading.excepthook
-        threading.excepthook = self._on_thread_error
         next_step = self._history[-1].iteration + 1 if self._history else 0
         with naming(folder):
             self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
@@ -79,6 +77,9 @@ class Monitor:
                 self._writer.add_custom_scalars(LAYOUT)
                 rows = [f"| {name} | {value} |" for name, value in flatten(settings).items()]
                 self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
+        # Until `close`: TensorBoard's thread prints its errors, and has no other setting for it.
+        self._hook_before = threading.excepthook
+        threading.excepthook = self._on_thread_error
 
     def close(self) -> None:
         """Write what is left, with pictures of the last iteration."""

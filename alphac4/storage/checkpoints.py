@@ -72,7 +72,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         with torch.device("meta"):  # names and shapes are compared before any memory is taken
             PolicyValueNetwork(config).load_state_dict(tensors, assign=True)
-        network = PolicyValueNetwork(config)
+        with torch.random.fork_rng(devices=[]):  # a new network draws weights, and the caller's random numbers stay
+            network = PolicyValueNetwork(config)
         network.load_state_dict(tensors)
         provenance, strength = dict(header["provenance"]), dict(header["strength"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:

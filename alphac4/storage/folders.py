@@ -1,43 +1,11 @@
-"""Folders: those that are written as a whole, and those where a user's things are kept."""
+"""Folders that are written as a whole."""
 
 import contextlib
-import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from alphac4.storage.files import flush_folder
-
-CACHE, STATE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # variables of the environment
-
-
-def cache_folder() -> Path:
-    """Folder for what can be computed or downloaded again: ``ALPHAC4_CACHE``, or else in the system's cache.
-
-    It may not exist.
-
-    Raises:
-        RuntimeError: if the system does not know a home folder of the user.
-    """
-    return _folder(CACHE, mac="Caches", variable="XDG_CACHE_HOME", usual=".cache")
-
-
-def state_folder() -> Path:
-    """Folder for what a person would miss: ``ALPHAC4_STATE``, or else where the system keeps such."""
-    return _folder(STATE, mac="Application Support", variable="XDG_STATE_HOME", usual=".local/state")
-
-
-def _folder(named: str, *, mac: str, variable: str, usual: str) -> Path:
-    if os.environ.get(named):
-        return Path(os.environ[named])
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / mac
-    else:
-        base = os.environ.get(variable) or Path.home() / usual
-    return Path(base) / "alphac4"
 
 
 def check_new(folder: Path) -> None:

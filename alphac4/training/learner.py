@@ -13,6 +13,7 @@ batches", Hoffer et al. 2017, arXiv 1705.08741), while losses are divided by the
 On a GPU the whole batch is one part.
 """
 
+import contextlib
 import copy
 import logging
 import time
@@ -30,7 +31,7 @@ from torch.nn import functional as F
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.nn import winograd
-from alphac4.nn.backends import BF16, FP32, learning_precision
+from alphac4.nn.backends import BF16, FP32, learning_precision, torch_threads
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.replay import Batch, Replay, batches
@@ -230,9 +231,8 @@ class Learner:
         """
         started = time.perf_counter()
         sums, count, skipped, rate = np.zeros(5), 0, 0, 0.0
-        self._use_one_thread()
         self._share_statistics()
-        with ThreadPoolExecutor(self._workers) as pool:
+        with self._one_thread(), ThreadPoolExecutor(self._workers) as pool:
             for batch in stream:
                 on_step()
                 rate = schedule.rate(self.steps)
@@ -257,14 +257,13 @@ class Learner:
             seconds=time.perf_counter() - started,
         )
 
-    def _use_one_thread(self) -> None:
-        """Let the calling thread compute alone, where it computes on the cores.
+    def _one_thread(self) -> contextlib.AbstractContextManager[None]:
+        """Let the calling thread compute by itself in the block, where it computes on the cores.
 
         Single-threaded passes neither wait for each other after every layer, nor come to a halt, as OpenMP's barriers
         do, when another program takes one of the cores. And what they sum, they sum in one order on any machine.
         """
-        if self.device.type == "cpu" and torch.get_num_threads() != 1:
-            torch.set_num_threads(1)
+        return torch_threads(1) if self.device.type == "cpu" else contextlib.nullcontext()
 
     def _step(self, batch: Batch, rate: float, pool: ThreadPoolExecutor) -> np.ndarray:
         """One gradient step, if it is finite; returns losses of policy and value, entropy, ownership, norm [5]."""
@@ -294,10 +293,10 @@ class Learner:
 
     def _differentiate(self, replica: PolicyValueNetwork, part: TensorBatch, totals: Totals) -> Tensor:
         """Set a replica's gradients to those of its part; returns its share of the figures of `losses`."""
-        self._use_one_thread()
-        loss, figures = self.losses(replica, part, totals)
-        replica.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        with self._one_thread():
+            loss, figures = self.losses(replica, part, totals)
+            replica.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
         return figures
 
     def losses(self, network: PolicyValueNetwork, batch: TensorBatch, totals: Totals) -> tuple[Tensor, Tensor]:
@@ -360,7 +359,8 @@ class Learner:
 
     def candidate(self) -> PolicyValueNetwork:
         """A copy of the averaged network on the CPU, in evaluation mode."""
-        copied = PolicyValueNetwork(self.network.config)
+        with torch.random.fork_rng(devices=[]):  # a new network draws weights, and the caller's random numbers stay
+            copied = PolicyValueNetwork(self.network.config)
         copied.load_state_dict({name: value.cpu() for name, value in self.average.state_dict().items()})
         return copied.eval()
 

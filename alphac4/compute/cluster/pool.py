@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, final
 
 from alphac4.compute.cluster.connection import Connection, connect, import_ray, on_node
+from alphac4.machine import adapt_process
 from alphac4.storage.records import first_line
 
 T = TypeVar("T")
@@ -19,6 +20,9 @@ MAX_DEATHS = 10  # of processes at the same work
 
 class Desk:
     """A process that calls functions."""
+
+    def __init__(self) -> None:
+        adapt_process()
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call one."""

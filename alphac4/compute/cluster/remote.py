@@ -10,6 +10,7 @@ from alphac4.compute.cluster.connection import import_ray
 from alphac4.compute.cluster.pool import StoredObject
 from alphac4.compute.gpu.device import TREES, largest_that_fits
 from alphac4.game import Geometry
+from alphac4.machine import adapt_process
 from alphac4.nn.backends import backend_names
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
@@ -61,6 +62,7 @@ class RemoteActor:
         self, task: Task, weights: Weights, rng: np.random.Generator, in_progress: GamesInProgress | None
     ) -> ActorPlace:
         """Make everything ready, and go on with the games ``in_progress``, if there are any."""
+        adapt_process()
         self._actor, self._update, self._backend = make_player(task, weights.network.get().eval(), rng)
         self._version = weights.version
         if in_progress is not None:

@@ -23,6 +23,7 @@ from alphac4.certificate.walk import longest_games
 from alphac4.export.onnx import export_onnx
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD, board_settings
+from alphac4.machine import cache_folder
 from alphac4.mcts.config import PuctConfig
 from alphac4.play.levels import LEVELS, Level
 from alphac4.puzzles import packaged_puzzles
@@ -30,7 +31,7 @@ from alphac4.review import Review
 from alphac4.solver.book import packaged_book
 from alphac4.storage.checkpoints import Checkpoint
 from alphac4.storage.files import write_atomically
-from alphac4.storage.folders import cache_folder, new_folder
+from alphac4.storage.folders import new_folder
 
 STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
 SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred a second

@@ -1,0 +1,117 @@
+"""Importing and calling the package leaves the caller's process as it was."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import alphac4
+from alphac4.nn.backends import backend_names
+
+TEMPLATE = """
+import logging, os, signal, sys, threading, warnings
+import numba, numpy, torch
+numpy.random.seed(1)
+
+def threads_of_a_new_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    return found
+
+def state():
+    return {{
+        "environment": sorted(os.environ.items()),
+        "sys.path": list(sys.path),
+        "excepthooks": (sys.excepthook, threading.excepthook, sys.unraisablehook),
+        "signals": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
+        "PyTorch's threads": (torch.get_num_threads(), threads_of_a_new_thread(), torch.get_num_interop_threads()),
+        "PyTorch's settings": (torch.get_default_dtype(), torch.is_grad_enabled(), torch.initial_seed()),
+        "PyTorch's random state": hash(tuple(torch.get_rng_state().tolist())),
+        "NumPy": (numpy.geterr(), hash(tuple(numpy.random.get_state()[1].tolist()))),
+        "Numba": (numba.config.CACHE_DIR, numba.config.NUMBA_NUM_THREADS),
+        "logging": (logging.root.manager.disable, logging.root.level, list(logging.root.handlers),
+                    logging.getLogger("alphac4").level, list(logging.getLogger("alphac4").handlers)),
+        "warnings": list(warnings.filters),
+        "streams": (sys.stdin, sys.stdout, sys.stderr),
+        "modules that cannot be imported": [name for name, module in sys.modules.items() if module is None],
+        "recursion": sys.getrecursionlimit(),
+        "heap": options_of_malloc,
+    }}
+
+options_of_malloc = []
+import ctypes
+class Recording(ctypes.CDLL):
+    def __getattr__(self, name):
+        if name == "mallopt":
+            options_of_malloc.append(name)
+        return super().__getattr__(name)
+ctypes.CDLL = Recording
+
+torch.optim.AdamW([torch.zeros(1)])  # the first optimizer loads a compiler, which sets a variable and filters warnings
+torch.set_num_threads(3)
+before = state()
+import alphac4
+{calls}
+after = state()
+for name in before:
+    if before[name] != after[name] and isinstance(before[name], list):
+        print("gone:", [item for item in before[name] if item not in after[name]], file=sys.stderr)
+        print("new:", [item for item in after[name] if item not in before[name]], file=sys.stderr)
+        raise AssertionError(name)
+    assert before[name] == after[name], (name, before[name], after[name])
+"""
+
+TRAINING = """
+settings = {
+    "iterations": 1,
+    "samples": 100,
+    "network": {"channels": 8, "blocks": 1},
+    "selfplay": {"games": 32, "full_simulations": 8, "fast_simulations": 4},
+    "learning": {"batch_size": 32, "passes": 0.5},
+    "gate": {"pairs": 2, "simulations": 4, "classic_rollouts": [], "classic_pairs": 1},
+    "evaluation": {"every": 0},
+    "machine": {"backend": "torch-fp32"},
+}
+alphac4.train(run="run", settings=settings)
+"""
+
+USING = """
+agent = alphac4.load("fast@20", backend="BACKEND")
+agent.search("44")
+agent.search(["44", "4455"])
+alphac4.analyze("112233")
+alphac4.play_match("fast@5", "uct:10", games=2)
+alphac4.evaluate("fast", simulations=(0,), count=2)
+"""
+
+
+def check(calls: str, folder: Path) -> None:
+    """Run calls in a process of their own, which compares its state before and after."""
+    environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
+    environment["PYTHONPATH"] = str(Path(alphac4.__file__).parents[1])
+    command = [sys.executable, "-c", TEMPLATE.format(calls=calls)]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_importing_every_module_changes_nothing(tmp_path: Path) -> None:
+    names = "[item.name for item in pkgutil.walk_packages(alphac4.__path__, 'alphac4.') if '__main__' not in item.name]"
+    check(f"import importlib, pkgutil\nfor name in {names}:\n    importlib.import_module(name)", tmp_path)
+
+
+@pytest.mark.slow
+def test_training_changes_nothing(tmp_path: Path) -> None:
+    check(TRAINING, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["torch-fp32", "openvino-fp32"])
+def test_playing_and_measuring_change_nothing(backend: str, tmp_path: Path) -> None:
+    if backend not in backend_names("cpu"):
+        pytest.skip("needs pip install 'alphac4[openvino]'")
+    check(USING.replace("BACKEND", backend), tmp_path)
