@@ -91,7 +91,8 @@ def machine_code_folder() -> Path | None:
     """
     digest = _sources_digest()
     named = numba.config.CACHE_DIR  # type: ignore[attr-defined] # NUMBA_CACHE_DIR
-    for find in [lambda: Path(named)] if named else [lambda: Path(__file__).parent / "__pycache__", cache_folder]:
+    usual: list[Callable[[], Path]] = [lambda: Path(__file__).parent / "__pycache__", cache_folder]
+    for find in [lambda: Path(named)] if named else usual:
         try:
             base = find()
             folder = base / f"{_MACHINE_CODE}{digest}"
