@@ -4,6 +4,7 @@ Which of them is taken follows from the processor, the network's size and the us
 command computes the same whenever it is given on a machine: `backend_order`.
 """
 
+import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -11,7 +12,7 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,9 +34,13 @@ logger = logging.getLogger(__name__)
 BF16, FP32 = "bf16", "fp32"  # precisions of learning
 INT8 = "openvino-int8"  # the one backend whose answers are rounded noticeably
 CALIBRATION_BOARDS = 512
+_LIMITS = np.float32(-1), np.float32(1)
 MIN_FILTERED = 64  # positions in a batch from which on Winograd's filtering is faster than OpenVINO in fp32
 LEVELS = 256  # of an unsigned 8-bit activation
 WEIGHT_LEVELS = 255  # of a signed, symmetric 8-bit weight
+LARGEST_WEIGHT = WEIGHT_LEVELS // 2
+# Largest quantised weight where two products are added in 16 bits: 2 * 255 * 64 < 2**15, which leaves weights 7 bits.
+LARGEST_SAFE_WEIGHT = 64
 
 
 def learning_precision(device: torch.device) -> str:
@@ -300,11 +305,34 @@ def _drop_alternate_signal_stack() -> None:
     ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None)
 
 
+@functools.cache
+def products_saturate() -> bool:
+    """Return whether 8-bit convolutions are wrong for large weights on this processor.
+
+    x86 without VNNI adds pairs of products in 16 bits, which cannot hold the sum of the largest ones. A convolution of
+    such weights shows it. Lists of instructions would not: OpenVINO can be told to use fewer than there are.
+    """
+    core = _openvino_core()
+    from openvino import Model, opset13
+
+    channels = 64
+    planes = opset13.parameter([1, channels, 6, 7], np.float32)
+    kernel = opset13.fake_quantize(np.ones((channels, channels, 3, 3), np.float32), *_LIMITS, *_LIMITS, WEIGHT_LEVELS)
+    zero, one = np.float32(0), np.float32(1)
+    quantised = opset13.fake_quantize(opset13.relu(planes), zero, one, zero, one, LEVELS)
+    model = Model([opset13.convolution(quantised, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
+    answers = compiled(np.ones((1, channels, 6, 7), np.float32))[0]
+    expected = 9 * channels  # in the middle of the board
+    return bool(abs(float(answers[0, 0, 3, 3]) - expected) > 0.01 * expected)
+
+
 def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str, float] | None) -> Any:
     """The folded network as an OpenVINO graph for a fixed batch; tracing it from PyTorch would take seconds.
 
     With the ``ranges`` of their inputs, by layer, the convolutions compute on 8-bit integers: unsigned activations
-    with one scale a layer, signed weights with one a channel (as in Jacob et al. 2018).
+    with one scale per layer, signed weights with one per channel (as in Jacob et al. 2018). Weights use 7 of their 8
+    bits where products saturate.
     """
     _openvino_core()
     from openvino import Model, opset13
@@ -317,6 +345,8 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         pad = [kernel.shape[-1] // 2] * 2
         if ranges is not None:
             top = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True).clip(min=1e-8)
+            if products_saturate():  # the same 255 levels over twice the range: other numbers of levels are not fused
+                top = top * np.float32(LARGEST_WEIGHT / LARGEST_SAFE_WEIGHT)
             kernel = opset13.fake_quantize(kernel, -top, top, -top, top, WEIGHT_LEVELS)
         product = opset13.convolution(x, kernel, [1, 1], pad, pad, [1, 1])
         return opset13.add(product, bias.reshape(1, -1, 1, 1).astype(np.float32))
@@ -328,8 +358,12 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         low, high = np.float32(0), np.float32(max(ranges[name], 1e-8))
         return opset13.fake_quantize(x, low, high, low, high, LEVELS)
 
-    def linear(x: Any, name: str) -> Any:
-        return opset13.add(opset13.matmul(x, weights[f"{name}.weight"], False, True), weights[f"{name}.bias"])
+    def linear(x: Any, name: str, rows: int, columns: int) -> Any:
+        """A linear layer of x [B, C, rows, columns], as a convolution: sums of matrices depend on the batch's size."""
+        kernel = weights[f"{name}.weight"]
+        kernel = kernel.reshape(len(kernel), -1, rows, columns)
+        product = opset13.convolution(x, kernel, [1, 1], [0, 0], [0, 0], [1, 1])
+        return opset13.add(product, weights[f"{name}.bias"].reshape(1, -1, 1, 1))
 
     planes = opset13.parameter([batch, config.input_planes, config.rows, config.columns], np.float32)
     x = opset13.relu(convolve(quantised(planes, "stem"), "stem"))
@@ -339,10 +373,22 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         inner = quantised(opset13.relu(convolve(x, first)), second)
         x = opset13.relu(opset13.add(x, convolve(inner, second)))
     heads = opset13.split(opset13.relu(convolve(quantised(x, "heads"), "heads")), np.int64(1), 2)
+    policy = linear(heads.output(0), "policy", config.rows, config.columns)
+    hidden = opset13.relu(linear(heads.output(1), "value_hidden", config.rows, config.columns))
     flat = np.array([batch, -1], np.int64)
-    policy = linear(opset13.reshape(heads.output(0), flat, False), "policy")
-    hidden = opset13.relu(linear(opset13.reshape(heads.output(1), flat, False), "value_hidden"))
-    return Model([policy, linear(hidden, "value")], [planes])
+    outputs = [opset13.reshape(logits, flat, False) for logits in (policy, linear(hidden, "value", 1, 1))]
+    return Model(outputs, [planes])
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch compute on one thread meanwhile: so many threads may add numbers in another order."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]:
@@ -352,7 +398,6 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
     any number of cores.
     """
     ranges: dict[str, float] = {}
-    threads = torch.get_num_threads()
 
     def watch(name: str, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
         def hook(_module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
@@ -363,11 +408,9 @@ def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]
     layers = [(name, module) for name, module in folded.named_modules() if isinstance(module, nn.Conv2d)]
     handles = [watch(name, module) for name, module in layers]
     try:
-        torch.set_num_threads(1)
-        with torch.inference_mode():
+        with one_thread(), torch.inference_mode():
             folded(torch.from_numpy(planes))
     finally:
-        torch.set_num_threads(threads)
         for handle in handles:
             handle.remove()
     return ranges
