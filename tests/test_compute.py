@@ -108,6 +108,30 @@ def lying(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> lis
     return answers if device == "cpu" else [*answers[:-1], answers[-1] * 1.05 + 0.01]
 
 
+def without_a_block(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+    """What a GPU computes that leaves out half of the tower, although it has learned what it should."""
+    expected = evaluate_and_learn(network, planes, "cpu")
+    if device == "cuda":
+        network = copy.deepcopy(network)
+        network.tower = network.tower[:1]
+        with torch.inference_mode():
+            expected[:2] = network(planes)
+    return expected
+
+
+def without_learning(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+    """What a GPU computes whose gradients are zero."""
+    policy, value, loss, *weights = evaluate_and_learn(network, planes, "cpu")
+    before = [tensor.float() for tensor in network.state_dict().values()]
+    return [policy, value, loss, *(before if device == "cuda" else weights)]
+
+
+def swapping(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+    """Two classes of the value in each other's place."""
+    policy, value, *rest = evaluate_and_learn(network, planes, "cpu")
+    return [policy, value[:, [1, 0, 2]] if device == "cuda" else value, *rest]
+
+
 def broken(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
     if device == "cuda":
         raise RuntimeError("CUDA error: an illegal memory access was encountered\nand twenty more lines")
@@ -130,6 +154,9 @@ def sound(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> lis
     [
         (sound, ""),
         (lying, "the GPU is not used: its self-test differs by "),
+        (without_a_block, "the GPU is not used: its self-test differs by "),
+        (without_learning, "the GPU is not used: its self-test differs by "),
+        (swapping, "the GPU is not used: its self-test differs by "),
         (broken, "the GPU is not used: its self-test failed: CUDA error: an illegal memory access was encountered"),
         (hanging, "the GPU is not used: its self-test has not ended in 1 seconds"),
     ],

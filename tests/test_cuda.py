@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 import torch
 from campaigns.tiny_run import tiny_run
+from helpers import as_if_trained
 
 from alphac4.compute.gpu import trees as kernels
 from alphac4.compute.gpu.device import Exchange, largest_that_fits, share_trees, simulated
@@ -51,13 +52,8 @@ def test_in_the_simulator() -> None:
 
 
 def small_network(geometry: Geometry) -> PolicyValueNetwork:
-    """An untrained network with opinions."""
-    torch.manual_seed(1)
-    network = PolicyValueNetwork(NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=8, blocks=1))
-    with torch.no_grad():
-        for parameter in (network.policy.weight, network.value.weight):
-            parameter.mul_(5.0)
-    return network.eval()
+    """A network with opinions to which its tower contributes."""
+    return as_if_trained(NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=8, blocks=1), seed=1)
 
 
 def games_of(blocks: list[Block]) -> Counter[bytes]:
