@@ -91,8 +91,10 @@ def machine_code_folder() -> Path | None:
     """
     digest = _sources_digest()
     named = numba.config.CACHE_DIR  # type: ignore[attr-defined] # NUMBA_CACHE_DIR
-    usual: list[Callable[[], Path]] = [lambda: Path(__file__).parent / "__pycache__", cache_folder]
-    for find in [lambda: Path(named)] if named else usual:
+    places: list[Callable[[], Path]] = [lambda: Path(__file__).parent / "__pycache__", cache_folder]
+    if named:
+        places = [lambda: Path(named)]
+    for find in places:
         try:
             base = find()
             folder = base / f"{_MACHINE_CODE}{digest}"

@@ -18,7 +18,7 @@ import psutil
 
 from alphac4.commands.benchmark import Figure, format_figures, untrained_network
 from alphac4.commands.options import BenchmarkOptions
-from alphac4.compute import Actors, Backends, choose_for_run
+from alphac4.compute import Actors, choose_for_run
 from alphac4.compute.cluster.connection import local_cluster
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
@@ -38,12 +38,12 @@ def main() -> None:
     config, network, seconds = SelfPlayConfig(), untrained_network(BenchmarkOptions()), options.seconds
     first = cores() // 2
     with local_cluster([0, first, cores() - first]) as address:
-        plain = choose_for_run("cpu", "auto", Backends()).actors(network, STANDARD, config, np.random.default_rng)
+        plain = choose_for_run("cpu", "auto").actors(network, STANDARD, config, np.random.default_rng)
         play_turn(plain, 0.0)
         turns = []
         for _ in range(options.repeats):
             without = play_turn(plain, seconds)
-            compute = choose_for_run("cpu", plain.backend, Backends(), address)
+            compute = choose_for_run("cpu", plain.backend, address)
             with contextlib.closing(compute.actors(network, STANDARD, config, np.random.default_rng)) as actors:
                 play_turn(actors, 0.0)
                 turns.append((without, play_turn(actors, seconds)))

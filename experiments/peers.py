@@ -20,7 +20,7 @@ from alphac4.arena.foreign import OpenSpielPlayer
 from alphac4.arena.match import balanced_openings, play_match
 from alphac4.arena.players import UctPlayer
 from alphac4.commands.benchmark import rate
-from alphac4.compute import Backends, choose_for_run
+from alphac4.compute import choose_for_run
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.search import UctSearch
@@ -82,7 +82,7 @@ def compare_pgx(
     config = SelfPlayConfig(
         games=games, full_simulations=simulations, fast_simulations=simulations, full_search_prob=1.0
     )
-    actors = choose_for_run(device, "auto", Backends()).actors(network, STANDARD, config, np.random.default_rng)
+    actors = choose_for_run(device, "auto").actors(network, STANDARD, config, np.random.default_rng)
     work, spent = Work(), 0.0
     samples = max(4_000, 8 * games)  # on a GPU, thousands of games begin a search with each call
     actors.play(samples, threading.Event(), lambda _index, _block: None)

@@ -51,7 +51,6 @@ class Judge:
             self._evaluator = self._compute.evaluator(network)
             self._search = self._compute.search(self._evaluator, self._puct, geometry=STANDARD)
         self._evaluator.update(network)
-        self._search.forget()
         positions = [position for part in self._sets for position in part.positions]
         batches = [positions[first : first + AT_ONCE] for first in range(0, len(positions), AT_ONCE)]
         columns = np.concatenate([self._search.search(batch, self._budget).moves for batch in batches])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers import as_if_trained
 from page_browser import (  # noqa: F401 - fixtures
     address,
     browser,
@@ -116,22 +117,8 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 def network(request: pytest.FixtureRequest) -> PolicyValueNetwork:
-    """A small network whose batch norms and heads are not at their initial values, so that folding them matters.
-
-    It sees stones, or what a test's parameter says.
-    """
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        network = PolicyValueNetwork(NetworkConfig(planes=getattr(request, "param", "stones"), channels=16, blocks=2))
-        for module in network.modules():
-            if isinstance(module, torch.nn.BatchNorm2d):
-                torch.nn.init.uniform_(module.weight, 0.5, 1.5)
-                torch.nn.init.normal_(module.bias, std=0.3)
-                torch.nn.init.normal_(module.running_mean, std=0.3)
-                torch.nn.init.uniform_(module.running_var, 0.5, 2.0)
-        for head in (network.policy, network.value):
-            torch.nn.init.normal_(head.weight, std=0.3)
-    return network.eval()
+    """A small network as if it were trained, which sees stones, or what a test's parameter says."""
+    return as_if_trained(NetworkConfig(planes=getattr(request, "param", "stones"), channels=16, blocks=2))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import make_planes, stones
@@ -17,6 +18,8 @@ from alphac4.mcts.config import PuctParameters
 from alphac4.mcts.puct import expand
 from alphac4.mcts.simulation import select_leaf
 from alphac4.mcts.tree import Trees, make_trees, reset_tree, root_visits
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 
 DRAWN = "121212343434565656212121434343656565777777"  # a whole game on the standard board
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
@@ -31,6 +34,22 @@ def load_script(name: str) -> ModuleType:
     sys.modules[name] = module  # where dataclasses look for it
     specification.loader.exec_module(module)
     return module
+
+
+def as_if_trained(config: NetworkConfig, seed: int = 3) -> PolicyValueNetwork:
+    """A network whose norms and heads are not at their initial values: with those the tower computes nothing."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = PolicyValueNetwork(config)
+        for module in network.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                torch.nn.init.uniform_(module.weight, 0.5, 1.5)
+                torch.nn.init.normal_(module.bias, std=0.3)
+                torch.nn.init.normal_(module.running_mean, std=0.3)
+                torch.nn.init.uniform_(module.running_var, 0.5, 2.0)
+        for head in (network.policy, network.value):
+            torch.nn.init.normal_(head.weight, std=0.3)
+    return network.eval()
 
 
 def search_by_hand(

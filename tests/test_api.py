@@ -79,9 +79,12 @@ def always(logits: list[float], value: float | list[float]) -> Any:
     ("network", "told"),
     [
         (always([0] * 3, 0), r"returned a policy \(1, 3\) and a value \(1,\).*expected \(1, 7\)"),
-        (always([math.nan] * 7, 0), "policy whose highest logit is no finite number"),
-        (always([-math.inf] * 3 + [0] + [-math.inf] * 3, 0), "policy whose highest logit"),  # column 4 is full
-        (always([0] * 7, math.nan), "value that is no finite number"),
+        (always([math.nan] * 7, 0), "policy without a largest finite logit"),
+        (
+            always([-math.inf] * 3 + [0] + [-math.inf] * 3, 0),
+            "policy without a largest finite logit",
+        ),  # column 4 is full
+        (always([0] * 7, math.nan), "value that is not finite"),
         (always([0] * 7, [0.9, 0.9, 0.9]), "no probabilities"),
     ],
 )

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +18,8 @@ from alphac4.compute.gpu.self_test import distrust, evaluate_and_learn
 from alphac4.game import Position, make_geometry
 from alphac4.machine import BlockEndedError, adapt_process, cores, worker_threads
 from alphac4.mcts.network_search import NetworkSearch
-from alphac4.mcts.search import Budget
-from alphac4.nn.backends import INT8
+from alphac4.mcts.search import Budget, Reuse
+from alphac4.nn.backends import INT8, make_backend
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
@@ -42,15 +42,24 @@ def test_searches_follow_their_evaluator(network: PolicyValueNetwork, device: st
         assert after.argmax(axis=1).tolist() == [6, 6] != priors.argmax(axis=1).tolist()
 
 
-def test_a_search_that_forgets_is_like_a_new_one(network: PolicyValueNetwork) -> None:
-    evaluator = choose("cpu", "torch-fp32").evaluator(network)
-    nearly_won = [Position.from_moves("414141")]
-    kept, fresh = (NetworkSearch(evaluator, rng=np.random.default_rng(0), reuse="proofs") for _ in range(2))
-    expected = fresh.search(nearly_won, Budget(simulations=30))
-    kept.search(nearly_won, Budget(simulations=30))
-    assert kept.search(nearly_won, Budget(simulations=30)).simulations.sum() == 0  # proven, so kept
-    kept.forget()
-    assert kept.search(nearly_won, Budget(simulations=30)).visits.tolist() == expected.visits.tolist()
+@pytest.mark.parametrize("reuse", ["nothing", "proofs", "trees"])
+@pytest.mark.parametrize("moves", ["44", "414141"], ids=["open", "nearly won"])
+def test_a_search_after_an_update_is_like_a_new_one(network: PolicyValueNetwork, reuse: Reuse, moves: str) -> None:
+    """Neither its cache nor the trees that it keeps hold answers of the weights before."""
+    evaluator, positions = choose("cpu", "torch-fp32").evaluator(network), [Position.from_moves(moves)]
+    search = NetworkSearch(evaluator, rng=np.random.default_rng(0), reuse=reuse, cache=2**10)
+    search.search(positions, Budget(simulations=30))
+    if reuse == "proofs" and moves == "414141":
+        assert search.search(positions, Budget(simulations=30)).simulations.sum() == 0  # proven, so kept
+    other = copy.deepcopy(network)
+    with torch.no_grad():
+        other.policy.weight.neg_()
+        other.value.weight.neg_()
+    evaluator.update(other)
+    fresh = NetworkSearch(evaluator, rng=np.random.default_rng(0), reuse=reuse)
+    actual, expected = (each.search(positions, Budget(simulations=30)) for each in (search, fresh))
+    for name in ("priors", "visits", "value"):
+        np.testing.assert_array_equal(getattr(actual, name), getattr(expected, name))
 
 
 def test_the_first_evaluator_settles_the_backend(network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,27 +73,63 @@ def test_the_first_evaluator_settles_the_backend(network: PolicyValueNetwork, mo
 def test_only_self_play_may_use_8_bits(network: PolicyValueNetwork) -> None:
     pytest.importorskip("openvino")
     config, geometry = SelfPlayConfig(games=4), make_geometry()
-    for backend, remembered in (("auto", "auto"), (INT8, "auto"), ("auto", INT8)):
-        compute = choose_for_run("cpu", backend, Backends(evaluators="auto", actors=remembered))
-        actors = compute.actors(network, geometry, config, np.random.default_rng)
-        assert actors.backend == compute.backends.actors == INT8
+    for backend in ("auto", INT8):
+        compute = choose_for_run("cpu", backend)
+        assert compute.actors(network, geometry, config, np.random.default_rng).backend == INT8
         assert compute.evaluator(network).backend != INT8
     assert choose("cpu").evaluator(network).backend != INT8
 
 
-def test_a_run_takes_up_what_it_remembers_where_it_exists() -> None:
-    remembered = Backends(evaluators="torch-bf16", actors="torch-fp32")
-    assert choose_for_run("cpu", "auto", remembered).backends == remembered
-    asked = choose_for_run("cpu", "torch-fp32", remembered)
+def test_a_runs_backends_are_those_asked_for() -> None:
+    assert choose_for_run("cpu", "auto").backends == Backends()
+    asked = choose_for_run("cpu", "torch-fp32")
     assert asked.backends == Backends(evaluators="torch-fp32", actors="torch-fp32")
-    foreign = Backends(evaluators="cuda-fp32", actors="cuda-trees")
-    assert choose_for_run("cpu", "auto", foreign).backends == Backends()
-    assert choose_for_run("cpu", "auto", replace(remembered, evaluators=INT8)).backends.evaluators == "auto"
+
+
+def test_actors_report_the_backend_of_their_latest_network(
+    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = iter(["torch-bf16", "torch-fp32"])
+
+    def chosen(_order: object, network: PolicyValueNetwork, batch: int, threads: int, _warned: object) -> Any:
+        name = next(names)
+        return name, make_backend(name, network, batch, threads)
+
+    monkeypatch.setattr("alphac4.nn.evaluator.first_that_agrees", chosen)
+    compute = choose_for_run("cpu", "auto")
+    actors = compute.actors(network, make_geometry(), SelfPlayConfig(games=4), np.random.default_rng)
+    assert actors.backend == "torch-bf16"
+    actors.update(network)
+    assert actors.backend == "torch-fp32"
 
 
 def lying(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
     answers = evaluate_and_learn(network, planes, "cpu")
     return answers if device == "cpu" else [*answers[:-1], answers[-1] * 1.05 + 0.01]
+
+
+def without_a_block(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+    """What a GPU computes that leaves out half of the tower, although it has learned what it should."""
+    expected = evaluate_and_learn(network, planes, "cpu")
+    if device == "cuda":
+        network = copy.deepcopy(network)
+        network.tower = network.tower[:1]
+        with torch.inference_mode():
+            expected[:2] = network(planes)
+    return expected
+
+
+def without_learning(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+    """What a GPU computes whose gradients are zero."""
+    policy, value, loss, *weights = evaluate_and_learn(network, planes, "cpu")
+    before = [tensor.float() for tensor in network.state_dict().values()]
+    return [policy, value, loss, *(before if device == "cuda" else weights)]
+
+
+def swapping(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
+    """Two classes of the value in each other's place."""
+    policy, value, *rest = evaluate_and_learn(network, planes, "cpu")
+    return [policy, value[:, [1, 0, 2]] if device == "cuda" else value, *rest]
 
 
 def broken(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> list[torch.Tensor]:
@@ -109,6 +154,9 @@ def sound(network: PolicyValueNetwork, planes: torch.Tensor, device: str) -> lis
     [
         (sound, ""),
         (lying, "the GPU is not used: its self-test differs by "),
+        (without_a_block, "the GPU is not used: its self-test differs by "),
+        (without_learning, "the GPU is not used: its self-test differs by "),
+        (swapping, "the GPU is not used: its self-test differs by "),
         (broken, "the GPU is not used: its self-test failed: CUDA error: an illegal memory access was encountered"),
         (hanging, "the GPU is not used: its self-test has not ended in 1 seconds"),
     ],
@@ -126,7 +174,7 @@ def test_a_gpu_that_lies_fails_or_hangs_is_not_used(
     monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", stand_in)
     monkeypatch.setattr("alphac4.compute.gpu.self_test.MAX_SECONDS", 1.0 if stand_in is hanging else 300.0)
     monkeypatch.setattr("alphac4.compute.choice.distrust", distrust.__wrapped__)
-    for compute in (choose("cuda", backend), choose_for_run("auto", backend, Backends())):
+    for compute in (choose("cuda", backend), choose_for_run("auto", backend)):
         assert compute.learning_device.type == ("cpu" if told else "cuda")
         assert compute.backends.evaluators == ("auto" if told else backend)
     assert [message[: len(told)] for message in caplog.messages] == ([told, told] if told else [])
@@ -188,7 +236,7 @@ def test_a_missing_gpu_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for backend in ("auto", "cuda-bf16", TREES):
         with pytest.raises(RuntimeError, match="no CUDA device"):
-            choose_for_run("cuda", backend, Backends())
+            choose_for_run("cuda", backend)
 
 
 def test_what_threads_do_ends_after_an_interrupted_block() -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 import torch
 from campaigns.tiny_run import tiny_run
+from helpers import as_if_trained
 
 from alphac4.compute.gpu import replay as replay_kernels
 from alphac4.compute.gpu import search as search_kernels
@@ -62,13 +63,8 @@ def test_in_the_simulator() -> None:
 
 
 def small_network(geometry: Geometry) -> PolicyValueNetwork:
-    """An untrained network with opinions."""
-    torch.manual_seed(1)
-    network = PolicyValueNetwork(NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=8, blocks=1))
-    with torch.no_grad():
-        for parameter in (network.policy.weight, network.value.weight):
-            parameter.mul_(5.0)
-    return network.eval()
+    """A network with opinions to which its tower contributes."""
+    return as_if_trained(NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=8, blocks=1), seed=1)
 
 
 def games_of(blocks: list[Block]) -> Counter[bytes]:
@@ -313,8 +309,6 @@ def test_device_search_finds_what_the_host_finds() -> None:
     for positions, simulations, network in ((starts, 40, None), (follow, 40, None), (starts[:2], 9, other)):
         if network is not None:
             evaluator.update(network)
-            host.forget()
-            device.forget()
         ours, theirs = (search.search(positions, Budget(simulations=simulations)) for search in (host, device))
         close = np.abs(ours.visits - theirs.visits).max() <= (0 if simulated() else 2)
         assert close

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from helpers import SumsOfEighths
+from helpers import SumsOfEighths, as_if_trained
 from kaggle_stub import Struct, play, random_agent
 from test_rules import random_positions
 
@@ -233,7 +233,7 @@ def load(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("rows", "columns", "blocks", "network"),
-    [(6, 7, 2, "stones"), (6, 7, 2, "lines"), (4, 5, 0, "lines")],
+    [(6, 7, 2, "stones"), (6, 7, 2, "lines"), (4, 5, 1, "lines"), (4, 5, 0, "lines")],
     indirect=["network"],
 )
 def test_the_submissions_forward_pass_is_the_networks(
@@ -241,9 +241,8 @@ def test_the_submissions_forward_pass_is_the_networks(
 ) -> None:
     """Answers in numpy from half-precision weights agree with PyTorch in fp32."""
     geometry = make_geometry(rows, columns, 4)
-    if blocks == 0:
-        config = NetworkConfig(planes="lines", rows=rows, columns=columns, channels=8, blocks=0)
-        network = PolicyValueNetwork(config).eval()
+    if (rows, columns) != (6, 7):
+        network = as_if_trained(NetworkConfig(planes="lines", rows=rows, columns=columns, channels=8, blocks=blocks))
     namespace = load(submission_text(Checkpoint(network=network, geometry=geometry)))
     guide = namespace["player_for"](rows, columns, 4).guide
     for position in random_positions(15, np.random.default_rng(4), geometry):

@@ -122,7 +122,7 @@ class Counting:
     """An evaluator that counts what it is asked, and whose answers do not depend on the other rows of a batch."""
 
     def __init__(self, network: PolicyValueNetwork) -> None:
-        self.rows = 0
+        self.rows = self.version = 0
         self._evaluator = Evaluator(network, batch_size=1, backend="torch-fp32")
 
     def evaluate(self, planes: Planes) -> tuple[Planes, Planes]:
@@ -147,7 +147,7 @@ def test_a_cache_saves_evaluations_and_changes_nothing_else(network: PolicyValue
     assert cached.rows < 0.7 * plain.rows
 
 
-def test_after_forget_the_network_is_asked_anew(network: PolicyValueNetwork) -> None:
+def test_a_search_asks_again_for_what_other_weights_have_answered(network: PolicyValueNetwork) -> None:
     counting = Counting(network)
     search = NetworkSearch(counting, rng=np.random.default_rng(0), reuse="trees", cache=2**14)
 
@@ -159,5 +159,5 @@ def test_after_forget_the_network_is_asked_anew(network: PolicyValueNetwork) -> 
     first = asked()
     search.drop_trees()
     assert asked() < first // 2  # the evaluations stay, but for those that others took the place of
-    search.forget()
+    counting.version += 1
     assert asked() == first

@@ -1,13 +1,17 @@
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import naive
 import numpy as np
 import pytest
 
-from alphac4.arena.match import MatchResult, balanced_openings, play_match
-from alphac4.arena.players import RandomPlayer, UctPlayer
+from alphac4.arena.match import MatchResult, balanced_openings, play_match, play_shared
+from alphac4.arena.players import NetworkPlayer, RandomPlayer, UctPlayer
 from alphac4.game import IllegalMove, Position, make_geometry
+from alphac4.mcts.network_search import NotFiniteError
 from alphac4.mcts.search import Budget
+from alphac4.nn.foreign import FunctionEvaluator
 
 OPENINGS = [Position.from_moves(moves) for moves in ("44", "123", "7", "4435")]
 
@@ -78,6 +82,58 @@ def test_a_check_may_end_a_match_at_any_ply() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         play_match(_Scripted(), _Scripted(), OPENINGS, check=check)
+
+
+class _Failing(_Scripted):
+    """A player whose network returns NaN from some number of stones on, in games that contain certain moves."""
+
+    def __init__(self, name: str, stones: int = 0, moves: str = "") -> None:
+        super().__init__()
+        self.name, self._stones, self._moves = name, stones, moves
+
+    def choose(self, positions: Sequence[Position]) -> list[int]:
+        if any(p.plies >= self._stones and (p.moves or "").startswith(self._moves) for p in positions):
+            raise NotFiniteError("no number")
+        return super().choose(positions)
+
+
+def test_a_player_that_returns_nan_loses_without_playing(caplog: pytest.LogCaptureFixture) -> None:
+    """Whichever side it has, with one message; NaN in place of a column counts as well."""
+    result = play_match(_Failing("bad"), _Scripted(), OPENINGS)
+    assert (result.wins, result.draws, result.losses, result.pair_scores) == (0, 0, 8, (0.0,) * 4)
+    assert result.games == tuple(opening.moves for opening in OPENINGS for _ in range(2))
+    assert caplog.messages == ["bad loses the match without playing it: no number"]
+    assert play_match(_Scripted(), _Failing("bad"), OPENINGS).pair_scores == (2.0,) * 4
+    nowhere: Any = [math.nan] * len(OPENINGS)
+    assert play_match(_Scripted(answer=nowhere), _Scripted(), OPENINGS).losses == 8
+    assert "scripted loses the match without playing it: it returned NaN for a column" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "score"),
+    [
+        (_Failing("a", 8), _Failing("b", 9), 0.0),
+        (_Failing("a", 10, "7"), _Failing("b", 8), 1.0),
+        (_Failing("a", 9, "44"), _Failing("b", 9, "7"), 0.0),
+        (_Failing("a", 7, "123"), _Failing("b", 7, "44"), 1.0),
+    ],
+)
+def test_the_first_nan_decides_a_match_in_however_many_parts(ours: Any, theirs: Any, score: float) -> None:
+    """A run's gates must not depend on the number of cores, which play a part each."""
+    results = [play_shared([ours] * parts, [theirs] * parts, OPENINGS) for parts in (1, 2, 4)]
+    assert results[0] == results[1] == results[2]
+    assert results[0].score == score
+
+
+def test_a_network_that_returns_nan_in_the_middle_of_a_search_loses(rng: np.random.Generator) -> None:
+    def network(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values = np.where(planes[:, :2].sum(axis=(1, 2, 3)) > 6, np.nan, 0.0)
+        return np.zeros((len(planes), 7)), values
+
+    evaluator = FunctionEvaluator(network)
+    player = NetworkPlayer("bad", evaluator, Budget(simulations=50))
+    assert play_match(player, RandomPlayer(rng), OPENINGS).losses == 8
+    assert play_match(NetworkPlayer("bad", evaluator, Budget(simulations=0)), RandomPlayer(rng), OPENINGS).losses == 8
 
 
 def test_results_add_up() -> None:

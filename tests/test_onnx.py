@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
+from helpers import as_if_trained
 
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
 from alphac4.cli import main
@@ -120,15 +120,9 @@ def test_what_is_not_understood_is_refused_with_the_shapes_found_and_expected(
         parse_player(f"{path}@600", rng=rng)
 
 
-def trained_a_little(rows: int = 6, columns: int = 7, planes: PlanesName = "stones") -> PolicyValueNetwork:
-    """A network whose batch norms and outputs are not those of a new one."""
-    with torch.no_grad():
-        size = NetworkSize(planes=planes, channels=8, blocks=2)
-        network = PolicyValueNetwork(NetworkConfig(rows=rows, columns=columns, ownership=True, **asdict(size)))
-        for parameter in network.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-        network.train()(torch.rand(64, network.config.input_planes, rows, columns))
-    return network.eval()
+def trained(rows: int = 6, columns: int = 7, planes: PlanesName = "stones") -> PolicyValueNetwork:
+    size = NetworkSize(planes=planes, channels=8, blocks=2)
+    return as_if_trained(NetworkConfig(rows=rows, columns=columns, ownership=True, **asdict(size)))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +135,7 @@ def test_our_own_file_answers_and_plays_as_the_network(
 
     The file takes stones, whatever the network sees.
     """
-    geometry, network = make_geometry(*board), trained_a_little(*board[:2], kind)
+    geometry, network = make_geometry(*board), trained(*board[:2], kind)
     source, target = tmp_path / "net.safetensors", tmp_path / "deep" / "ours.onnx"
     save_checkpoint(source, Checkpoint(network=network, geometry=geometry))
     assert main(["export", str(source), "--onnx", str(target)]) == 0
@@ -174,7 +168,7 @@ def test_a_file_that_would_answer_otherwise_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = tmp_path / "net.safetensors", tmp_path / "net.onnx"
-    save_checkpoint(source, Checkpoint(network=trained_a_little()))
+    save_checkpoint(source, Checkpoint(network=trained()))
     target.write_text("old")
     other = export.onnx_bytes(Checkpoint(network=PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()))
     monkeypatch.setattr(export, "onnx_bytes", lambda _checkpoint: other)

@@ -1,4 +1,4 @@
-import dataclasses
+import contextlib
 import json
 import logging
 import math
@@ -21,10 +21,11 @@ from alphac4.nn.backends import INT8
 from alphac4.nn.evaluator import Evaluator
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import read_reports
-from alphac4.runs.session import TrainingSession, find_config
+from alphac4.runs.session import RunStopped, TrainingSession, find_config
 from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, GateConfig, RunRandom, from_dict, load_config, to_dict
+from alphac4.training.loop import Iteration
 from alphac4.training.matches import Contender, Matches
 
 
@@ -153,10 +154,7 @@ def test_a_seed_fixes_the_games_of_a_network(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.usefixtures("no_pictures")
 def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every network that a run loads into an evaluator is seen here, where 8 bits are the fastest.
-
-    A later session remembers both backends.
-    """
+    """Every network that a run loads into an evaluator is seen here, where 8 bits are the fastest."""
     pytest.importorskip("openvino")
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, int8: [INT8] if int8 else ["torch-fp32"])
     monkeypatch.setattr("alphac4.nn.evaluator.agrees", lambda *_: True)  # however coarse they are on this processor
@@ -189,9 +187,61 @@ def test_strength_is_never_measured_with_8_bits(tmp_path: Path, monkeypatch: pyt
     strength = load_checkpoint(tmp_path / "checkpoints" / "best.safetensors").strength
     told = {part.evaluator for part in (report.gate, report.evaluation, *report.matches, *closing)}
     assert {strength["uct:20"]["evaluator"], *told} == set(used) == {"torch-fp32"}
-    monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: ["torch-bf16"])
-    with TrainingSession(tmp_path, dataclasses.replace(config, iterations=2)) as resumed:
-        assert (resumed.state.backend, resumed.state.evaluating_backend) == (INT8, "torch-fp32")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_pictures")
+def test_a_resumed_run_chooses_the_backends_that_an_uninterrupted_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a backend agrees or not by the weights, so that the choice changes from network to network."""
+
+    def by_chance(answers: Any, expected: Any, backend: str) -> bool:  # noqa: ARG001
+        return backend == "torch-fp32" or bool(np.frombuffer(expected[0].tobytes(), np.uint32).sum() % 2)
+
+    monkeypatch.setattr("alphac4.nn.evaluator.agrees", by_chance)
+    order = ["torch-bf16", "torch-fp32"]
+    monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: order)
+    monkeypatch.setattr("alphac4.nn.evaluator.is_batch_invariant", lambda *_: True)
+    gate = SETTINGS["gate"] | {"threshold": 0.01, "pairs": 2}
+    config = tiny_run(iterations=6, machine={"device": "cpu"}, gate=gate)
+    for name, stops in (("whole", (6,)), ("resumed", (1, 2, 4, 6))):
+        for last in stops:
+            with TrainingSession(tmp_path / name, config) as session, contextlib.suppress(RunStopped):
+                commit = session.commit
+
+                def commit_and_stop(iteration: Iteration, session: Any = session, last: int = last) -> None:
+                    commit(iteration)  # noqa: B023 - called within this turn
+                    if iteration.number == last:
+                        session.stop.set()
+
+                monkeypatch.setattr(session, "commit", commit_and_stop)
+                session.train()
+    used, digests = [], []
+    for name in ("whole", "resumed"):
+        reports = read_reports(tmp_path / name / "reports.jsonl")
+        used.append([(report.selfplay.evaluator, report.gate.evaluator, report.gate.games) for report in reports])
+        network = load_checkpoint(tmp_path / name / "checkpoints" / "best.safetensors").network
+        digests.append([tensor.tolist() for tensor in network.state_dict().values()])
+    assert used[0] == used[1]
+    assert digests[0] == digests[1]
+    assert {actors for actors, _, _ in used[0]} == {gate for _, gate, _ in used[0]} == set(order)
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_candidate_whose_answers_are_not_finite_loses_without_playing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    learning = SETTINGS["learning"] | {"learning_rate": 1e30}
+    with TrainingSession(tmp_path, tiny_run(iterations=1, learning=learning)) as session:
+        (report,) = session.train()
+    assert (report.gate.wins, report.gate.draws, report.gate.losses) == (0, 0, 2)
+    assert report.gate.accepted is False
+    assert all(len(game) <= 5 for game in report.gate.games)  # the openings
+    lost = [message for message in caplog.messages if "loses the match" in message]
+    reason = "the network returned numbers that are not finite"
+    assert lost == [f"iteration 1 loses the match without playing it: {reason}"]
 
 
 @pytest.mark.parametrize(("threshold", "accepted"), [(0.55, True), (0.56, False)])

@@ -1,5 +1,7 @@
 """Matches in lockstep, so that networks see full batches, and the short openings from which they are played."""
 
+import logging
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,8 +16,11 @@ from alphac4.arena.ratings import Interval, score_interval
 from alphac4.game import Geometry, IllegalMove, Outcome, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.search import UctSearch
+from alphac4.mcts.network_search import NotFiniteError
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import UNPROVEN
+
+logger = logging.getLogger(__name__)
 
 BALANCE = 0.4  # largest |value| of a balanced opening, of at most 1
 ROLLOUTS = 400  # that judge an opening
@@ -74,6 +79,8 @@ def play_match(
 ) -> MatchResult:
     """Play every opening twice, once with each side to move first; all games advance together.
 
+    A player that returns NaN, or whose network does, loses all games of the match. Those are not played.
+
     Args:
         challenger: the side that the result is seen by.
         opponent: the other side.
@@ -85,6 +92,25 @@ def play_match(
         IllegalMove: naming the player that made it.
         ValueError: if an opening is finished, or a player gives another number of moves than there are positions.
     """
+    return _joined([_play(challenger, opponent, openings, check, on_game_over)], openings)
+
+
+@dataclass(frozen=True, order=True)
+class _Forfeit:
+    """The end of a match by a player's answer that is not finite."""
+
+    turn: int  # of the match; the challenger has the even ones
+    reason: str = field(compare=False)
+
+
+def _play(
+    challenger: Player,
+    opponent: Player,
+    openings: Sequence[Position],
+    check: Callable[[], None],
+    on_game_over: Callable[[], object],
+) -> MatchResult | _Forfeit:
+    """Play a match, or a part of one, until it ends."""
     for opening in openings:
         if opening.outcome() is not None:
             raise ValueError(f"the opening {opening.moves!r} is finished: nobody could move")
@@ -92,11 +118,17 @@ def play_match(
     ours = [True, False] * len(openings)  # whether the challenger is to move
     points = [0.0] * len(positions)  # the challenger's
     running = list(range(len(positions)))
+    turns = 0
     while running:
         check()
         for player, turn in ((challenger, True), (opponent, False)):
             games = [game for game in running if ours[game] == turn]
-            for game, position in zip(games, _move(player, [positions[game] for game in games]), strict=True):
+            try:
+                moved = _move(player, [positions[game] for game in games])
+            except NotFiniteError as error:
+                return _Forfeit(turns, f"{player.name} loses the match without playing it: {error}")
+            turns += 1
+            for game, position in zip(games, moved, strict=True):
                 positions[game], ours[game] = position, not turn
                 outcome = position.outcome()
                 if outcome is not None:
@@ -122,17 +154,30 @@ def play_shared(
 ) -> MatchResult:
     """`play_match` on several threads: the i-th player of each side plays the i-th part of the openings.
 
-    All challengers are one and the same player, and so are all opponents. With ``progress`` it shows a `match_bar`.
+    The result does not depend on the number of parts. All challengers are one and the same player, and so are all
+    opponents. With ``progress`` it shows a `match_bar`.
     """
     parts = np.array_split(np.arange(len(openings)), len(challengers))
     bar = match_bar(challengers[0], opponents[0], openings, progress=progress)
     with bar, ThreadPoolExecutor(len(challengers)) as pool:
 
-        def play(challenger: Player, opponent: Player, part: npt.NDArray[np.intp]) -> MatchResult:
-            own = [openings[index] for index in part]
-            return play_match(challenger, opponent, own, check=check, on_game_over=bar.update)
+        def play(challenger: Player, opponent: Player, part: npt.NDArray[np.intp]) -> MatchResult | _Forfeit:
+            return _play(challenger, opponent, [openings[index] for index in part], check, bar.update)
 
-        return sum(pool.map(play, challengers, opponents, parts), start=MatchResult())
+        return _joined(list(pool.map(play, challengers, opponents, parts)), openings)
+
+
+def _joined(parts: Sequence[MatchResult | _Forfeit], openings: Sequence[Position]) -> MatchResult:
+    """Add up the parts of a match; a forfeit in one of them decides all, and the earliest counts."""
+    forfeits = [part for part in parts if isinstance(part, _Forfeit)]
+    if not forfeits:
+        return sum((part for part in parts if isinstance(part, MatchResult)), start=MatchResult())
+    first = min(forfeits)
+    logger.warning("%s", first.reason)
+    games = tuple(opening.moves or "" for opening in openings for _ in range(2))
+    wins = len(games) if first.turn % 2 else 0  # it was the opponent's turn
+    points = (2.0 if wins else 0.0,) * len(openings)
+    return MatchResult(wins=wins, losses=len(games) - wins, pair_scores=points, games=games)
 
 
 def match_bar(
@@ -148,6 +193,8 @@ def _move(player: Player, positions: Sequence[Position]) -> list[Position]:
     columns = player.choose(positions) if positions else []
     if len(columns) != len(positions):
         raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
+    if any(isinstance(column, float) and math.isnan(column) for column in columns):
+        raise NotFiniteError("it returned NaN for a column")
     after = []
     for position, column in zip(positions, columns, strict=True):
         try:

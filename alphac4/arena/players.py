@@ -15,7 +15,7 @@ from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, oriented
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
-from alphac4.mcts.network_search import Evaluate, NetworkSearch, input_planes
+from alphac4.mcts.network_search import Evaluate, NetworkSearch, finite_answers, input_planes
 from alphac4.mcts.results import NodeView, Searched, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, one_ply_earlier, proof_value
@@ -245,7 +245,7 @@ def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geo
     started = time.perf_counter()
     own, occupied = stones(positions)
     own, occupied, mirrored = oriented(geometry, own, occupied)
-    logits, wdl = evaluator.evaluate(make_planes(geometry, own, occupied, input_planes(evaluator)))
+    logits, wdl = finite_answers(evaluator, make_planes(geometry, own, occupied, input_planes(evaluator)))
     logits = np.where(mirrored[:, None], logits[:, ::-1], logits)
     count, columns = logits.shape
     legal = np.zeros((count, columns), np.bool_)

@@ -21,7 +21,7 @@ from alphac4.commands import UNSOUND
 from alphac4.commands.benchmark import rate_of_streams
 from alphac4.commands.options import DoctorOptions
 from alphac4.compiled import machine_code_folder
-from alphac4.compute import Actors, Backends, choose, choose_for_run
+from alphac4.compute import Actors, choose, choose_for_run
 from alphac4.compute.cores import MAX_STREAMS, MIN_GAMES, count_actors
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game import Position, rules
@@ -227,7 +227,7 @@ def measure_preset(config: TrainConfig, seconds: float = 3.0, device: str = "aut
 
     A large network takes longer: until the first games are over, and for the first steps.
     """
-    compute, selfplay = choose_for_run(device, "auto", Backends()), config.selfplay
+    compute, selfplay = choose_for_run(device, "auto"), config.selfplay
     learner = make_learner(config, compute)
     actors = compute.actors(learner.candidate(), config.board.geometry(), selfplay, np.random.default_rng)
     full = selfplay.full_search_prob

@@ -63,7 +63,7 @@ def run(options: SelfPlayOptions) -> int:
 
 
 def _play(options: SelfPlayOptions) -> int:
-    from alphac4.compute import Backends, choose_for_run
+    from alphac4.compute import choose_for_run
     from alphac4.selfplay.games import move_string
     from alphac4.selfplay.replay import Replay, parse_shard_name
     from alphac4.storage.checkpoints import load_checkpoint
@@ -73,7 +73,7 @@ def _play(options: SelfPlayOptions) -> int:
     replay = Replay(options.output / "replay")
     names = map(parse_shard_name, replay.folder.glob("*.safetensors"))
     first = max((name.number + 1 for name in names if name), default=0)  # beside what lies there already
-    compute = choose_for_run(options.device, options.backend, Backends(), options.cluster)
+    compute = choose_for_run(options.device, options.backend, options.cluster)
     actors = compute.actors(
         checkpoint.network,
         checkpoint.geometry,

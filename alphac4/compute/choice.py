@@ -35,12 +35,11 @@ def choose(device: str = "auto", backend: str = "auto", *, threads: int | None =
     return Compute(place, Backends(evaluators=backend, actors=backend), threads, trees_on_gpu=trees_on_gpu)
 
 
-def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str | None = None) -> Compute:
+def choose_for_run(device: str, backend: str, cluster: str | None = None) -> Compute:
     """The same for a training run: whatever backend is asked for, only self-play may use 8 bits.
 
-    In place of "auto" the backends ``remembered`` from an earlier session are taken up where they exist here, so that
-    a run goes on as it began. With the address of a ``cluster``, self-play runs on its nodes, and "cuda" and
-    "cuda-trees" mean theirs.
+    "auto" is decided for each network by its weights, so a run that is resumed decides as one that was not interrupted.
+    With the address of a ``cluster``, self-play runs on its nodes, and "cuda" and "cuda-trees" mean theirs.
 
     Raises:
         RuntimeError: in one line, for CUDA without a device, or a cluster that cannot be used.
@@ -57,11 +56,7 @@ def choose_for_run(device: str, backend: str, remembered: Backends, cluster: str
     here = set(backend_names(place))
     is_elsewhere = trees_on_gpu or elsewhere is not None
     ours = "auto" if is_elsewhere and backend not in here else _fitting(local, backend, place)
-    exact = "auto" if ours == INT8 else ours
-    backends = Backends(
-        evaluators=remembered.evaluators if exact == "auto" and remembered.evaluators in here - {INT8} else exact,
-        actors=remembered.actors if ours == "auto" and remembered.actors in here else ours,
-    )
+    backends = Backends(evaluators="auto" if ours == INT8 else ours, actors=ours)
     return Compute(place, backends, alike=True, elsewhere=elsewhere, trees_on_gpu=trees_on_gpu)
 
 

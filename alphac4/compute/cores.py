@@ -51,12 +51,12 @@ class Compute:
         device: where PyTorch runs and trains networks, "cpu" or "cuda".
         backends: of inference.
         threads: cores to use, by default all that this process may use.
-        alike: see `Evaluator`.
+        alike: see `Evaluator`. A run's answers must not depend on earlier networks, so "auto" is decided for each.
         elsewhere: what plays a run's games; by default an actor on each core.
         trees_on_gpu: whether searches, self-play and learning keep their data on the GPU, see `alphac4.compute.gpu`.
 
     Attributes:
-        backends: those asked for, each replaced by the one chosen for the first network.
+        backends: those asked for. Without ``alike`` the one chosen for the first network replaces "auto".
         streams: callers of an evaluator at a time that are worth having.
         learning_device: where networks learn.
     """
@@ -85,8 +85,9 @@ class Compute:
     def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> Evaluator:
         """A network ready to evaluate batches of usually ``batch_size`` positions, for ``streams`` callers at a time.
 
-        The first one settles the backend of all that follow. Updating one costs less memory in the long run than making
-        many: the libraries behind them never quite give back what they took.
+        Unless ``alike``, the first one settles the backend of all that follow: games of two backends may differ.
+        Updating one costs less memory in the long run than making many: the libraries behind them never quite give back
+        what they took.
 
         Raises:
             ValueError: for an unknown backend.
@@ -100,7 +101,8 @@ class Compute:
             threads=self._threads,
             alike=self._alike,
         )
-        self.backends = dataclasses.replace(self.backends, evaluators=evaluator.backend)
+        if not self._alike:
+            self.backends = dataclasses.replace(self.backends, evaluators=evaluator.backend)
         return evaluator
 
     def search(
@@ -140,9 +142,7 @@ class Compute:
         play = self._actors_here if self._elsewhere is None else self._elsewhere.actors
         if self._trees_on_gpu:
             from alphac4.compute.gpu.trees import device_actors as play
-        actors = play(network, geometry, config, seeds)
-        self.backends = dataclasses.replace(self.backends, actors=actors.backend)
-        return actors
+        return play(network, geometry, config, seeds)
 
     def _actors_here(
         self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds
@@ -162,7 +162,12 @@ class Compute:
         )
         rng, cache = seeds(0), make_cache(MAX_CACHED, geometry)
         players = [Actor(geometry, config, evaluator, size, rng, cache) for size in sizes]
-        return LocalActors(players, evaluator.update, evaluator.backend)
+
+        def update(network: PolicyValueNetwork) -> str:
+            evaluator.update(network)
+            return evaluator.backend
+
+        return LocalActors(players, update, evaluator.backend)
 
 
 @final
@@ -171,14 +176,14 @@ class LocalActors(Actors):
 
     Args:
         players: each plays some of the games.
-        update: gives all of them other weights.
+        update: gives all of them other weights; returns the backend that runs those, if it may be another.
         backend: how their network runs.
     """
 
     def __init__(
         self,
         players: Sequence[SelfPlayer],
-        update: Callable[[PolicyValueNetwork], None],
+        update: Callable[[PolicyValueNetwork], str | None],
         backend: str,
     ) -> None:
         self._players = players
@@ -194,7 +199,7 @@ class LocalActors(Actors):
 
     def update(self, network: PolicyValueNetwork) -> None:
         """See `Actors`."""
-        self._update(network)
+        self.backend = self._update(network) or self.backend
 
     def play(
         self,

@@ -5,20 +5,22 @@ up, and in every tree the next leaf is selected. `NetworkSearch` repeats both.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
-from alphac4.game import Geometry
+from alphac4.game import Geometry, Position
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, U64_0, U64_1
 from alphac4.machine import check_block
 from alphac4.mcts import simulation
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.puct import expand, leaf_key, write_leaf
-from alphac4.mcts.search import Reuse, TreeSearch, compiled_for
+from alphac4.mcts.results import SearchResult
+from alphac4.mcts.search import Budget, Reuse, TreeSearch, compiled_for
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
 from alphac4.mcts.tree import NO_NODE, Trees, is_searched
 
@@ -41,6 +43,22 @@ def input_planes(evaluator: Evaluate) -> int:
     return int(getattr(evaluator, "input_planes", PLANES["stones"]))
 
 
+class NotFiniteError(ValueError):
+    """A network returned numbers that no search can use."""
+
+
+def finite_answers(evaluator: Evaluate, planes: Planes) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Evaluate ``planes``; see `Evaluate`.
+
+    Raises:
+        NotFiniteError: for NaN, for infinite probabilities, or for logits without a largest finite one.
+    """
+    logits, wdl = evaluator.evaluate(planes)
+    if not (np.isfinite(logits.max(axis=1)).all() and np.isfinite(wdl).all()):  # max returns NaN if there is one
+        raise NotFiniteError("the network returned numbers that are not finite")
+    return logits, wdl
+
+
 class NetworkParameters(Protocol):
     """Parameters of a rule for a network-guided search: a NamedTuple of numbers, this one among them."""
 
@@ -55,7 +73,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: Fibonacci hashin
 class EvaluationCache(NamedTuple):
     """N evaluations, a power of two, that searches share; a new one takes the place of one that it collides with.
 
-    It holds the answers of one network's weights: clear it when the weights change. Entries are keyed on the
+    It holds the answers of one network's weights; `has_other_weights` clears it. Entries are keyed on the
     canonical orientation, which is the one that the network is asked about. The parts of an entry lie side by side, so
     that a look-up waits for memory once: on the standard board an entry is one cache line.
 
@@ -70,7 +88,7 @@ class EvaluationCache(NamedTuple):
     logits: npt.NDArray[np.float32]  # [A] of it
     wdl: npt.NDArray[np.float32]  # [3] of it
     hits: npt.NDArray[np.int64]  # [1] how often something was found since the host asked last
-    version: npt.NDArray[np.int64]  # [1] of the network whose answers these are, for those who go by it
+    version: npt.NDArray[np.int64]  # [1] of the evaluator whose answers these are
     shift: np.uint64  # 64 - log2(N)
     keeps: bool  # or else nothing is ever found
 
@@ -109,9 +127,17 @@ def share_cache(cache: EvaluationCache) -> EvaluationCache:
     )
 
 
-def clear_cache(cache: EvaluationCache) -> None:
-    """Forget all evaluations, for other weights."""
+def has_other_weights(cache: EvaluationCache, evaluator: Evaluate) -> bool:
+    """Return whether the evaluator has got other weights since the last call; if so, clear the cache.
+
+    An evaluator that changes counts its changes in ``version``.
+    """
+    version = int(getattr(evaluator, "version", 0))
+    if cache.version[0] == version:
+        return False
     cache.checks.fill(0)
+    cache.version[0] = version
+    return True
 
 
 @inlined
@@ -229,9 +255,9 @@ class NetworkSearch(TreeSearch):
 
     For another rule than PUCT give the parameters of one's own in place of ``config``; see
     `alphac4.mcts.simulation.scores_actions`. ``rng`` is for rules that draw numbers, which PUCT does not. With a
-    ``cache`` for so many evaluations, of 64 bytes each on the standard board, most positions go through the network
-    once until `forget`: a new evaluation takes the place of one that it collides with, and trees that wait for the
-    same position in one step all ask for it.
+    ``cache`` for so many evaluations, of 64 bytes each on the standard board, most positions go through the same
+    weights once: a new evaluation takes the place of one that it collides with, and trees that wait for the same
+    position in one step all ask for it. Evaluations and kept trees are dropped when the evaluator has other weights.
 
     Raises:
         ValueError: for parameters without a rule.
@@ -255,10 +281,10 @@ class NetworkSearch(TreeSearch):
         self.evaluator = evaluator
         self._cache = make_cache(cache, geometry)
 
-    def forget(self) -> None:
-        """Keep nothing of the searches so far, as for a network with other weights; the memory stays."""
-        self.drop_trees()
-        clear_cache(self._cache)
+    def _search(self, positions: Sequence[Position], budget: Budget, capacity: int) -> SearchResult:
+        if has_other_weights(self._cache, self.evaluator):
+            self.drop_trees()
+        return super()._search(positions, budget, capacity)
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         geometry = self.geometry
@@ -275,6 +301,8 @@ class NetworkSearch(TreeSearch):
             if going_on == 0:
                 return
             if waiting > 0:
-                logits[:waiting], wdl[:waiting] = self.evaluator.evaluate(planes[:waiting])  # `step` knows one layout
+                logits[:waiting], wdl[:waiting] = finite_answers(
+                    self.evaluator, planes[:waiting]
+                )  # `step` knows one layout
             if deadline is not None and time.perf_counter() > deadline:
                 targets = np.zeros_like(targets)  # take in this last evaluation, then stop

@@ -34,9 +34,13 @@ logger = logging.getLogger(__name__)
 BF16, FP32 = "bf16", "fp32"  # precisions of learning
 INT8 = "openvino-int8"  # the one backend whose answers are rounded noticeably
 CALIBRATION_BOARDS = 512
+_LIMITS = np.float32(-1), np.float32(1)
 MIN_FILTERED = 64  # positions in a batch from which on Winograd's filtering is faster than OpenVINO in fp32
 LEVELS = 256  # of an unsigned 8-bit activation
 WEIGHT_LEVELS = 255  # of a signed, symmetric 8-bit weight
+LARGEST_WEIGHT = WEIGHT_LEVELS // 2
+# Largest quantised weight where two products are added in 16 bits: 2 * 255 * 64 < 2**15, which leaves weights 7 bits.
+LARGEST_SAFE_WEIGHT = 64
 
 
 def learning_precision(device: torch.device) -> str:
@@ -56,11 +60,11 @@ def cuda_has_bf16() -> bool:
 def multiplies_bf16_faster() -> bool:
     """Whether the CPU has instructions for bf16, and two of its products in the time of one of fp32.
 
-    Without instructions bf16 is emulated. AMX and Arm's are taken to be fast, which is a guess: nobody has measured one
-    (`alphac4 benchmark --only learning inference` does). AVX-512 BF16 is fast on AMD's processors: gradients
-    of the quick preset's network take 14.8 ms a part on a Zen 5 where they take 18.6 in fp32, and those of the standard
-    one's 41.5 where Winograd's filtering in fp32 takes 49.3. On an Intel Xeon with AVX-512 BF16 and without AMX they
-    take 98 where they take 80 in fp32 (EXPERIMENTS.md).
+    Without instructions bf16 is emulated. AMX is five times as fast in inference (docs/speed.md); that it is fast in
+    learning, and Arm's in both, is a guess (`alphac4 benchmark --only learning inference` measures it). AVX-512 BF16 is
+    fast on AMD's processors: gradients of the quick preset's network take 14.8 ms a part on a Zen 5 where they take
+    18.6 in fp32, and those of the standard one's 41.5 where Winograd's filtering in fp32 takes 49.3. On an Intel Xeon
+    with AVX-512 BF16 and without AMX they take 98 where they take 80 in fp32 (EXPERIMENTS.md).
     """
     capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in old versions
     if capabilities.get("amx_bf16") or capabilities.get("bf16"):
@@ -87,8 +91,8 @@ def backend_names(device: str) -> list[str]:
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
     """The backends for a network in the order of their speed here, for usual batches of so many positions.
 
-    The rules follow what was measured (docs/speed.md; no processor with AMX was at hand): 8 bits are the fastest for
-    every network, then bf16 where the processor multiplies faster in it, then fp32, in which large batches of wide
+    The rules follow what was measured (docs/speed.md): 8 bits are the fastest for every network, but for small ones
+    with AMX, then bf16 where the processor multiplies faster in it, then fp32, in which large batches of wide
     networks gain from Winograd's filtering. OpenVINO is faster than PyTorch, most of all for single positions.
     """
     if device == "cuda":
@@ -302,11 +306,34 @@ def _drop_alternate_signal_stack() -> None:
     ctypes.CDLL(None).sigaltstack(ctypes.byref(SignalStack(None, disabled, 0)), None)
 
 
+@functools.cache
+def products_saturate() -> bool:
+    """Return whether 8-bit convolutions are wrong for large weights on this processor.
+
+    x86 without VNNI adds pairs of products in 16 bits, which cannot hold the sum of the largest ones. A convolution of
+    such weights shows it. Lists of instructions would not: OpenVINO can be told to use fewer than there are.
+    """
+    core = _openvino_core()
+    from openvino import Model, opset13
+
+    channels = 64
+    planes = opset13.parameter([1, channels, 6, 7], np.float32)
+    kernel = opset13.fake_quantize(np.ones((channels, channels, 3, 3), np.float32), *_LIMITS, *_LIMITS, WEIGHT_LEVELS)
+    zero, one = np.float32(0), np.float32(1)
+    quantised = opset13.fake_quantize(opset13.relu(planes), zero, one, zero, one, LEVELS)
+    model = Model([opset13.convolution(quantised, kernel, [1, 1], [1, 1], [1, 1], [1, 1])], [planes])
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
+    answers = compiled(np.ones((1, channels, 6, 7), np.float32))[0]
+    expected = 9 * channels  # in the middle of the board
+    return bool(abs(float(answers[0, 0, 3, 3]) - expected) > 0.01 * expected)
+
+
 def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str, float] | None) -> Any:
     """The folded network as an OpenVINO graph for a fixed batch; tracing it from PyTorch would take seconds.
 
     With the ``ranges`` of their inputs, by layer, the convolutions compute on 8-bit integers: unsigned activations
-    with one scale a layer, signed weights with one a channel (as in Jacob et al. 2018).
+    with one scale per layer, signed weights with one per channel (as in Jacob et al. 2018). Weights use 7 of their 8
+    bits where products saturate.
     """
     _openvino_core()
     from openvino import Model, opset13
@@ -319,6 +346,8 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         pad = [kernel.shape[-1] // 2] * 2
         if ranges is not None:
             top = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True).clip(min=1e-8)
+            if products_saturate():  # the same 255 levels over twice the range: other numbers of levels are not fused
+                top = top * np.float32(LARGEST_WEIGHT / LARGEST_SAFE_WEIGHT)
             kernel = opset13.fake_quantize(kernel, -top, top, -top, top, WEIGHT_LEVELS)
         product = opset13.convolution(x, kernel, [1, 1], pad, pad, [1, 1])
         return opset13.add(product, bias.reshape(1, -1, 1, 1).astype(np.float32))
@@ -330,8 +359,12 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         low, high = np.float32(0), np.float32(max(ranges[name], 1e-8))
         return opset13.fake_quantize(x, low, high, low, high, LEVELS)
 
-    def linear(x: Any, name: str) -> Any:
-        return opset13.add(opset13.matmul(x, weights[f"{name}.weight"], False, True), weights[f"{name}.bias"])
+    def linear(x: Any, name: str, rows: int, columns: int) -> Any:
+        """A linear layer of x [B, C, rows, columns], as a convolution: sums of matrices depend on the batch's size."""
+        kernel = weights[f"{name}.weight"]
+        kernel = kernel.reshape(len(kernel), -1, rows, columns)
+        product = opset13.convolution(x, kernel, [1, 1], [0, 0], [0, 0], [1, 1])
+        return opset13.add(product, weights[f"{name}.bias"].reshape(1, -1, 1, 1))
 
     planes = opset13.parameter([batch, config.input_planes, config.rows, config.columns], np.float32)
     x = opset13.relu(convolve(quantised(planes, "stem"), "stem"))
@@ -341,10 +374,11 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
         inner = quantised(opset13.relu(convolve(x, first)), second)
         x = opset13.relu(opset13.add(x, convolve(inner, second)))
     heads = opset13.split(opset13.relu(convolve(quantised(x, "heads"), "heads")), np.int64(1), 2)
+    policy = linear(heads.output(0), "policy", config.rows, config.columns)
+    hidden = opset13.relu(linear(heads.output(1), "value_hidden", config.rows, config.columns))
     flat = np.array([batch, -1], np.int64)
-    policy = linear(opset13.reshape(heads.output(0), flat, False), "policy")
-    hidden = opset13.relu(linear(opset13.reshape(heads.output(1), flat, False), "value_hidden"))
-    return Model([policy, linear(hidden, "value")], [planes])
+    outputs = [opset13.reshape(logits, flat, False) for logits in (policy, linear(hidden, "value", 1, 1))]
+    return Model(outputs, [planes])
 
 
 def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]:

@@ -1,25 +1,34 @@
 """Batched inference by the fastest backend that agrees with fp32, or by one that is named."""
 
+import copy
+import functools
 import logging
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import torch
+from torch import nn
 
 from alphac4.machine import cores
-from alphac4.nn.backends import INT8, Array, Backend, backend_names, backend_order, boards_for, make_backend
-from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.backends import Array, Backend, backend_names, backend_order, boards_for, make_backend, torch_threads
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import ConvNorm, PolicyValueNetwork, ResidualBlock, fold_batch_norm
 from alphac4.nn.winograd import MIN_POSITIONS
 from alphac4.storage.records import first_line
 
 logger = logging.getLogger(__name__)
 
-TOLERANCE = 0.05  # largest deviation from fp32 in a probability; bf16 keeps 8 bits
-LOGIT_TOLERANCE = 0.1  # the same in a logit, as a share of the largest; bf16 stays under 0.03 on towers of 10 blocks
-INT8_TOLERANCE = 0.2  # in a probability, for 8-bit inference: on average it is off by some thousandths
-# Positions of a batch from which on a position's answer is the same in all: seen of every backend on a Zen 4, where
-# PyTorch needs 4 of them in fp32, OpenVINO 16 in bf16, and Winograd's filtering as many as it takes.
+# Largest deviation from fp32, by the end of a backend's name: the root of its mean square, as a share of the spread of
+# the logits between positions. Measured on trained networks and `stand_in`s: 1e-4 in fp32 (0.006 where a GPU multiplies
+# 10 bits), 0.03 in bf16, 0.09 in 8 bits. A tower that is off by a tenth deviates by 0.2 or more.
+TOLERANCES = {"fp32": 0.02, "bf16": 0.06, "int8": 0.15}
+MAX_DEVIATION = 0.1  # of one logit, as a share of the largest: products that saturate spoil few, but spoil them badly
+CHECKED_BOARDS = 128
+# Positions of a batch from which on a position's answer is the same in all, for most backends: on a Zen 4 PyTorch needs
+# 4 of them in fp32, OpenVINO 16 in bf16, and Winograd's filtering as many as it takes.
 MIN_ALIKE = MIN_POSITIONS
+OTHER_BATCHES = ((MIN_ALIKE, 1), (43, 1), (100, 2))  # positions and threads of calls that must give the same answers
 BATCH = 128  # positions in a usual call
 
 
@@ -32,13 +41,15 @@ class Evaluator:
         streams: how many threads call at once. One thread a core with its own batch beats one call over all
             cores, which has to wait for the slowest core after every layer.
         device: "cpu", "cuda", or "auto" for CUDA where there is one.
-        backend: a backend's name, or "auto" for the fastest on this machine.
+        backend: a backend's name, or "auto" for the fastest on this machine that agrees with fp32. "auto" is decided
+            for all weights that are loaded, by nothing but the weights and the processor. A named backend is used even
+            if it deviates, with a warning.
         int8: let "auto" take 8-bit inference, whose probabilities are off by some thousandths: right for self-play,
             where speed counts for more, and wrong where strength is measured.
         threads: cores to use in all; by default those this process may use.
         alike: give a position the same answer, bit for bit, whatever the other positions of its batch and however
             many. The libraries compute a few otherwise than many, so that fewer than `MIN_ALIKE` are computed as if
-            they were more, which takes longer.
+            they were more, which takes longer. "auto" takes no backend that fails `is_batch_invariant`.
 
     Raises:
         RuntimeError: for CUDA without a device, or where no backend works.
@@ -71,25 +82,35 @@ class Evaluator:
         self._min_rows = MIN_ALIKE if alike else 1
         self.batch_size = batch_size = max(batch_size, self._min_rows)
         self.streams = streams
-        self.network = network
         self.input_planes = network.config.input_planes
         self.version = 0
         self._threads = max(1, (threads or cores()) // streams)  # of a call
-        if backend == "auto":
-            usual = BATCH if alike else batch_size  # or the backend would depend on the number of cores
-            order = backend_order(network.config, device, usual, int8=int8)
-            self.backend, self._run = first_that_agrees(order, network, usual, self._threads)
-            if usual != batch_size:
-                self._run = make_backend(self.backend, network, batch_size, self._threads)
-            logger.debug("inference by %s, the fastest here for %d positions a call", self.backend, batch_size)
-        else:
-            self.backend, self._run = backend, make_backend(backend, network, batch_size, self._threads)
+        usual = BATCH if alike else batch_size  # or the backend would depend on the number of cores
+        self.backend = backend
+        self._order = backend_order(network.config, device, usual, int8=int8) if backend == "auto" else []
+        self._warned: set[str] = set()  # backends that were refused: one warning each is enough
+        if alike and self._order:
+            self._order = batch_invariant(self._order, network.config, self._warned)
+        self._load(network)
+        logger.debug("inference by %s for %d positions per call", self.backend, batch_size)
 
     def update(self, network: PolicyValueNetwork) -> None:
-        """Load other weights into the same backend."""
+        """Load other weights."""
+        self._load(network)
+        self.version += 1  # last: a search that sees it must not get an answer of the old weights
+
+    def _load(self, network: PolicyValueNetwork) -> None:
+        if self._order:
+            self.backend, self._run = first_that_agrees(
+                self._order, network, self.batch_size, self._threads, self._warned
+            )
+        else:
+            self._run = make_backend(self.backend, network, self.batch_size, self._threads)
+            planes = checked_boards(network)
+            expected = fp32_answers(network, planes)
+            if are_finite(expected) and not agrees(self._run(planes), expected, self.backend):
+                _warn_once(self._warned, self.backend, "deviates from fp32, and is used because it was named")
         self.network = network
-        self.version += 1
-        self._run = make_backend(self.backend, network, self.batch_size, self._threads)
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
         """Policy logits [B, C] and win/draw/loss probabilities [B, 3] of ``planes`` float32 [B, P, R, C].
@@ -100,7 +121,8 @@ class Evaluator:
         if count < self._min_rows:
             planes = np.resize(planes, (self._min_rows, *planes.shape[1:]))
         policy, value = self._run(planes)
-        return policy[:count], softmax(value[:count])
+        with np.errstate(invalid="ignore"):  # of softmax; a search refuses answers that are not finite
+            return policy[:count], softmax(value[:count])
 
 
 class UniformEvaluator:
@@ -119,39 +141,140 @@ def softmax(logits: Array) -> Array:
 
 
 def first_that_agrees(
-    order: Sequence[str], network: PolicyValueNetwork, batch: int, threads: int
+    order: Sequence[str], network: PolicyValueNetwork, batch: int, threads: int, warned: set[str] | None = None
 ) -> tuple[str, Backend]:
-    """The first backend that works here and answers as fp32 does, and the network loaded into it.
+    """Load a network into the first backend that works here and answers as fp32 does.
 
-    They are compared on boards that can arise: 8 bits are calibrated for those, and beside them trained networks answer
-    with far larger numbers.
+    Zero-initialised norms hide the tower of a new network. So a backend must also agree for its `stand_in`, where the
+    tower matters. The choice depends on the weights and the processor, and on nothing that happened before. So a run
+    that is resumed decides as one that was not interrupted, on any number of cores.
+
+    Args:
+        order: names of backends. The last one is taken if the network's answers are not finite: none can agree.
+        network: the weights.
+        batch: positions in a usual call.
+        threads: cores to use for each call.
+        warned: names of backends that a warning was logged for; others are added.
 
     Raises:
-        RuntimeError: if none works.
+        RuntimeError: if no backend works.
     """
-    planes = boards_for(network.config, batch, np.random.default_rng(1))  # 0 calibrates
-    with torch.inference_mode():
-        expected = [y.numpy() for y in fold_batch_norm(network)(torch.from_numpy(planes))]
+    warned = set() if warned is None else warned
+    planes = checked_boards(network)
+    networks = {id(each): each for each in (stand_in(network), network)}  # often the same
+    expected = {key: fp32_answers(each, planes) for key, each in networks.items()}
+    if not are_finite(expected[id(network)]):
+        return order[-1], make_backend(order[-1], network, batch, threads)
     for name in order:
         try:
-            run = make_backend(name, network, batch, threads)
-            got = run(planes)
+            for key, each in networks.items():
+                run = make_backend(name, each, batch, threads)
+                if not agrees(run(planes), expected[key], name):
+                    _warn_once(warned, name, "deviates from fp32 and is not used")
+                    break
+            else:
+                return name, run  # the network's, which is the last
         except Exception as error:  # a backend that cannot run here must not end the program
-            logger.warning("backend %s does not work here: %s", name, first_line(error))
-            continue
-        if agrees(got, expected, INT8_TOLERANCE if name == INT8 else TOLERANCE):
-            return name, run
-        logger.warning("backend %s deviates from fp32 and is not used", name)
+            _warn_once(warned, name, f"does not work here: {first_line(error)}")
     raise RuntimeError("no inference backend works on this machine")
 
 
-def agrees(got: Sequence[Array], expected: Sequence[Array], tolerance: float) -> bool:
-    """Whether a backend's policy and value logits are close enough to the fp32 ones, probabilities to ``tolerance``."""
-    for logits, reference in zip(got, expected, strict=True):
-        # Probabilities alone would let anything pass for a new network, which gives near-uniform ones.
-        scale = max(float(np.abs(reference).max()), 1e-6)
-        off = float(np.abs(softmax(logits) - softmax(reference)).max())
-        logit_off = float(np.abs(logits - reference).max()) / scale
-        if not (off < tolerance and logit_off < LOGIT_TOLERANCE):  # so that NaN fails as well
+def batch_invariant(order: Sequence[str], network: NetworkConfig, warned: set[str]) -> list[str]:
+    """The backends that pass `is_batch_invariant`, or all, with a warning, if none does."""
+    for name in order:
+        if not is_batch_invariant(name, network):
+            _warn_once(warned, name, "answers differently in batches of another size and is not used")
+    passed = [name for name in order if name not in warned]
+    if not passed:
+        logger.warning("no backend answers the same in every batch: results depend on the number of cores here")
+    return passed or list(order)
+
+
+@functools.cache
+def is_batch_invariant(name: str, network: NetworkConfig) -> bool:
+    """Return whether a backend gives a position the same answer, bit for bit, in batches of `MIN_ALIKE` or more.
+
+    That is a property of the libraries, the processor and the network's size. Intel's library for matrices does not
+    have it on processors with AVX2 only. A backend that cannot run passes: `first_that_agrees` deals with it.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        trained = stand_in(PolicyValueNetwork(network).eval())
+    planes = checked_boards(trained)
+    try:
+        whole = make_backend(name, trained, len(planes), 1)(planes)
+        for batch, threads in OTHER_BATCHES:
+            run = make_backend(name, trained, batch, threads)
+            for rows in (slice(batch), slice(-batch, None)):
+                if any(
+                    not np.array_equal(part, all_[rows]) for part, all_ in zip(run(planes[rows]), whole, strict=True)
+                ):
+                    return False
+    except Exception:
+        return True
+    return True
+
+
+def _warn_once(warned: set[str], name: str, reason: str) -> None:
+    if name not in warned:
+        logger.warning("backend %s %s", name, reason)
+    warned.add(name)
+
+
+def checked_boards(network: PolicyValueNetwork) -> Array:
+    """Boards on which backends are compared: such as can arise, as 8 bits are calibrated for those."""
+    return boards_for(network.config, CHECKED_BOARDS, np.random.default_rng(1))  # seed 0 calibrates
+
+
+def fp32_answers(network: PolicyValueNetwork, planes: Array) -> list[Array]:
+    """Policy and value logits by PyTorch on one thread, so that they are the same on any number of cores."""
+    with torch_threads(1), torch.inference_mode():
+        return [logits.numpy() for logits in fold_batch_norm(network)(torch.from_numpy(planes))]
+
+
+def are_finite(answers: Sequence[Array]) -> bool:
+    """Return whether all numbers of a network's answers are finite."""
+    return all(bool(np.isfinite(logits).all()) for logits in answers)
+
+
+def stand_in(network: PolicyValueNetwork) -> PolicyValueNetwork:
+    """Return a network whose answers depend on all of its residual blocks, for checks of a backend's arithmetic.
+
+    That is the network itself if none of its blocks ends with a norm that is zero. In a copy such norms get the size
+    that they have in trained networks, and all norms the statistics of random boards.
+    """
+    last_norms = [cast(ConvNorm, cast(ResidualBlock, block).second)[1] for block in network.tower]
+    if all(cast(nn.BatchNorm2d, norm).weight.any() for norm in last_norms):
+        return network
+    generator = torch.Generator().manual_seed(0)
+    copied = copy.deepcopy(network).to("cpu", torch.float32).train()
+    for module in copied.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.reset_running_stats()
+            module.momentum = None  # running statistics are the mean of all batches
+            if not module.weight.any():
+                nn.init.normal_(module.weight, std=0.4, generator=generator)
+                nn.init.normal_(module.bias, mean=-0.2, std=0.3, generator=generator)
+    with torch_threads(1), torch.no_grad():
+        copied(torch.from_numpy(boards_for(network.config, CHECKED_BOARDS, np.random.default_rng(2))))
+    return copied.eval()
+
+
+def agrees(answers: Sequence[Array], expected: Sequence[Array], backend: str) -> bool:
+    """Return whether a backend's policy [B, C] and value [B, 3] logits are close enough to those of fp32.
+
+    Deviations are compared with how much the logits differ between positions. Probabilities would not do: those of a
+    new network are all near-uniform.
+    """
+    tolerance = TOLERANCES[backend.rpartition("-")[2]]
+    for logits, reference in zip(answers, expected, strict=True):
+        size = max(float(np.abs(reference).max()), 1e-6)
+        spread = max(
+            float((reference - reference.mean(axis=0)).std()), 0.01 * size
+        )  # some networks say the same of all
+        with np.errstate(all="ignore"):  # of infinite answers
+            deviation = np.abs(logits - reference)
+            rms, most = np.sqrt(np.square(deviation).mean()), deviation.max()
+        if not (rms < tolerance * spread and most < MAX_DEVIATION * size):  # so that NaN fails as well
             return False
     return True

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from alphac4.game.rules import Geometry, make_geometry
 from alphac4.machine import install_advice
+from alphac4.mcts.network_search import NotFiniteError
 from alphac4.mcts.results import root_wdl
 from alphac4.nn.backends import random_boards
 from alphac4.nn.evaluator import softmax
@@ -41,7 +42,8 @@ class FunctionEvaluator:
         """Policy logits [B, C] and win/draw/loss probabilities [B, 3].
 
         Raises:
-            ValueError: in one line, for answers of another shape, or numbers that no search can use.
+            NotFiniteError: for NaN, or a value or highest logit that is infinite.
+            ValueError: for answers of another shape, or win, draw and loss that do not add up to 1.
         """
         count, columns = len(planes), planes.shape[3]
         try:
@@ -58,12 +60,14 @@ class FunctionEvaluator:
         is_open = planes[:, :, -1, :].sum(axis=1) == 0
         highest = np.where(is_open, policy, -np.inf).max(axis=1, initial=-np.inf)
         if not np.isfinite(highest[is_open.any(axis=1)]).all() or np.isnan(policy).any():
-            raise ValueError(f"{self.name} returned a policy whose highest logit is no finite number")
+            raise NotFiniteError(f"{self.name} returned a policy without a largest finite logit")
         if value.shape != (count, 3):
             if not np.isfinite(value).all():
-                raise ValueError(f"{self.name} returned a value that is no finite number")
+                raise NotFiniteError(f"{self.name} returned a value that is not finite")
             # Nothing is known of draws, so that all is win or loss.
             return policy, root_wdl(np.clip(value.reshape(-1), -1, 1), np.zeros(count)).astype(np.float32)
+        if not np.isfinite(value).all():
+            raise NotFiniteError(f"{self.name} returned win, draw and loss that are not finite")
         if not (np.all(value >= 0) and np.allclose(value.sum(axis=1), 1, atol=0.01)):
             raise ValueError(
                 f"{self.name} returned win, draw and loss that are no probabilities: they must add up to 1"

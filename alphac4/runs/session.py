@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
-from alphac4.compute import Actors, Backends, choose_for_run
+from alphac4.compute import Actors, choose_for_run
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb
@@ -202,8 +202,7 @@ class TrainingSession:
             self.state = state = self.folder.load_state()
             self.history = self.folder.reports(state)
             geometry, random = config.board.geometry(), RunRandom(seed=config.seed)
-            remembered = Backends(evaluators=state.evaluating_backend, actors=state.backend)
-            compute = choose_for_run(config.machine.device, config.machine.backend, remembered, cluster)
+            compute = choose_for_run(config.machine.device, config.machine.backend, cluster)
             learner = make_learner(config, compute)
             if start is not None:
                 learner.take_over(start.network)
@@ -221,8 +220,7 @@ class TrainingSession:
             if pool is not None:
                 opened.callback(pool.close)
             self.sides = make_sides(compute, best, geometry, config.selfplay.search.puct(), pool)
-            state.backend, state.evaluating_backend = compute.backends.actors, compute.backends.evaluators
-            backends = (state.backend, state.evaluating_backend, learner.precision)
+            backends = (actors.backend, self.sides[0].backend, learner.precision)
             places = "1 core" if cores() == 1 else f"{cores()} cores"
             if compute.learning_device.type == "cpu" and cluster is None and len(actors) < cores():
                 advice = f"--selfplay.games {cores() * MIN_GAMES} would use all, but change the results"

@@ -54,8 +54,6 @@ class RunState:
     earlier_best_iteration: int = 0  # the best one in the state before, whose network must stay as long as that state
     samples: int = 0
     costs: Costs = field(default_factory=Costs)
-    backend: str = ""  # of self-play
-    evaluating_backend: str = ""  # of everything that measures strength
     schedule: Schedule | None = None  # of the learning rate; None before the first iteration
     started_from: dict[str, Any] = field(default_factory=dict)  # facts about the network that the run began with
     changes: list[dict[str, Any]] = field(default_factory=list)  # of settings, while it went on

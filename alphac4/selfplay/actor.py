@@ -18,7 +18,8 @@ from alphac4.game.rules import Geometry
 from alphac4.mcts.network_search import (
     Evaluate,
     EvaluationCache,
-    clear_cache,
+    finite_answers,
+    has_other_weights,
     input_planes,
     make_cache,
     share_cache,
@@ -105,19 +106,16 @@ class Actor:
         logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
         games.left[:] = moves
         restart_searches(trees, games, planes)
-        version = getattr(self.evaluator, "version", 0)
-        if self._cache.version[0] != version:
-            clear_cache(self._cache)
-            self._cache.version[0] = version
+        has_other_weights(self._cache, self.evaluator)  # clears the cache of their answers
         finished = list[Games]()
         now = last_block = time.perf_counter()
         while not stopped():
             waiting = np.flatnonzero(trees.leaf != NO_NODE)
             if len(waiting) > slots // 2:
-                logits[:], wdl[:] = self.evaluator.evaluate(planes)
+                logits[:], wdl[:] = finite_answers(self.evaluator, planes)
                 self.work.evaluations += slots
             elif len(waiting):  # the others have made their moves
-                logits[waiting], wdl[waiting] = self.evaluator.evaluate(planes[waiting])
+                logits[waiting], wdl[waiting] = finite_answers(self.evaluator, planes[waiting])
                 self.work.evaluations += len(waiting)
             elif not games.left.any() and not (games.stage == GAME_OVER).any():
                 break

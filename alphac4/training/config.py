@@ -121,7 +121,7 @@ class MachineConfig:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device that runs and trains the network; auto takes CUDA where there is one. Apple's GPU (mps) is left out."""
     backend: str = "auto"
-    """Inference backend; auto takes the fastest here, and a run keeps it."""
+    """Inference backend; auto takes the fastest here that agrees with fp32 for the weights in question."""
     keep_checkpoints: int = 5
     """Number of recent networks to keep beside the best."""
 

@@ -136,7 +136,9 @@ class Matches:
 class Side(Protocol):
     """Plays for one network after another."""
 
-    backend: str  # how they run
+    @property
+    def backend(self) -> str:
+        """The backend that runs the network of the latest `players`."""
 
     def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> Sequence[Player]:
         """The network as one player for each core; they are valid until the next call."""
@@ -150,34 +152,46 @@ class LocalSide:
 
     def __init__(self, compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig) -> None:
         self._evaluator = compute.evaluator(network, streams=compute.streams)
-        self.backend = self._evaluator.backend
         self._searches = [
             compute.search(self._evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
             for _ in range(compute.streams)
         ]
 
+    @property
+    def backend(self) -> str:
+        """See `Side`."""
+        return self._evaluator.backend
+
+    def load(self, network: PolicyValueNetwork) -> None:
+        """Load the weights of the next `players`; this decides the backend."""
+        self._evaluator.update(network)
+
     def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[NetworkPlayer]:
         """See `Side`."""
-        self._evaluator.update(network)
+        self.load(network)
         players = []
         for search in self._searches:
-            search.forget()
             budget = Budget(simulations=simulations)
             players.append(NetworkPlayer(name, self._evaluator, budget, search=search))
         return players
 
 
 class PoolSide:
-    """A `LocalSide` in each process of a pool, by the ``backend`` that is used here where they have it."""
+    """A `LocalSide` in each process of a pool, by the backend that the one ``here`` uses where they have it."""
 
-    def __init__(self, pool: Pool, number: int, backend: str, geometry: Geometry, puct: PuctConfig) -> None:
-        self.backend = backend
-        self._pool, self._number = pool, number
+    def __init__(self, pool: Pool, number: int, here: LocalSide, geometry: Geometry, puct: PuctConfig) -> None:
+        self._pool, self._number, self._here = pool, number, here
         self._geometry, self._puct = geometry, puct
         self._version = 0
 
+    @property
+    def backend(self) -> str:
+        """See `Side`."""
+        return self._here.backend
+
     def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[SearchingPoolPlayer]:
         """See `Side`."""
+        self._here.load(network)
         self._version += 1
         turn = Turn(
             side=self._number,
@@ -195,14 +209,14 @@ class PoolSide:
 def make_sides(
     compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig, pool: Pool | None
 ) -> "Sequence[Side]":
-    """The two sides of a run's matches, here or in the processes of a pool; the ``network`` settles how they run."""
+    """The two sides of a run's matches, here or in the processes of a pool, with a ``network`` to begin with."""
     sides = [LocalSide(compute, network, geometry, puct) for _ in range(2)]
     if pool is None:
         return sides
-    return [PoolSide(pool, number, side.backend, geometry, puct) for number, side in enumerate(sides)]
+    return [PoolSide(pool, number, side, geometry, puct) for number, side in enumerate(sides)]
 
 
-_sides: dict[int, LocalSide] = {}  # of this process of a pool, by number
+_sides: dict[int, tuple[str, LocalSide]] = {}  # of this process of a pool, by number, with the backend asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,10 +234,12 @@ class Turn:
     def make(self) -> NetworkPlayer:
         """See `Recipe`; whoever played on this side before, plays no more."""
         network = self.network.get().eval()
-        if self.side not in _sides:
+        backend, side = _sides.get(self.side, ("", None))
+        if side is None or backend != self.backend:
             compute = choose("cpu", backend_or_auto(self.backend), threads=1)
-            _sides[self.side] = LocalSide(compute, network, self.geometry, self.puct)
-        (player,) = _sides[self.side].players(network, "", self.simulations)
+            side = LocalSide(compute, network, self.geometry, self.puct)
+            _sides[self.side] = self.backend, side
+        (player,) = side.players(network, "", self.simulations)
         return player
 
 

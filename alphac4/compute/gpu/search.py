@@ -25,15 +25,17 @@ from alphac4.compute.gpu.device import (
 from alphac4.compute.gpu.trees import write_leaves
 from alphac4.game.rules import Geometry
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.network_search import NetworkSearch, walk_to_leaf
+from alphac4.mcts.network_search import NetworkSearch, finite_answers, walk_to_leaf
 from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.search import Reuse
 from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
+from alphac4.nn.backends import boards_for
 from alphac4.nn.evaluator import Evaluator
 
 cuda: Any = numba_cuda  # its functions are made at run time
 
 STEPS = 16  # between two looks of the host
+CHECKED_BOARDS = 64  # for which new weights must give finite numbers: kernels do not check any
 SIMULATIONS_A_STEP = 32  # without a leaf, before the other trees' leaves are evaluated
 
 
@@ -87,16 +89,18 @@ class DeviceSearch(NetworkSearch):
     ) -> None:
         super().__init__(evaluator, config, geometry=geometry, reuse=reuse)
         self._network_of = evaluator
-        self._version = evaluator.version
+        self._version = -1  # of the evaluator's weights that `_places` hold
         self._device = the_device()
         self._precision = precision
         self._places: dict[tuple[int, int], Workplace] = {}
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
         if self._version != self._network_of.version:
-            self._version = self._network_of.version
+            network = self._network_of.network
+            finite_answers(self._network_of, boards_for(network.config, CHECKED_BOARDS, np.random.default_rng(0)))
             for other in self._places.values():
-                other.network.update(self._network_of.network)
+                other.network.update(network)
+            self._version = self._network_of.version
         nodes = trees.parent.shape[1]
         slots = max(THREADS, 1 << (count - 1).bit_length())
         place = self._places.get((slots, nodes)) or self._make_place(slots, nodes)
