@@ -24,8 +24,8 @@ def build_module() -> bytes:
     """The module, whose function ``score`` is `score_position` on the standard board.
 
     Its parameters: pointers to the table, to the stack's words and integers, to the layout's ranks, to the book's keys
-    and scores; then as int64 the table's bits, the book's positions and plies, own and occupied stones, and whether only
-    the score's sign is asked.
+    and scores; then as int64 the table's bits, the book's positions and plies, own and occupied stones, and whether
+    only the score's sign is asked.
 
     Raises:
         RuntimeError: if this process has compiled something already, or LLVM lacks the back end.

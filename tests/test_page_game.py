@@ -45,7 +45,7 @@ def test_a_newcomer_plays_a_level_and_is_told_how_it_ends(browser: Browser, addr
 
 
 def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> None:
-    """Digits, arrows with Enter, undo and a step forward; a link shows the position; a new game can be taken back, once."""
+    """Digits, arrows with Enter, undo and a step on; a link shows the position; a new game can be taken back, once."""
     page = browser.open(address)
     page.focus("#second")
     page.select_option("#second", "")

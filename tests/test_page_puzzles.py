@@ -224,7 +224,7 @@ def test_a_review_begins_with_the_persons_own_mistake(reviewed: Any) -> None:
 
 def test_a_review_that_the_game_has_outrun_says_so(reviewed: Any) -> None:
     """And offers to judge the rest; the curve does not run through positions that nobody has judged."""
-    page, review = reviewed()
+    page, _ = reviewed()
     assert page.locator("#outdated").is_hidden()
     press(page, ["End", GAME[-1]])
     expect(page, "#outdated", f"^Judged up to move {len(GAME) - 1} of {len(GAME)}")

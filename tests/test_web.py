@@ -107,11 +107,10 @@ def test_a_hint_names_its_source(service: SearchService, client: TestClient, mon
     monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
     monkeypatch.setattr(searches, "OUTCOME_SECONDS", 0.0)
     shared_solver.cache_clear()
-    known = Mock(return_value=CertifiedResult(first=True, plies=39, column=3))
-    with monkeypatch.context() as patch:
-        patch.setattr(service, "proven_result", known)
-        expected = {"column": 3, "outcome": "wins in at most 20 moves", "source": "certificate"}
-        assert ask(client, "hint", moves="2266") == expected
+    known = CertifiedResult(first=True, plies=39, column=3)
+    monkeypatch.setattr(service, "proven_result", Mock(side_effect=[known, None]))
+    expected = {"column": 3, "outcome": "wins in at most 20 moves", "source": "certificate"}
+    assert ask(client, "hint", moves="2266") == expected
     hint = ask(client, "hint", moves="22661")
     assert hint["outcome"] == ""
     assert hint["source"] == "the network's opinion"

@@ -207,7 +207,7 @@ function choosePlayers(players) {
   players.forEach((player, side) => {
     const id = side ? "second" : "first";
     $(id).value = player;
-    $(`${id}-about`).textContent = setup.levels.find(({ name }) => name === player)?.about ?? "at the board";
+    $(`${id}-about`).textContent = setup.levels.find(({ name }) => name === player)?.about ?? "";
   });
   remember("players", players);
 }
