@@ -335,6 +335,7 @@ function prepare() {
       remember(id, $(id).checked);
       document.body.classList.toggle(id, $(id).checked);
       if (id === "analyse") analyse();
+      tell($("status").textContent); // large type fits less of it
     };
     $(id).checked = recall(id, false);
     document.body.classList.toggle(id, $(id).checked);
