@@ -219,6 +219,8 @@ def test_a_small_window_cuts_no_button_off_and_the_end_moves_no_board(
     boxes = [button.bounding_box() for button in page.locator(".bars button:visible").all()]
     assert len(boxes) == 11
     assert all(box["y"] + box["height"] <= height for box in boxes)
+    players = [page.locator(name).bounding_box() for name in ("#first", "#second", "#swap")]
+    assert all(box["x"] + box["width"] <= width for box in players)
 
 
 def test_the_browser_remembers_players_looks_and_position(browser: Browser, address: str) -> None:

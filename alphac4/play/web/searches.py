@@ -157,8 +157,8 @@ class SearchService:
             pass
         known = self.proven_result(position)
         if known is not None and known.column is not None and known.plies is not None:
-            outcome = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
-            return Hint(column=known.column, outcome=outcome, source="certificate")
+            wins = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
+            return Hint(column=known.column, outcome=wins, source="certificate")
         searched = self._thorough_player().search([position])
         likely, values = int(searched.moves[0]), searched.values[0]
         order = sorted(position.legal_columns(), key=lambda column: (column != likely, -np.nan_to_num(values[column])))
