@@ -54,9 +54,10 @@ def main() -> None:
         page.select_option("#second", "")
         page.click("#review-ask")
         page.wait_for_selector("#sides b")
+        page.click("#review-show")
         page.check("#analyse")
-        page.click("#previous")
         await_analysis(page)
+        page.evaluate("scrollTo(0, 0)")
         save(page, DOCS / "web.png")
 
         page = open_page(address, 1040, 700)

@@ -24,7 +24,8 @@ def build_module() -> bytes:
     """The module, whose function ``score`` is `score_position` on the standard board.
 
     Its parameters: pointers to the table, to the stack's words and integers, to the layout's ranks, to the book's keys
-    and scores; then as int64 the table's bits, the book's positions and plies, own and occupied stones.
+    and scores; then as int64 the table's bits, the book's positions and plies, own and occupied stones, and whether
+    only the score's sign is asked.
 
     Raises:
         RuntimeError: if this process has compiled something already, or LLVM lacks the back end.
@@ -75,7 +76,7 @@ def _entry() -> tuple[Any, Any]:
     key_bits = int(table.tag_bits) + 20
 
     def score(  # type: ignore[no-untyped-def]
-        entries, words, integers, ranks, keys, scores, table_bits, positions, plies, own, occupied
+        entries, words, integers, ranks, keys, scores, table_bits, positions, plies, own, occupied, weak
     ):
         return score_position(
             geometry,
@@ -85,12 +86,12 @@ def _entry() -> tuple[Any, Any]:
             make_stack(geometry, carray(words, (1,)), carray(integers, (1,))),
             own,
             occupied,
-            False,
+            weak != 0,
         )
 
     word, integer, byte = map(types.CPointer, (types.uint64, types.int64, types.int8))
     pointers = (word, word, integer, integer, word, byte)
-    return score, types.int64(*pointers, *[types.int64] * 3, *[types.uint64] * 2)
+    return score, types.int64(*pointers, *[types.int64] * 3, *[types.uint64] * 2, types.int64)
 
 
 def compile_object(text: str) -> bytes:

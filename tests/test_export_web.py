@@ -53,10 +53,24 @@ def test_the_page_is_whole_and_servable_from_anywhere(checkpoint: Path, runtime:
     assert len(addresses) >= 12
     listed = json.loads((folder / "offline.js").read_text().partition("FILES = ")[2].partition(";\n")[0])
     kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    assert set(listed) == kept - {"offline.js"} | {"./"}
+    assert set(listed) == kept - {"offline.js", "README.md"} | {"./"}
     both = {path.name for path in STATIC.iterdir()} & {path.name for path in LOCAL.iterdir()}
     assert both == {"engine.js"}  # the page's own files are not overwritten by others of the same name
     assert {path.name for path in (folder / "static" / "onnxruntime").iterdir()} == set(RUNTIME_FILES)
+
+
+def test_the_folder_is_a_hugging_face_space(checkpoint: Path, runtime: Path, tmp_path: Path) -> None:
+    """Its metadata has the form that the hub documents for a static Space, read by the hub's own client."""
+    hub = pytest.importorskip("huggingface_hub", reason="needs pip install 'alphac4[hub]'")
+    folder = tmp_path / "page"
+    assert main(["export", str(checkpoint), "--web", str(folder), "--web-runtime", str(runtime)]) == 0
+    data = hub.SpaceCard.load(folder / "README.md").data.to_dict()
+    colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
+    assert {data["colorFrom"], data["colorTo"]} <= colours
+    assert data["sdk"] == "static"
+    assert (folder / data["app_file"]).is_file()
+    assert len(data["short_description"]) <= 60
+    assert not data["emoji"].isascii()
 
 
 def test_the_server_and_the_export_tell_the_page_the_same() -> None:

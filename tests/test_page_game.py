@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 import pytest
-from page_browser import FITS, PHONE, Browser, audit, expect, expect_count, expect_moves, press
+from page_browser import DESKTOP, FITS, PHONE, Browser, audit, expect, expect_count, expect_moves, press
 
 from alphac4.game import make_geometry
 from alphac4.play.levels import LEVELS
@@ -36,7 +36,7 @@ def test_a_newcomer_plays_a_level_and_is_told_how_it_ends(browser: Browser, addr
     for ply in range(0, len(game), 2):
         page.locator(".column").nth(int(game[ply]) - 1).click()
         expect_count(page, "#moves li", ply + 2)
-    expect(page, "#status", r"You lose\.")
+    expect(page, "#result", "^You lose$")
     expect(page, "#announcement", "from column 7, row 1 to column 7, row 4")
     expect_count(page, ".ring.run", 4)
     assert page.evaluate(FITS)
@@ -45,22 +45,22 @@ def test_a_newcomer_plays_a_level_and_is_told_how_it_ends(browser: Browser, addr
 
 
 def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> None:
-    """Digits, arrows with Enter, undo and redo; a link shows the position; a new game can be taken back, once."""
+    """Digits, arrows with Enter, undo and a step on; a link shows the position; a new game can be taken back, once."""
     page = browser.open(address)
     page.focus("#second")
     page.select_option("#second", "")
     press(page, "1")  # at once, where the list still has the focus
     expect_moves(page, "1")
     page.locator("body").click(position={"x": 2, "y": 2})
-    press(page, "1223ur3")
+    press(page, [*"1223u", "ArrowRight", "3"])
     page.focus(".column[tabindex='0']")  # the middle
     press(page, ("ArrowRight", "ArrowLeft", "Enter"))
-    expect(page, "#status", r"^Red wins\.$")
+    expect(page, "#result", "^Red wins$")
     expect_moves(page, "1122334")
     assert "red, yellow" in page.get_attribute(".column >> nth=1", "aria-label")  # from the bottom
     other = browser.new_page()
     other.goto(page.url)
-    expect(other, "#status", "Red wins")
+    expect(other, "#result", "^Red wins$")
     other.goto(address + "#999")
     expect(other, "#status", "break the rules")
     other.select_option("#first", "novice")
@@ -96,11 +96,112 @@ def test_the_focus_stays_where_it_was(browser: Browser, address: str) -> None:
     page.dispatch_event("#second", "pointerdown")
     page.select_option("#second", "beginner")
     assert page.evaluate(focused) == "column"
-    press(page, "r")
+    page.click("#forward")
+    expect_count(page, "#moves li", 2)  # the level has answered
+    page.click("#back")
     page.focus("#resume")
     page.keyboard.press("Enter")
-    expect(page, "#status", "Red to move")
+    expect(page, "#status", "Your move")
     assert page.evaluate(focused) == "column"
+
+
+def test_the_end_of_a_game_leads_to_a_rematch(browser: Browser, address: str) -> None:
+    """The result stands above the board; the rematch is played with sides swapped."""
+    page = browser.open(address + "#445566", PHONE)
+    expect(page, "#status", "Your move")
+    assert page.locator("#rematch").is_hidden()
+    press(page, "7")
+    expect(page, "#result", "^You win!$")
+    result, board = page.locator("#result").bounding_box(), page.locator("#board").bounding_box()
+    assert board["y"] <= result["y"] < board["y"] + board["height"] / 8
+    assert [button.inner_text() for button in page.locator("#tools button:visible").all()] == [
+        "Rematch",
+        "New game",
+        "Review",
+    ]
+    audit(page)
+    page.click("#rematch")
+    expect(page, "#status", "^You are Yellow")
+    assert [page.input_value(f"#{side}") for side in ("first", "second")] == ["beginner", ""]
+    expect_count(page, "#moves li", 1)  # the level's
+    expect(page, "#status", r"^You are Yellow\. Your move\.$")
+    assert page.locator("#result").is_hidden()
+
+
+def test_a_double_click_drops_one_stone(browser: Browser, address: str) -> None:
+    page = browser.open(address)
+    page.select_option("#second", "")
+    page.locator(".column").nth(3).dblclick()
+    expect_moves(page, "4")
+    page.locator(".column").nth(4).click()
+    expect_moves(page, "45")
+
+
+@pytest.mark.parametrize("way", ["reload", "undo and forward", "puzzles and back"])
+def test_a_level_that_was_thinking_moves_after_an_interruption(way: str, browser: Browser, address: str) -> None:
+    """Only a link from elsewhere lets it wait."""
+    page, answers = browser.new_page(), threading.Event()
+
+    def move(route: Any) -> None:
+        if answers.is_set():
+            route.fulfill(json={"column": 0, "player": "beginner"})
+
+    page.route("**/api/move", move)
+    page.goto(address)
+    expect(page, "#status", "You are Red")
+    press(page, "4")
+    expect(page, "#status", "thinking")
+    answers.set()
+    if way == "reload":
+        page.reload()
+    elif way == "undo and forward":
+        press(page, ["u", "ArrowRight"])
+    else:
+        page.click("#mode-puzzles")
+        expect(page, "#status", "to move and win")
+        page.go_back()
+        assert page.locator("#mode-game").get_attribute("aria-pressed") == "true"
+    expect_moves(page, "41")
+
+
+def test_a_reload_keeps_the_moves_beyond_the_position_shown(browser: Browser, address: str) -> None:
+    page = browser.open(address)
+    page.select_option("#second", "")
+    press(page, [*"44556", "ArrowLeft", "ArrowLeft"])
+    expect(page, "#status", "Move 3 of 5")
+    page.reload()
+    expect(page, "#status", "Move 3 of 5")
+
+
+def test_a_position_is_shared_as_text_and_picture(browser: Browser, address: str) -> None:
+    """A link that only this machine can open is not offered."""
+    page = browser.open(address + "#4455")
+    page.click("#share")
+    assert page.input_value("#share-moves") == "4455"
+    assert page.locator("#share-address").is_hidden()
+    with page.expect_download() as download:
+        page.click("#save-picture")
+    assert download.value.suggested_filename == "connect-four-4455.png"
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    audit(page)
+    press(page, ["Escape"])
+    public = browser.new_page()
+    public.route(
+        "**/api/setup", lambda route: route.fulfill(json=route.fetch().json() | {"link": "http://host.example/"})
+    )
+    public.goto(address + "#4455")
+    public.click("#share")
+    assert public.input_value("#share-link") == "http://host.example/#4455"
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_the_board_stays_where_it_is_when_analysis_opens(size: dict[str, int], browser: Browser, address: str) -> None:
+    page = browser.open(address + "#44", size)
+    before = page.locator("#board").bounding_box()
+    page.check("#analyse")
+    page.wait_for_selector("#variation button")
+    page.evaluate("scrollTo(0, 0)")
+    assert page.locator("#board").bounding_box() == before
 
 
 @pytest.mark.parametrize(("width", "height"), [(1024, 640), (844, 390)])
@@ -111,27 +212,28 @@ def test_a_small_window_cuts_no_button_off_and_the_end_moves_no_board(
     page = browser.open(address + "#445566", {"width": width, "height": height})
     before = page.locator("#board").bounding_box()
     press(page, "7")
-    expect(page, "#status", "You win")
+    expect(page, "#result", "You win!")
     assert page.locator("#board").bounding_box() == before
     press(page, ["ArrowLeft", "ArrowLeft"])
     page.wait_for_selector("#resume")  # one button more
-    boxes = [button.bounding_box() for button in page.locator(".bars :is(button, summary):visible").all()]
-    assert len(boxes) == 12
+    boxes = [button.bounding_box() for button in page.locator(".bars button:visible").all()]
+    assert len(boxes) == 11
     assert all(box["y"] + box["height"] <= height for box in boxes)
+    players = [page.locator(name).bounding_box() for name in ("#first", "#second", "#swap")]
+    assert all(box["x"] + box["width"] <= width for box in players)
 
 
 def test_the_browser_remembers_players_looks_and_position(browser: Browser, address: str) -> None:
-    """But not the perfect player against whom a puzzle was played out: the next game is against the usual one."""
+    """Also after a look at the puzzles."""
     page = browser.open(address)
     page.select_option("#second", "club")
     page.click("#settings summary")
     page.check("#shapes")
     page.click("#mode-puzzles")
-    page.click("#puzzle-play")
-    assert "perfect" in (page.input_value("#first"), page.input_value("#second"))
-    page.click("#new")
+    expect(page, "#status", "to move and win")
+    page.click("#mode-game")
     press(page, "4")
-    expect(page, "#status", "Red to move")
+    expect(page, "#status", "Your move")
     moves = page.evaluate("location.hash.slice(1)")
     assert len(moves) == 2
     page.reload()
@@ -167,7 +269,8 @@ def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Bro
     page.wait_for_selector(".word")  # by now the server has read its book, and its verdict is soon known
     page.check("#analyse")
     expect(page, "#verdict", r"Red wins in \d+ moves \(exact; best: 4\)")
-    expect(page, "#outlook", "The network's opinion: Red wins")
+    expect(page, "#viewpoint", r"for\s+Red, to move")
+    expect(page, "#outlook", "The network's opinion: wins")
     expect_count(page, ".pill.win", 1)
     expect_count(page, ".pill.opinion", 0)
     expect_count(page, ".stone.suggested", 1)
@@ -180,13 +283,14 @@ def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Bro
     other.goto(address + "#44")
     other.check("#analyse")
     expect(other, "#verdict", r"Red wins in at most \d+ moves \(proven by the certificate\)")
-    press(other, "h")
-    expect(other, "#status", r"Hint: column 4 wins in at most \d+ moves")
     expect_count(other, ".pill.opinion", 7)
+    other.goto(address + "#444")
+    expect(other, "#viewpoint", r"for\s+Yellow, to move")
+    expect(other, "#verdict", r"Yellow loses in at most \d+ moves \(proven by the certificate\)")
 
 
 def test_the_solver_answers_above_the_columns(browser: Browser, address: str) -> None:
-    """And to those who hear the page; live analysis leaves it there, and so do undo and redo."""
+    """And to those who hear the page; live analysis leaves it there, and so do undo and a step forward."""
     page = browser.open(f"{address}#{LOST}")
     page.check("#analyse")
     page.click("#exact")
@@ -198,7 +302,7 @@ def test_the_solver_answers_above_the_columns(browser: Browser, address: str) ->
     page.uncheck("#analyse")
     page.click("#undo")
     expect_count(page, ".word", 0)
-    page.click("#redo")
+    page.click("#forward")
     assert page.locator(".word").all_text_contents() == WORDS
     audit(page)
 
@@ -234,7 +338,7 @@ def test_a_hint_follows_exact_play_and_stays_until_the_next_move(browser: Browse
     page.click("#exact")
     page.wait_for_selector(".word")  # by now the server has read its book, and a hint is in time on a busy machine
     press(page, "h")
-    expect(page, "#status", r"Hint: column [67] wins in \d+ moves\.")
+    expect(page, "#status", r"Hint: column [67] wins in \d+ moves \(exact\)\.")
     page.check("#analyse")
     page.wait_for_selector("#variation button")
     expect_count(page, ".hinted", 1)
@@ -260,7 +364,7 @@ def test_a_lost_server_is_told_and_tried_again(browser: Browser, address: str) -
         lost.clear()
         page.click("#retry")
         page.wait_for_selector(answered)
-        expect(page, "#status", "to move|Exact: .* wins")
+        expect(page, "#status", "[Yy]our move|to move|Exact: .* wins")
         page.locator("#problem").wait_for(state="hidden")
     page.click("#mode-game")
     lost.set()
@@ -278,6 +382,6 @@ def test_another_board_is_shown_and_has_no_puzzles(browser: Browser, address: st
     page = browser.new_page()
     page.route("**/api/setup", lambda route: route.fulfill(json=setup))
     page.goto(address + "#1122334")
-    expect(page, "#status", "Red wins")
+    expect(page, "#result", "Red wins")
     assert page.locator("#modes").is_hidden()
     expect_count(page, ".column", 5)

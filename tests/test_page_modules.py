@@ -189,6 +189,19 @@ tell(verdicts);
 """
 
 
+WEAK = """
+tell(games.map((moves) => [solver.score(board.at(moves), true), solver.score(board.at(moves))].map(Math.sign)));
+"""
+
+
+def test_the_pages_solver_finds_outcomes_with_less_search(run_in_node: RunInNode) -> None:
+    games = [position.moves for position in random_positions(np.linspace(12, 30, 60).astype(int))]
+    found = run_in_node(SOLVER + WEAK, games=columns_of(games), book=pages.book())
+    solver = shared_solver(STANDARD)
+    expected = [int(np.sign(solver.solve(Position.from_moves(game)))) for game in games]
+    assert found == [[outcome, outcome] for outcome in expected]
+
+
 def test_the_pages_solver_is_ours(run_in_node: RunInNode) -> None:
     """Scores, words and best columns from the opening, whose book it has, to the last stone."""
     openings = ["", "4", "7", "444", "172"]

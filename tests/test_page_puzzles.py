@@ -1,18 +1,19 @@
 """Puzzles and reviews in the page, in a real browser."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from page_browser import DESKTOP, FITS, PHONE, Browser, audit, expect, expect_moves, press
+from helpers import Counting
+from page_browser import DESKTOP, FITS, PHONE, Browser, audit, expect, expect_count, expect_moves, press
 from test_page_modules import LateSolver
 
 from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.puzzles import Puzzle, packaged_puzzles
 from alphac4.review import review_game
+from alphac4.solver.solver import exact
 
 pytestmark = pytest.mark.slow
 GAME = "6372714243736534153221"  # moves 17 to 21 are mistakes
@@ -32,14 +33,29 @@ def shown(page: Any) -> Puzzle:
     return next(image for one in packaged_puzzles() for image in (one, one.mirrored) if image.moves == moves)
 
 
+def finish(page: Any, puzzle: Puzzle) -> None:
+    """Play a puzzle out by the solver's moves, until the page says that it is solved."""
+    position, column = puzzle.position, puzzle.solution
+    for left in range(puzzle.distance - 1, 0, -1):
+        press(page, str(column + 1))
+        expect(page, "#status", rf"answers \d\. (Red|Yellow) wins in {left} move")
+        answer = int(page.inner_text("#status").partition("answers ")[2][0]) - 1
+        position = position.play(column).play(answer)
+        verdicts = exact(position)
+        assert max(verdict.moves for verdict in verdicts if verdict.best) == left, "the defence is the best"
+        column = next(verdict.column for verdict in verdicts if verdict.best)
+    press(page, str(column + 1))
+    expect(page, "#status", r"^Solved!$")
+    expect_count(page, ".ring.run", 4)
+
+
 def test_puzzles_are_solved_and_the_streak_is_remembered(browser: Browser, address: str) -> None:
-    """Two at the first attempt; a wrong move is told what it does and ends the streak; a reload forgets nothing."""
+    """Two without a wrong move; a wrong move is told what it does and ends the streak; a reload forgets nothing."""
     page = open_puzzles(browser, address, size=PHONE)
     for count in (1, 2):
         puzzle = shown(page)
         assert (puzzle.difficulty, puzzle.distance) == (1, 2), "the nearest wins come first"
-        press(page, str(puzzle.solution + 1))
-        expect(page, "#status", f"Right! {puzzle.solution + 1} wins in 2 moves")
+        finish(page, puzzle)
         expect(page, "#streak", str(count))
         page.click("#puzzle-next")
     page.reload()
@@ -50,8 +66,7 @@ def test_puzzles_are_solved_and_the_streak_is_remembered(browser: Browser, addre
     page.locator(".column").nth(wrong).click()
     expect(page, "#status", f"No, {wrong + 1} (only draws|loses in)")
     expect(page, "#best-streak", "2")
-    press(page, str(puzzle.solution + 1))
-    expect(page, "#status", "Right!")
+    finish(page, puzzle)
     expect(page, "#solved", "3 of")
     expect(page, "#streak", "0")
     assert page.evaluate(FITS)
@@ -64,19 +79,17 @@ def test_tabs_side_by_side_forget_no_solved_puzzle(browser: Browser, address: st
     other = page.context.new_page()
     other.goto(f"{address}#puzzles/{second.moves}")
     expect(other, "#status", "to move and win")
-    press(page, str(first.solution + 1))
-    expect(page, "#status", "Right!")
+    finish(page, first)
     while "bestStreak" not in (other.evaluate("localStorage.alphac4") or ""):  # browsers tell a page's other tabs later
         other.wait_for_timeout(50)
-    press(other, str(second.solution + 1))
-    expect(other, "#status", "Right!")
+    finish(other, second)
     expect(other, "#solved", "2 of")
     page.reload()
     expect(page, "#solved", "2 of")
 
 
 def test_hints_never_rule_the_solution_out(browser: Browser, address: str) -> None:
-    """And leave two moves at least; the solution can be shown, and the position played out."""
+    """And leave two moves at least; the solution is played out to its end."""
     puzzle = next(puzzle for puzzle in packaged_puzzles() if len(puzzle.position.legal_columns()) == 7)
     page = open_puzzles(browser, address, puzzle)
     while page.get_attribute("#puzzle-hint", "aria-disabled") == "false":
@@ -86,9 +99,23 @@ def test_hints_never_rule_the_solution_out(browser: Browser, address: str) -> No
     audit(page)
     press(page, "s")
     expect(page, "#status", f"^{puzzle.solution + 1} wins in")
-    press(page, "p")
-    expect(page, "#status", "thinking|to move|You")
-    assert page.url.partition("#")[2].startswith(puzzle.moves)
+    expect_count(page, ".ring.run", 4)
+
+
+def test_a_slower_win_is_accepted_and_a_lost_one_is_not(browser: Browser, address: str) -> None:
+    """After the first move of a puzzle, whatever still wins continues it."""
+    puzzle = next(p for p in packaged_puzzles() if p.distance == 3)
+    page = open_puzzles(browser, address, puzzle)
+    press(page, str(puzzle.solution + 1))
+    expect(page, "#status", "answers")
+    answer = int(page.inner_text("#status").partition("answers ")[2][0]) - 1
+    verdicts = exact(puzzle.position.play(puzzle.solution).play(answer))
+    wrong = next(verdict.column for verdict in verdicts if verdict.score <= 0)
+    press(page, str(wrong + 1))
+    expect(page, "#status", rf"^No, {wrong + 1} (only draws|loses in)")
+    slower = max((verdict for verdict in verdicts if verdict.score > 0), key=lambda verdict: verdict.moves)
+    press(page, str(slower.column + 1))
+    expect(page, "#status", rf"answers \d\. (Red|Yellow) wins in {slower.moves - 1} move")
 
 
 def test_a_puzzle_has_a_link(browser: Browser, address: str) -> None:
@@ -105,44 +132,127 @@ def test_a_puzzle_has_a_link(browser: Browser, address: str) -> None:
     assert shown(page)
 
 
-def test_a_game_is_reviewed_on_the_board(browser: Browser, address: str) -> None:
-    """From mistake to mistake with the better move, and another try from there, which loses nothing."""
+@pytest.fixture
+def reviewed(browser: Browser, address: str) -> Any:
+    """Opens a page, on which the first of two people reviews the game of `GAME` without its last move."""
     game = GAME[:-1]
-    review = review_game(game, solver=LateSolver(game))  # type: ignore[arg-type]
-    page = browser.new_page()
-    page.route("**/api/review", lambda route: route.fulfill(body=json.dumps(review.to_dict()) + "\n"))
-    page.goto(f"{address}#{game}")
-    page.select_option("#second", "")
-    page.click("#review-ask")
-    expect(page, "#sides", "Red: .* best, . mistakes?.*Yellow: .* best, . mistakes?")
+    review = review_game(game, solver=LateSolver(game)).to_dict()  # type: ignore[arg-type]
+
+    def open_page(size: dict[str, int] = DESKTOP) -> tuple[Any, dict[str, Any]]:
+        page = browser.new_page(size)
+        page.route("**/api/review", lambda route: route.fulfill(body=json.dumps(review) + "\n"))
+        page.goto(f"{address}#{game}")
+        page.select_option("#second", "")
+        page.click("#review-ask")
+        expect(page, "#sides", "Red: .* best, . mistakes?.*Yellow: .* best, . mistakes?")
+        return page, review
+
+    return open_page
+
+
+def test_a_review_asks_for_the_better_move_at_each_mistake(reviewed: Any) -> None:
+    """It is hidden until it is found or asked for; the way from mistake to mistake is round."""
+    page, review = reviewed()
+    points, moves = review["turning_points"], review["reviewed"]
+    game, count = review["moves"], len(review["turning_points"])
+    for number, ply in enumerate([*points, points[0]]):
+        move = moves[ply - 1]
+        expect(page, "#mistake-number", f"^Mistake {number % count + 1} of {count}$")
+        expect_moves(page, game[: ply - 1])
+        if number < count:
+            expect(page, "#status", f"^Find a better move for {('Red', 'Yellow')[move['side']]}")
+            assert "Better" not in page.inner_text("#now")
+            expect_count(page, ".stone.better", 0)
+            legal = [str(column + 1) for column in Position.from_moves(game[: ply - 1]).legal_columns()]
+            wrong = [name for name in legal if name not in [move["move"], *move["better"]]]
+            for name in wrong[:2]:
+                press(page, name)
+                expect(page, "#status", f"^No, {name} is no better")
+            press(page, move["move"])  # which is known to be the mistake
+            expect_moves(page, game[: ply - 1])
+            if number % 2:
+                page.click("#review-show")
+            else:
+                press(page, move["better"][0])
+                expect(page, "#status", f"^Yes, {move['better'][0]} is better")
+        expect(page, "#now", f"Better: {move['better'][0]}")
+        expect_count(page, ".stone.better", len(move["better"]))
+        press(page, ["ArrowDown"])
     page.click("#previous")
-    expect(page, "#now", "away|turns a win")
-    move = page.inner_text("#now")
-    ply, better = int(move.split(".")[0]), re.search(r"Better: (\d)", move)
-    assert better is not None
-    expect_moves(page, game[:ply])
-    page.wait_for_selector(".ring.better")
+    page.click("#review-again")
+    expect(page, "#status", "^Find a better move")
     audit(page)
-    page.click("#review-again")
+
+
+def test_analysis_gives_no_better_move_away(reviewed: Any) -> None:
+    """It is hidden while one is looked for, and so are hint and solver."""
+    page, _ = reviewed()
+    page.check("#analyse")
+    expect(page, "#outlook", "^Hidden while you look for the better move")
+    assert page.locator("#verdict").is_hidden()
+    assert page.get_attribute("#hint", "aria-disabled") == page.get_attribute("#exact", "aria-disabled") == "true"
+    expect_count(page, ".stone.suggested", 0)
+    page.click("#review-show")
+    page.wait_for_selector("#variation button")
+
+
+def test_another_line_leads_back_to_the_review(reviewed: Any) -> None:
+    page, review = reviewed()
+    ply, game = review["turning_points"][0], review["moves"]
+    better = review["reviewed"][ply - 1]["better"][0]
+    press(page, better)
+    expect(page, "#status", "^Yes")
+    press(page, better)  # now as a move
+    expect_moves(page, game[: ply - 1] + better)
+    assert page.locator("#mistakes").is_hidden()
+    page.click("#review-back")
     expect_moves(page, game[: ply - 1])
-    press(page, better[1])
-    expect_moves(page, game[: ply - 1] + better[1])
-    page.click("#review-back")
-    expect_moves(page, game[:ply])
-    assert page.inner_text("#now") == move
-    page.click("#review-again")
-    legal = Position.from_moves(game[: ply - 1]).legal_columns()
-    worse = [str(c + 1) for c in legal if str(c + 1) not in review.to_dict()["reviewed"][ply - 1]["better"]]
-    for tried in worse[:2]:
-        expect(page, "#status", "^Find a better move for")
-        press(page, tried)
-        expect(page, "#status", f"^No, {tried} is no better")
-        press(page, "u")
-    page.click("#review-back")
-    press(page, ["End"])
-    assert page.get_attribute("#review-ask", "aria-disabled") == "true"
-    press(page, GAME[-1])
-    page.wait_for_selector("#review-ask[aria-disabled='false']")  # there is more to judge now
+    expect(page, "#mistake-number", "^Mistake 1 of")
+
+
+def test_a_review_begins_with_the_persons_own_mistake(reviewed: Any) -> None:
+    """The other side's are among those to step to."""
+    page, review = reviewed()
+    side = review["reviewed"][review["turning_points"][0] - 1]["side"]
+    own = next(ply for ply in review["turning_points"] if review["reviewed"][ply - 1]["side"] != side)
+    page.reload()
+    page.select_option(f"#{('first', 'second')[side]}", "beginner")
+    page.click("#review-ask")
+    expect(page, "#mistake-number", f"^Mistake {review['turning_points'].index(own) + 1} of")
+    expect_moves(page, review["moves"][: own - 1])
+
+
+def test_a_review_that_the_game_has_outrun_says_so(reviewed: Any) -> None:
+    """And offers to judge the rest; the curve does not run through positions that nobody has judged."""
+    page, _ = reviewed()
+    assert page.locator("#outdated").is_hidden()
+    press(page, ["End", GAME[-1]])
+    expect(page, "#outdated", f"^Judged up to move {len(GAME) - 1} of {len(GAME)}")
+    assert page.get_attribute("#review-ask", "aria-disabled") == "false"
+    page.evaluate("location.hash = '44'")
+    short = review_game("44", player=Counting()).to_dict()  # type: ignore[arg-type]
+    page.unroute("**/api/review")
+    page.route("**/api/review", lambda route: route.fulfill(body=json.dumps(short) + "\n"))
+    page.click("#review-ask")
+    expect(page, "#moves li >> nth=1", "✓")
+    press(page, [*"152537"])
+    expect(page, "#result", "Red wins")
+    expect(page, "#outdated", "^Judged up to move 2 of 7")
+    expect_count(page, "#chart .curve-point", 1)  # the end
+    assert page.get_attribute("#chart .curve", "points").count(",") == len(short["values"])
+    audit(page)
+    with page.expect_request("**/api/review") as asked:
+        page.click("#review-rest")
+    assert asked.value.post_data_json["moves"] == "4415253"
+
+
+def test_on_a_phone_the_way_to_the_next_mistake_is_in_sight(reviewed: Any) -> None:
+    page, _ = reviewed(PHONE)
+    assert page.evaluate("scrollY") == 0
+    for name in ("#previous", "#next", "#review-show"):
+        box = page.locator(name).bounding_box()
+        assert box["y"] + box["height"] < PHONE["height"]
+    assert page.evaluate(FITS)
 
 
 def test_the_file_of_a_review_is_read(browser: Browser, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,6 +15,7 @@ pytest.importorskip("httpx")
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from alphac4.arena.certificate_player import CertifiedResult
 from alphac4.game import Position
 from alphac4.machine import cores
 from alphac4.play.web import pages, searches
@@ -87,6 +89,32 @@ def test_whoever_looks_ahead_finds_the_winning_move(client: TestClient) -> None:
         assert ask(client, "move", moves="444445267614", level=level)["column"] == 2
     assert [item["column"] for item in ask(client, "exact", moves="444445267614")["columns"] if item["best"]] == [2]
     assert ask(client, "analyze", moves="444445267614", simulations=50)[-1]["best"] == 2
+
+
+@pytest.mark.slow
+def test_a_hint_gives_no_win_away(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 4 3 3 3 5 column 4 alone wins, which outcomes show where scores take too long."""
+    monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
+    monkeypatch.setattr(searches, "OUTCOME_SECONDS", PATIENCE)
+    shared_solver.cache_clear()
+    assert ask(client, "hint", moves="43335") == {"column": 3, "outcome": "wins", "source": "exact"}
+
+
+def test_a_hint_names_its_source(service: SearchService, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact scores, a certificate, or the network."""
+    monkeypatch.setattr(searches, "HINT_SECONDS", PATIENCE)
+    assert ask(client, "hint", moves="444445267614") == {"column": 2, "outcome": "wins in 1 move", "source": "exact"}
+    assert ask(client, "hint", moves="43")["column"] in (5, 6)  # in the book
+    monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
+    monkeypatch.setattr(searches, "OUTCOME_SECONDS", 0.0)
+    shared_solver.cache_clear()
+    known = CertifiedResult(first=True, plies=39, column=3)
+    monkeypatch.setattr(service, "proven_result", Mock(side_effect=[known, None]))
+    expected = {"column": 3, "outcome": "wins in at most 20 moves", "source": "certificate"}
+    assert ask(client, "hint", moves="2266") == expected
+    hint = ask(client, "hint", moves="22661")
+    assert hint["outcome"] == ""
+    assert hint["source"] == "the network's opinion"
 
 
 def test_a_review_is_told_line_by_line(client: TestClient) -> None:

@@ -57,7 +57,7 @@ class WebApplication:
         self.certificate_reads = WorkQueue(1, MAX_SEARCHES)  # reading takes seconds, for which no move should wait
         self._link = link
         self._analyses: dict[str, Stop] = {}  # the one in progress in each session
-        questions = (self._move, self._exact, self._certificate, self._node, self._analyze, self._review)
+        questions = (self._move, self._exact, self._hint, self._certificate, self._node, self._analyze, self._review)
         self.starlette = Starlette(
             routes=[
                 Route("/", self._page),
@@ -104,6 +104,13 @@ class WebApplication:
         verdict = await _run(request, self.exact_searches, partial(self.service.exact, position, stop), stop)
         columns = [{"column": v.column, "score": v.score, "outcome": v.text, "best": v.best} for v in verdict]
         return JSONResponse({"columns": columns})
+
+    async def _hint(self, request: Request) -> Response:
+        position = _unfinished_position(await read_object(request), self.service.geometry)
+        stop = Stop()
+        return JSONResponse(
+            asdict(await _run(request, self.exact_searches, partial(self.service.hint, position, stop), stop))
+        )
 
     async def _certificate(self, request: Request) -> Response:
         """What the certificates show: of which side, 0 the first, its plies at most (null for a draw), its move."""

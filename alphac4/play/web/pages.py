@@ -39,6 +39,21 @@ REVIEW_SIMULATIONS = 50  # for the network's opinion of each position of a revie
 CERTIFIED_STONES = 10  # up to which the exported page has the certificate; beyond, its solver is fast
 REVIEW_SCRIPTS = ("dom.js", "rules.js", "board.js", "record.js", "review_file.js")  # each after those that it needs
 
+SPACE = """\
+---
+title: Connect Four
+emoji: 🔴
+colorFrom: blue
+colorTo: yellow
+sdk: static
+app_file: index.html
+license: mit
+short_description: Play a network that taught itself
+---
+
+Connect Four against a network that taught itself, with puzzles, reviews and exact play, all in your browser.
+"""  # the file by which Hugging Face runs the folder as a Space; https://huggingface.co/docs/hub/spaces-config-reference
+
 RUNTIME_URL = "https://registry.npmjs.org/onnxruntime-web/-/onnxruntime-web-1.30.0.tgz"
 RUNTIME_SHA512 = "q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
 RUNTIME_FILES = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")  # the part that runs on any browser's CPU
@@ -122,6 +137,7 @@ def export_page(checkpoint: Checkpoint, name: str, folder: Path, runtime: Path |
         for stem, content in data.items():
             write_atomically(new / f"{stem}.json", json.dumps(content).encode())
         write_offline_worker(new)
+        write_atomically(new / "README.md", SPACE.encode())  # not for the worker: only the hub reads it
 
 
 def exported_setup(geometry: Geometry, name: str) -> dict[str, object]:

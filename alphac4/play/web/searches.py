@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, PlayerError
 from alphac4.arena.specifications import CACHE, named_checkpoint
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
+from alphac4.game.position import count_of
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import NodeView
 from alphac4.mcts.search import Budget, Reuse
@@ -22,9 +24,11 @@ from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.levels import Level
 from alphac4.play.opponents import certificates
 from alphac4.review import Review, review_game
-from alphac4.solver.solver import ExactColumn, deadline, exact
+from alphac4.solver.solver import ExactColumn, TimeIsUp, deadline, exact, shared_solver
 
 EXACT_SECONDS = 60.0  # for the solver's verdict on a position
+HINT_SECONDS = 0.5  # for exact scores of all columns, which also say how soon a hint wins
+OUTCOME_SECONDS = 2.0  # for a move that keeps the outcome, where those take longer
 REVIEW_SIMULATIONS = 100  # for the network's opinion of each position of a reviewed game
 MAX_SESSIONS = 64  # search trees kept at a time; the one longest unused goes first
 
@@ -46,6 +50,15 @@ class Stop(threading.Event):
         """Called by the search some dozens of times a second. Raises Stopped if it is set."""
         if self.is_set():
             raise Stopped
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hint:
+    """A good move, and where it comes from."""
+
+    column: int  # 0-based
+    outcome: str  # for the side to move, such as "wins in 5 moves"; "" where nothing is certain
+    source: str  # such as "exact"
 
 
 class WorkQueue:
@@ -122,8 +135,7 @@ class SearchService:
             return int(self._make_rng().choice(best))
         player: Player
         if level.certified:
-            searches = self._search("proofs", CACHE), self._search("trees", CACHE)
-            player = AutoPlayer(self.name, self._evaluator, *searches, TimeManagement())
+            player = self._thorough_player()
         else:
             player = self._player(level.simulations, level.temperature)
         return player.choose([position])[0]
@@ -131,6 +143,29 @@ class SearchService:
     def exact(self, position: Position, stop: Stop) -> list[ExactColumn]:
         """The solver's verdict on each move. Raises TimeIsUp after `EXACT_SECONDS`."""
         return exact(position, deadline(EXACT_SECONDS, stop.check))
+
+    def hint(self, position: Position, stop: Stop) -> Hint:
+        """A move by exact play or the certificates where they know one soon, else by the most thorough search."""
+        try:
+            best = [item for item in exact(position, deadline(HINT_SECONDS, stop.check)) if item.best]
+            found = min(best, key=lambda item: abs(item.column - (self.geometry.columns - 1) / 2))
+            return Hint(column=found.column, outcome=found.text if found.score else "draws", source="exact")
+        except TimeIsUp:
+            pass
+        known = self.proven_result(position)
+        if known is not None and known.column is not None and known.plies is not None:
+            wins = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
+            return Hint(column=known.column, outcome=wins, source="certificate")
+        searched = self._thorough_player().search([position])
+        likely, values = int(searched.moves[0]), searched.values[0]
+        order = sorted(position.legal_columns(), key=lambda column: (column != likely, -np.nan_to_num(values[column])))
+        solver, pause = shared_solver(self.geometry), deadline(OUTCOME_SECONDS, stop.check)
+        try:
+            outcome = solver.solve(position, pause, weak=True)
+            keeps = (c for c in order if -solver.solve(position.play(c), pause, weak=True) == outcome)
+            return Hint(column=next(keeps), outcome=("draws", "wins", "loses")[outcome], source="exact")
+        except TimeIsUp:
+            return Hint(column=likely, outcome="", source="the network's opinion")
 
     def review(self, moves: str, seconds: float, stop: Stop, on_move: Callable[[int, int], None]) -> Review:
         """Judge every move of a game; see `review_game`."""
@@ -177,6 +212,11 @@ class SearchService:
     def _player(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
         budget, rng, search = Budget(simulations=simulations), self._make_rng(), self._search(reuse)
         return NetworkPlayer(self.name, self._evaluator, budget, rng, temperature=temperature, search=search)
+
+    def _thorough_player(self) -> AutoPlayer:
+        """The search of the level master where no certificate speaks."""
+        searches = self._search("proofs", CACHE), self._search("trees", CACHE)
+        return AutoPlayer(self.name, self._evaluator, *searches, TimeManagement())
 
     def _search(self, reuse: Reuse, cache: int = 0) -> NetworkSearch:
         return NetworkSearch(self._evaluator, geometry=self.geometry, reuse=reuse, cache=cache)

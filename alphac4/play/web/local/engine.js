@@ -5,7 +5,11 @@ import { Judge } from "./judge.js";
 import { reviewGame } from "./reviewer.js";
 import { Rules } from "./rules.js";
 
-const MASTER_SECONDS = 10; // for which it looks for a certain win where the certificate ends
+const WIN_SECONDS = 10; // for which master looks for the way to a win that the certificate has shown to be there
+const SOON = 2; // seconds for which it looks for a certain move elsewhere
+const HINT_SECONDS = 0.5; // for exact scores of all columns, which also say how soon a hint wins
+const OUTCOME_SECONDS = 4; // for a move that keeps the outcome, while the network searches
+const within = (signal, seconds) => AbortSignal.any([signal, AbortSignal.timeout(1000 * seconds)]);
 
 class Searcher {
   constructor() {
@@ -101,10 +105,11 @@ class Local {
   async move(moves, level, signal) {
     const asked = { moves: this.columns(moves), level }, { perfect, certified } = this.told.levels.find(({ name }) => name === level);
     if (perfect) return { column: this.any(await (await this.judge()).columns(asked.moves, signal)), player: level };
-    // The first player, and the second after a first move that gives the game away, plays on to a win.
-    if (certified && (moves.length % 2 === 0 || (await this.entry(asked.moves.slice(0, 1))))) {
-      const column = (await this.entry(asked.moves))?.column ?? (await this.certainWin(asked.moves, signal));
-      if (column !== undefined) return { column, player: level };
+    if (certified) {
+      // The first player wins, and so does the second after a first move that gives the game away.
+      const seconds = moves.length % 2 === 0 || (await this.entry(asked.moves.slice(0, 1))) ? WIN_SECONDS : SOON;
+      const column = (await this.entry(asked.moves))?.column ?? (await this.soonExact(asked.moves, signal, seconds).then((found) => found && this.any(found)));
+      if (Number.isInteger(column)) return { column, player: level };
     }
     return this.opponent.ask("move", asked, signal);
   }
@@ -114,13 +119,56 @@ class Local {
     return best[Math.floor(best.length * Math.random())].column;
   }
 
-  // A winning move that the solver finds soon; undefined if it does not.
-  async certainWin(moves, signal) {
-    if (!this.told.exact) return undefined;
-    const late = AbortSignal.any([signal, AbortSignal.timeout(1000 * MASTER_SECONDS)]);
-    const verdicts = await (await this.judge()).columns(moves, late).catch(() => []);
+  // The solver's verdicts if it has them in so many seconds, else null.
+  async soonExact(moves, signal, seconds) {
+    if (!this.told.exact) return null;
+    const verdicts = await (await this.judge()).columns(moves, within(signal, seconds)).catch(() => null);
     signal.throwIfAborted();
-    return verdicts.some((item) => item.best && item.score > 0) ? this.any(verdicts) : undefined;
+    return verdicts;
+  }
+
+  // { column, outcome, source }, as the server's `SearchService.hint` finds it.
+  async hint(moves, signal) {
+    const played = this.columns(moves), entry = await this.entry(played);
+    const columns = await this.soonExact(played, signal, HINT_SECONDS);
+    if (columns) {
+      const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
+      return { column, outcome: score ? outcome : "draws", source: "exact" };
+    }
+    if (entry) return { column: entry.column, outcome: `wins in at most ${Math.ceil(entry.plies / 2)} moves`, source: "certificate" };
+    const finished = new AbortController(), both = AbortSignal.any([signal, finished.signal]);
+    const ranked = this.opponent.ask("rank", { moves: played }, both);
+    ranked.catch(() => {}); // told where it is waited for
+    try {
+      const { kept, lost } = await this.outcomes(played, within(both, OUTCOME_SECONDS));
+      signal.throwIfAborted();
+      if (kept) return { ...kept, source: "exact" };
+      const order = await ranked;
+      return { column: order.find((column) => !lost.includes(column)) ?? order[0], outcome: "", source: "the network's opinion" };
+    } finally {
+      finished.abort();
+    }
+  }
+
+  // What the solver finds out before it is stopped: { kept: { column, outcome } of a move that keeps the outcome or null,
+  // lost: columns that lose }.
+  async outcomes(moves, signal) {
+    if (!this.told.exact) return { kept: null, lost: [] };
+    const judge = await this.judge(), position = this.rules.at(moves), enough = new AbortController();
+    const found = new Map(), stopped = AbortSignal.any([signal, enough.signal]), legal = this.rules.legal(moves); // column -> 1, 0, -1
+    const keeps = () => legal.find((column) => found.get(column) === 1 || (found.has(column) && found.get(column) === found.get("best")));
+    const ask = async (key, sign, reached) => {
+      found.set(key, sign * Math.sign(await judge.score(reached, stopped, true)) || 0);
+      if (keeps() !== undefined) enough.abort();
+    };
+    const middle = (this.rules.columns - 1) / 2;
+    const fromTheCentre = [...legal].sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
+    await Promise.allSettled([ask("best", 1, position), ...fromTheCentre.map((column) => ask(column, -1, this.rules.play(position, column)))]);
+    const column = keeps();
+    return {
+      kept: column === undefined ? null : { column, outcome: { 1: "wins", 0: "draws", "-1": "loses" }[found.get(column)] },
+      lost: legal.filter((each) => found.get(each) === -1),
+    };
   }
 
   // What the certificates say of a position in which the player of one of them is to move: { column, plies } to the win

@@ -26,19 +26,20 @@ export class ExactSolver {
     this.search = new WebAssembly.Instance(module, { env: { __linear_memory: memory } }).exports.score;
   }
 
-  // Search on for a moment: the exact score for the side to move, or null, and then the same position goes on.
-  advance({ own, occupied }) {
+  // Search for a moment: the exact score for the side to move, or null, and then the same question continues. With weak
+  // only the score's sign is right, which takes less search.
+  advance({ own, occupied }, weak = false) {
     this.integers[LIMIT] = this.integers[NODES] + SLICE_NODES;
-    this.search(...this.places, ...this.about, own, occupied);
+    this.search(...this.places, ...this.about, own, occupied, BigInt(weak));
     return this.result[0] === PAUSED ? null : Number(this.result[0]);
   }
 
   // Another position may follow.
   abandon() { this.integers[PAUSED_AT] = UNPAUSED; }
 
-  score(position) {
+  score(position, weak) {
     for (;;) {
-      const found = this.advance(position);
+      const found = this.advance(position, weak);
       if (found !== null) return found;
     }
   }

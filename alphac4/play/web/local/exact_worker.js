@@ -19,7 +19,7 @@ addEventListener("message", async ({ data }) => {
     if (asked !== data || !data.position) return;
     exact.abandon();
     while (asked === data) {
-      const score = exact.advance(data.position);
+      const score = exact.advance(data.position, data.weak);
       if (score !== null) return postMessage({ id: data.id, score });
       await new Promise((resolve) => setTimeout(resolve)); // so that a message can come in
     }

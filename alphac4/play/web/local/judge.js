@@ -8,19 +8,19 @@ const MAX_WORKERS = 4; // each has a table of its own
 export class Judge {
   constructor(setup, book) {
     Object.assign(this, { setup, book, board: new Rules(setup) });
-    this.waiting = []; // { position, signal, leave, resolve, reject }, first come first served
+    this.waiting = []; // { position, weak, signal, leave, resolve, reject }, first come first served
     this.idle = [];
     this.workers = this.asked = 0;
   }
 
-  // Promises the exact score of { own, occupied } for the side to move.
-  score(position, signal) {
+  // Promises the exact score of { own, occupied } for the side to move, with weak only its sign.
+  score(position, signal, weak = false) {
     return new Promise((resolve, reject) => {
       const leave = () => {
         this.waiting.splice(this.waiting.indexOf(question), 1);
         reject(new DOMException("stopped", "AbortError"));
       };
-      const question = { position, signal, leave, resolve, reject };
+      const question = { position, weak, signal, leave, resolve, reject };
       this.waiting.push(question);
       if (signal?.aborted) return leave();
       signal?.addEventListener("abort", leave);
@@ -41,7 +41,7 @@ export class Judge {
     }
   }
 
-  hand(worker, { position, signal, leave, resolve, reject }) {
+  hand(worker, { position, weak, signal, leave, resolve, reject }) {
     const id = ++this.asked;
     signal?.removeEventListener("abort", leave);
     const end = (settle, value) => {
@@ -68,7 +68,7 @@ export class Judge {
       end(resolve, data.score);
     };
     worker.onerror = (event) => fail(event.message || "The solver cannot be loaded.");
-    worker.postMessage({ id, position });
+    worker.postMessage({ id, position, weak });
   }
 
   // { column, score, outcome, best } of each move of an unfinished game, as the server's solver tells them.

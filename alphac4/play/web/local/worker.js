@@ -4,6 +4,9 @@ import * as ort from "./onnxruntime/ort.wasm.bundle.min.mjs";
 import { Search, sample } from "./search.js";
 
 const MILLISECONDS_BETWEEN_REPORTS = 100;
+const MOVE_SECONDS = 3; // after which a level's move is played, with however many simulations
+const RANKED = [[64, 50], [2, 300]]; // how many moves are searched in their own right, and the simulations of each
+const RANK_SECONDS = 2;
 const MILLISECONDS_DEAF = 50; // between pauses in which messages, such as a stop, can arrive
 
 ort.env.wasm.numThreads = 1; // more would need headers that a plain file server does not send
@@ -72,12 +75,35 @@ async function move(id, { moves, level }) {
   const search = new Search(setup, evaluate);
   search.plant(moves);
   if (simulations) {
-    await search.run(simulations, () => stopped.has(id));
+    const end = performance.now() + 1000 * MOVE_SECONDS;
+    await search.run(simulations, () => stopped.has(id) || performance.now() > end);
     return search.draw(temperature);
   }
   const { policy } = await evaluate(search.board.planes(search.root.position));
   const legal = search.columns().map(({ column }) => column);
   return sample(legal, legal.map((column) => policy[column]), temperature);
+}
+
+// The moves of a position, best first. Each is searched in its own right, for the policy may know nothing of the right
+// one: alphac4/arena/players.py, TimeManagement.
+async function rank(id, { moves }) {
+  const end = performance.now() + 1000 * RANK_SECONDS, halt = () => stopped.has(id) || performance.now() > end;
+  const root = new Search(setup, evaluate);
+  root.plant(moves);
+  await root.run(1);
+  let order = root.columns().map(({ column, proof }) => {
+    const search = new Search(setup, evaluate);
+    search.plant([...moves, column]);
+    return { column, search, value: proof.startsWith("wins") ? 1 : proof.startsWith("loses") ? -1 : 0, proof };
+  });
+  for (const [count, simulations] of RANKED) {
+    for (const each of order.slice(0, count).filter(({ proof }) => !proof)) {
+      await each.search.run(simulations, halt);
+      each.value = -each.search.root.mean();
+    }
+    order = order.sort((a, b) => b.value - a.value);
+  }
+  return order.map(({ column }) => column);
 }
 
 // What a short search thinks of a position, for a review.
@@ -102,6 +128,7 @@ addEventListener("message", async ({ data: { id, kind, ...request } }) => {
     let answer = {};
     if (kind === "analyze") await analyze(id, request);
     if (kind === "move") answer = { column: await move(id, request), player: request.level };
+    if (kind === "rank") answer = await rank(id, request);
     if (kind === "opinion") answer = await opinion(id, request);
     if (kind === "node") answer = node(request);
     postMessage({ id, answer });

@@ -20,12 +20,12 @@ export class Analysis {
 
   get live() { return $("analyse").checked; }
 
-  // Search the game's position while it is shown, if that is wanted; say so where it is not.
-  async follow(game) {
+  // Search the game's position while it is shown, if that is wanted; not while it is hidden, as its best move is asked.
+  async follow(game, hidden) {
     this.stop();
-    this.show(game);
+    this.show(game, hidden);
     if ($("tree").open) this.showTree([]);
-    if (!this.live || game.result) return;
+    if (!this.live || hidden || game.result) return;
     const asked = game.text, controller = (this.running = new AbortController());
     this.solver.look(asked);
     for await (const found of this.engine.analyze(asked, this.setup.simulations, controller.signal)) {
@@ -58,34 +58,35 @@ export class Analysis {
     return this.found && (this.solver.move(this.found.moves) ?? this.found.best);
   }
 
-  show(game) {
-    const { result } = game, live = this.live && !result, truth = live ? this.solver.truth(game.text) : null;
-    $("bar").hidden = !this.live;
+  show(game, hidden) {
+    const { result } = game, live = this.live && !hidden && !result, truth = live ? this.solver.truth(game.text) : null;
+    $("bar").classList.toggle("off", !this.live || hidden); // its place stays, so that the board does not move
     $("analysis").hidden = !live;
     $("verdict").hidden = !truth;
     if (truth) $("verdict").replaceChildren(element("b", "", `${truth.text}`), ` (${truth.source})`);
     const winner = result ? result.winner : truth?.winner;
-    if (winner !== undefined) this.showBar(winner === null ? 0 : 1 - 2 * winner, winner === null ? "=" : truth ? truth.text.replace(/\D+/g, "") : "");
+    if (winner !== undefined) this.showBar(winner === null ? 0 : 1 - 2 * winner, winner === null ? "=" : truth?.moves ?? "");
     else if (this.found) {
       const value = this.found.moves.length % 2 ? -this.found.value : this.found.value;
       this.showBar(value, Math.abs(value).toFixed(1)); // whose it is, the bar's height says
     }
     else this.showBar(0, "");
-    $("outlook").textContent = result ? "The game is over." : !live ? "Off: switch it on to see what is known of the position, and what the network thinks." : this.found ? "" : "Thinking …";
+    $("viewpoint").replaceChildren(...(live ? ["for ", element("span", `dot ${COLOURS[game.side].toLowerCase()}`), ` ${COLOURS[game.side]}, to move`] : []));
+    $("outlook").textContent = !this.live || live && this.found ? "" : result ? "The game is over." : hidden ? "Hidden while you look for the better move." : "Thinking …";
     $("analysis").classList.toggle("waiting", !this.found); // what is there is of another position
     if (live && this.found) this.showFound(this.found);
   }
 
   // value: for red, in [-1, 1].
   showBar(value, text) {
-    $("bar").firstElementChild.style.height = `${50 * (1 + value)}%`;
+    $("bar").style.setProperty("--red-share", `${50 * (1 + value)}%`);
+    $("bar").classList.toggle("yellow-leads", value < 0);
     $("bar-text").textContent = text;
     $("bar").setAttribute("aria-label", `Chances of Red: ${percent((1 + value) / 2)}`);
   }
 
   showFound(found) {
-    const side = found.moves.length % 2;
-    $("outlook").textContent = `The network's opinion: ${COLOURS[side]} wins ${percent(found.win)}, draws ${percent(found.draw)}, loses ${percent(found.loss)}`;
+    $("outlook").textContent = `The network's opinion: wins ${percent(found.win)}, draws ${percent(found.draw)}, loses ${percent(found.loss)}`;
     $("variation").replaceChildren("Its best line: ", ...found.variation.slice(0, 10).map((column, index, line) =>
       makeButton(this.rules.name(column), () => this.onPlay(line.slice(0, index + 1)), { "aria-label": `Play the line up to ${this.rules.name(column)}, move ${index + 1} of it` })));
     $("effort").textContent = `${counted(found.simulations, "simulation")}, ${found.seconds.toFixed(1)} s`;
@@ -107,7 +108,6 @@ export class Analysis {
       $("tree-note").textContent = "The tree is shown when the analysis has finished.";
       return;
     }
-    $("tree-note").textContent = "";
     try {
       const asked = this.searched, node = await this.engine.node(asked, path);
       // The picture first, as it has to ask for more: a path beside an earlier picture would lead elsewhere than it says.
@@ -116,6 +116,7 @@ export class Analysis {
         ask: (below) => this.engine.node(asked, below), onGo: (below) => this.showTree(below), isWanted,
       });
       if (!isWanted()) return;
+      $("tree-note").textContent = `Moves of ${COLOURS[(asked.length + path.length) % 2]}, whom these values are for:`;
       const visited = mostVisited(node);
       const total = visited.reduce((sum, item) => sum + item.visits, 0);
       $("nodes").replaceChildren(...visited.map((item) => {

@@ -2,13 +2,14 @@
 
 import { Analysis } from "./analysis.js";
 import { Board } from "./board.js";
-import { $, COLOURS, announce, enable, isEnabled, knock, onPress, recall, remember, tell } from "./dom.js";
+import { $, COLOURS, announce, counted, enable, isEnabled, knock, onPress, recall, remember, tell } from "./dom.js";
 import { engine } from "./engine.js";
 import { Game } from "./game.js";
 import { Puzzles } from "./puzzles.js";
 import { Record } from "./record.js";
 import { Review } from "./review.js";
 import { Rules } from "./rules.js";
+import { Share } from "./share.js";
 import { Solver } from "./solver.js";
 
 const NEWCOMERS = ["", "beginner"]; // who play until others are chosen: an opponent that people can beat
@@ -43,33 +44,22 @@ const analysis = new Analysis({ rules, setup, engine, solver }, {
     go(game.ply);
   },
 });
-const record = new Record(rules, (ply) => {
-  review.stay();
-  go(ply);
-});
 const review = new Review({ game, values, engine, offered: setup.review }, {
-  onAgain: (ply) => {
-    go(ply);
-    board.focus();
-    $("board").scrollIntoView({ block: "nearest" });
-    $("status").scrollIntoView({ block: "nearest" }); // it says what is asked
-  },
-  onBack: (moves, ply) => {
-    game.load(rules.read(moves));
-    go(ply);
-  },
-  onChange: show,
+  onGo: go,
+  onBack: (moves) => game.load(rules.read(moves), { paused: false }),
+  onChange: () => (show(), analyse()),
   onFail: fail,
 });
+const record = new Record(rules, (ply) => (review.leave(), go(ply)), (ply) => review.ask(ply));
+new Share({ board, text: () => game.text, link: setup.link ?? "" });
 let puzzles = null, loading = null; // made when they are first looked at; what promises them until then
 let mode = "game", hint = null, message = "", thinking = null;
-let usual = null; // the players that a puzzle has displaced until the next game
-let left = null; // { moves, values } of the game that a new one has displaced, for undo
+let left = null; // { moves, values, review } of the game that a new one has displaced, for undo
 
 function drop(column) {
   if (mode === "puzzles") return puzzles.drop(column);
-  if (!game.awaitsPerson) return;
-  if (rules.legal(game.shown).includes(column)) return play(column);
+  if (!game.awaitsPerson || (review.isOpen && review.said.get(column)?.closed)) return;
+  if (rules.legal(game.shown).includes(column)) return review.isOpen ? review.guess(column) : play(column);
   message = rules.noRoom(column);
   show();
   announce(message);
@@ -77,19 +67,19 @@ function drop(column) {
 
 function play(column) {
   const colour = COLOURS[game.side];
-  if (review.again) review.judge(column);
+  review.leave();
   game.play(column);
   if ($("sound").checked) knock();
   update();
   const ending = game.ending();
-  announce(`${colour} played ${rules.name(column)}. ${ending ? `${ending.text} ${ending.line}` : $("status").textContent}`);
+  announce(`${colour} played ${rules.name(column)}. ${ending ? `${ending.text}. ${ending.line}` : $("status").textContent}`);
 }
 
 function go(ply) {
   if (ply === undefined) return;
   game.go(ply);
   update();
-  announce(`After ${game.ply} of ${game.moves.length} moves. ${$("status").textContent}`);
+  announce($("status").textContent);
 }
 
 // Show the game as it is now, and let the others do their part.
@@ -101,13 +91,13 @@ function update() {
   solver.stop();
   analysis.stop();
   $("problem").hidden = true;
-  history.replaceState(null, "", game.text ? `#${game.text}` : location.pathname);
-  if (game.player && !game.paused && !game.result) answer();
+  history.replaceState({ moves: rules.write(game.moves), paused: game.paused, shared: game.shared }, "", game.text ? `#${game.text}` : location.pathname);
+  if (game.player && !game.waits && !game.result) answer();
   show();
   analyse();
 }
 
-const analyse = () => analysis.follow(game).catch((error) => error.name !== "AbortError" && fail(error));
+const analyse = () => analysis.follow(game, review.isOpen).catch((error) => error.name !== "AbortError" && fail(error));
 
 async function answer() {
   const asked = game.text, controller = (thinking = new AbortController());
@@ -124,44 +114,57 @@ async function answer() {
 }
 
 function status() {
-  const ending = game.ending();
-  if (message || ending) return message || ending.text;
-  if (hint) return `Hint: column ${rules.name(hint.column)}${hint.outcome}.`;
+  const { people, side, ply, player } = game, colour = COLOURS[side], [own] = people;
+  if (message) return message;
+  if (review.question) return review.question;
+  if (game.result) return `The game is over after ${counted(ply, "move")}.`;
+  if (hint) return `Hint: column ${rules.name(hint.column)} ${hint.outcome}${hint.outcome && " "}(${hint.source}).`;
   if (solver.hinting) return "Looking for a hint …";
-  const verdict = solver.verdict(game.text), colour = COLOURS[game.side];
+  const verdict = solver.verdict(game.text);
   if (verdict) return verdict;
-  if (review.again) return `Find a better move for ${colour}.`;
-  if (!game.awaitsPerson) return `${review.tried}${colour} (${game.player}) is thinking …`;
-  if (game.ply < game.moves.length) return `Move ${game.ply} of ${game.moves.length}. ${colour} to move.`;
-  if (game.ply) return `${review.tried}${colour} to move.`;
-  return `${game.people.length === 1 ? `You are ${colour}` : `${colour} to move`}. ${rules.runLength} in a row wins.`;
+  const you = people.length === 1 && ply < 2 ? `You are ${COLOURS[own]}. ` : ""; // until both have moved
+  if (!game.awaitsPerson) return `${you}${colour} (${player}) is thinking …`;
+  if (ply < game.moves.length) return `Move ${ply} of ${game.moves.length}. ${colour} to move.`;
+  if (side !== own || people.length !== 1) return `${colour} to move.`;
+  return `${you}Your move${ply ? "" : `: ${rules.runLength} in a row win`}.`;
 }
 
 function show() {
   if (mode === "puzzles") return;
-  const { result, player, paused, awaitsPerson, text } = game, { live } = analysis, current = review.current;
+  const { result, player, waits, awaitsPerson, text } = game, { isOpen } = review, live = analysis.live && !isOpen;
   const known = solver.verdicts.has(text) && (live || solver.asked.has(text));
-  record.show({ moves: game.moves, ply: game.ply, value: valueAfter, review: current });
+  const said = review.asked !== null && (isOpen || !live) ? review.said
+    : known ? solver.said(text) : live && !result ? analysis.said : new Map();
+  record.show({ moves: game.moves, ply: game.ply, value: valueAfter, review: review.current, asked: review.asked, isTold: review.isTold });
   board.draw(game.shown, {
-    active: awaitsPerson, hint: hint?.column ?? null, better: review.again ? [] : record.better,
+    active: awaitsPerson, said, hint: hint?.column ?? null, better: record.better,
     suggested: live && awaitsPerson && !hint && !record.better.length ? analysis.suggested : null, // one mark of what is best
-    said: known ? solver.said(text) : live && !result ? analysis.said : new Map(),
   });
-  analysis.show(game);
+  analysis.show(game, isOpen);
+  showResult();
   tell(status());
-  const watched = player && !paused && !game.people.length, waits = player && paused;
-  if (document.activeElement === $("resume") && !watched && !waits) board.focus();
-  $("resume").hidden = Boolean(result) || !(watched || waits);
-  $("resume").classList.toggle("strong", !current); // which offers something else
+  const watched = player && !waits && !game.people.length, waiting = player && waits && !isOpen;
+  if (document.activeElement === $("resume") && !watched && !waiting) board.focus();
+  $("resume").hidden = Boolean(result) || !(watched || waiting);
+  $("resume").classList.toggle("strong", !review.current); // which offers something else
   $("resume").textContent = watched ? "Pause" : "Play on";
   $("resume").title = `${watched ? "Stop here" : `${player} moves`} (p)`;
   enable("undo", game.ply > 0 || isNew());
-  enable("redo", game.ply < game.moves.length);
-  enable("hint", awaitsPerson);
-  enable("exact", solver.busy || (!result && !solver.verdict(text)));
-  $("record-note").hidden = Boolean(current) || !$("chart").hasAttribute("hidden");
-  $("curve-note").hidden = Boolean(current) || $("chart").hasAttribute("hidden");
+  enable("hint", awaitsPerson && !isOpen);
+  enable("exact", solver.busy || (!result && !isOpen && !solver.verdict(text)));
   review.show();
+}
+
+// The end of the game where the eyes are, above the winner's line, and what may follow in place of help.
+function showResult() {
+  const ending = game.ending(), winner = game.result?.winner ?? null, was = $("result").hidden;
+  $("result").hidden = !ending;
+  $("result").className = winner === null ? "draw" : COLOURS[winner].toLowerCase();
+  $("result").textContent = ending?.text ?? "";
+  if (was === !ending) return;
+  if (ending && ["hint", "exact"].includes(document.activeElement.id)) board.focus();
+  for (const id of ["hint", "exact"]) $(id).hidden = Boolean(ending) || (id === "exact" && !setup.exact);
+  $("rematch").hidden = !ending;
 }
 
 // After so many moves: what is known for red, or undefined. The end of a game needs no opinion.
@@ -172,14 +175,14 @@ function valueAfter(ply) {
 }
 
 function resume() {
-  if (game.paused) game.paused = false;
-  else game.go(game.ply);
+  if (game.waits) game.resume();
+  else game.paused = true;
   update();
 }
 
 async function askForHint() {
   $("problem").hidden = true;
-  const searches = !solver.verdicts.has(game.text), sought = solver.hint(game.text);
+  const sought = solver.hint(game.text);
   hint = null;
   show();
   try {
@@ -190,7 +193,6 @@ async function askForHint() {
   }
   show();
   announce($("status").textContent);
-  if (searches && $("analyse").checked) analyse(); // which the hint's search has ended
 }
 
 // Let the solver tell its verdict, or stop it.
@@ -203,21 +205,17 @@ function solve() {
 function choosePlayers(players) {
   game.players = players;
   players.forEach((player, side) => {
-    const about = setup.levels.find(({ name }) => name === player)?.about ?? "";
-    $(side ? "second" : "first").title = about;
+    const id = side ? "second" : "first";
+    $(id).value = player;
+    $(`${id}-about`).textContent = setup.levels.find(({ name }) => name === player)?.about ?? "";
   });
-  [$("first").value, $("second").value] = players;
-  if (!usual) remember("players", players);
+  remember("players", players);
 }
 
 function begin() {
-  if (game.moves.length) left = { moves: game.moves, values: [...values] };
+  if (game.moves.length) left = { moves: game.moves, values: [...values], review: review.found };
   values.clear();
-  if (usual) {
-    const players = usual;
-    usual = null;
-    choosePlayers(players);
-  }
+  review.forget();
   game.load([]);
   update();
   announce(`A new game. ${$("status").textContent}`);
@@ -227,22 +225,26 @@ function begin() {
 const isNew = () => game.ply === 0 && left !== null && game.moves.length <= (game.player ? 1 : 0);
 
 function undo() {
-  if (!isNew()) game.step(-1);
+  review.leave();
+  if (!isNew()) game.undo();
   else {
-    game.load(left.moves);
-    game.shared = false;
+    game.load(left.moves, { paused: true, shared: false });
     for (const [moves, value] of left.values) values.set(moves, value);
+    review.found = left.review;
     left = null;
   }
   update();
 }
 
-async function share() {
-  const link = (setup.link || location.href.split("#")[0]) + location.hash;
-  const copied = await navigator.clipboard?.writeText(link).then(() => true, () => false);
-  message = copied ? `Copied: ${link}` : `Link: ${link}`;
-  show();
-  announce(copied ? "The link is copied." : message);
+function swap() {
+  choosePlayers([...game.players].reverse());
+  game.paused = false;
+  update();
+}
+
+function rematch() {
+  choosePlayers([...game.players].reverse());
+  begin();
 }
 
 // Show the game or the puzzles, of these the one with such moves if a link names it.
@@ -251,26 +253,28 @@ async function choose(chosen, linked) {
     loading ??= engine.puzzles().finally(() => (loading = null)); // all who press before they are here wait for the same
     const all = await loading.catch((error) => fail(error, () => choose(chosen, linked)));
     if (!all) return;
-    puzzles ??= new Puzzles({ rules, engine: setup.exact ? engine : { exact: async () => ({ columns: [] }) }, board, puzzles: all }, (moves, side) => {
-      usual ??= game.players;
-      choosePlayers(["", ""].map((_, index) => (index === side ? "" : setup.levels.at(-1).name)));
-      game.load(moves);
-      game.paused = false;
-      choose("game");
-    });
+    puzzles ??= new Puzzles({ rules, engine, board, puzzles: all });
   }
   mode = chosen;
   for (const name of ["game", "puzzles"]) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
-  for (const id of ["game-buttons", "tools", "choices", "now", "game-side"]) $(id).hidden = mode !== "game";
+  for (const id of ["game-buttons", "tools", "choices", "game-side"]) $(id).hidden = mode !== "game";
   for (const id of ["puzzle-buttons", "puzzle-side"]) $(id).hidden = mode !== "puzzles";
   $("problem").hidden = true;
   $("keys").textContent = KEYS_TOLD[mode];
   if (mode === "game") return update();
-  $("bar").hidden = true;
+  $("bar").classList.add("off");
+  $("result").hidden = true;
   thinking?.abort();
   analysis.stop();
   solver.stop();
   puzzles.open(linked);
+}
+
+// The browser's way back leads from the one to the other.
+function turnTo(chosen) {
+  if (chosen === mode) return;
+  history.pushState(null, "", chosen === "puzzles" ? "#puzzles" : location.pathname);
+  choose(chosen);
 }
 
 function changeTheme() {
@@ -280,22 +284,21 @@ function changeTheme() {
 }
 
 const actions = {
-  resume, undo, redo: () => (game.step(1), update()), hint: askForHint,
-  swap: () => (choosePlayers([...game.players].reverse()), (game.paused = false), update()), new: begin, share,
-  exact: solve, theme: changeTheme, "mode-game": () => choose("game"), "mode-puzzles": () => choose("puzzles"),
+  resume, undo, hint: askForHint, swap, rematch, new: begin,
+  exact: solve, theme: changeTheme, "mode-game": () => turnTo("game"), "mode-puzzles": () => turnTo("puzzles"),
 };
 for (const [id, action] of Object.entries(actions)) onPress(id, action);
 
 const KEYS_TOLD = {
-  game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, r redo, h hint, e solve, s swap, n new, p pause or play on, a analysis.`,
-  puzzles: `Keys: 1-${Math.min(9, rules.columns)} drop, h hint, s solution, n next, p play it out.`,
+  game: `Keys: 1-${Math.min(9, rules.columns)} drop, ← → step, u undo, h hint, e solve, s swap, n new, m rematch, p pause or play on, a analysis.`,
+  puzzles: `Keys: 1-${Math.min(9, rules.columns)} drop, h hint, s solution, n next.`,
 };
 const KEYS = {
-  game: { u: "undo", r: "redo", h: "hint", e: "exact", s: "swap", n: "new", p: "resume" },
-  puzzles: { n: "puzzle-next", h: "puzzle-hint", s: "puzzle-solution", p: "puzzle-play" },
+  game: { u: "undo", h: "hint", e: "exact", s: "swap", n: "new", m: "rematch", p: "resume" },
+  puzzles: { n: "puzzle-next", h: "puzzle-hint", s: "puzzle-solution" },
 };
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || $("share-dialog").open) return;
   const listens = event.target.tagName === "SELECT"; // to what its options begin with: letters, or of one list digits
   const column = event.target.id === "difficulty" ? -1 : "123456789".indexOf(event.key);
   if (column >= 0 && column < rules.columns) {
@@ -320,7 +323,6 @@ function prepare() {
     $(id).addEventListener("pointerdown", () => (pointed = true));
     $(id).addEventListener("keydown", () => (pointed = false));
     $(id).addEventListener("change", () => {
-      usual = null;
       choosePlayers([$("first").value, $("second").value]);
       update();
       if (pointed) board.focus();
@@ -333,6 +335,7 @@ function prepare() {
       remember(id, $(id).checked);
       document.body.classList.toggle(id, $(id).checked);
       if (id === "analyse") analyse();
+      tell($("status").textContent); // large type fits less of it
     };
     $(id).checked = recall(id, false);
     document.body.classList.toggle(id, $(id).checked);
@@ -341,16 +344,14 @@ function prepare() {
   $("exact").hidden = !setup.exact;
   $("modes").hidden = !setup.puzzles;
   $("keys").textContent = KEYS_TOLD[mode];
-  addEventListener("hashchange", load);
+  addEventListener("popstate", load); // also where another link is typed in
   addEventListener("resize", () => tell($("status").textContent));
-  for (const id of ["settings", "menu"]) {
-    document.addEventListener("click", ({ target }) => ($(id).contains(target) && target.tagName !== "BUTTON") || ($(id).open = false));
-    $(id).addEventListener("keydown", ({ key }) => {
-      if (key !== "Escape") return;
-      $(id).open = false;
-      $(id).firstElementChild.focus();
-    });
-  }
+  document.addEventListener("click", ({ target }) => $("settings").contains(target) || ($("settings").open = false));
+  $("settings").addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape") return;
+    $("settings").open = false;
+    $("settings").firstElementChild.focus();
+  });
   document.documentElement.style.colorScheme = recall("theme", "");
   document.body.classList.remove("loading");
 }
@@ -358,9 +359,11 @@ function prepare() {
 function load() {
   const text = location.hash.slice(1);
   const [shown, linked] = text.split("/");
+  review.leave();
   if (shown === "puzzles" && setup.puzzles) return choose(shown, linked);
-  const moves = rules.read(text);
-  if (moves && rules.write(moves) !== game.text) game.load(moves);
+  const moves = rules.read(text), kept = history.state; // of a reload, or the way back; a link has none
+  if (moves && kept?.moves?.startsWith(text) && rules.read(kept.moves)) game.load(rules.read(kept.moves), { ...kept, ply: moves.length });
+  else if (moves && rules.write(moves) !== game.text) game.load(moves);
   if (moves === null) game.paused = true; // or else a level's move would take away what is said of it
   if (mode === "game") update();
   else choose("game");

@@ -37,7 +37,7 @@ export class Board {
     svg("rect", { class: "lane", x: column * CELL + 2, y: 2 - HEAD, width: CELL - 4, height: height + HEAD - 4, rx: 14 }, lane);
     svg("circle", { class: "ghost", r: CELL * 0.4, cx: this.x(column) }, lane);
     lane.addEventListener("mousedown", (event) => event.preventDefault()); // the arrow keys go on stepping
-    lane.addEventListener("click", () => this.onDrop(column));
+    lane.addEventListener("click", ({ detail }) => detail < 2 && this.onDrop(column)); // a double click is one move
     lane.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -64,12 +64,13 @@ export class Board {
   }
 
   // White on black, so that it stands out from every stone and every hole, in light and in dark.
-  ring(kind, column, row, radius) {
+  ring(column, row, kind) {
     const ring = svg("g", { class: `ring ${kind}` }, this.marks);
-    for (const part of ["under", "over"]) svg("circle", { class: part, r: radius * CELL, cx: this.x(column), cy: this.y(row) }, ring);
+    for (const part of ["under", "over"]) svg("circle", { class: part, r: 0.31 * CELL, cx: this.x(column), cy: this.y(row) }, ring);
   }
 
-  // said: column -> { text, spoken, tone, strong, opinion, closed }, shown above the column; suggested: a column for a ghost.
+  // said: column -> { text, spoken, tone, strong, opinion, closed }, shown above the column; hint and suggested: columns
+  // for a ghost; better: cells { column, row, side } for one.
   draw(moves, { active, hint = null, suggested = null, better = [], said = new Map() }) {
     const { rules } = this;
     const grid = rules.grid(moves), legal = rules.legal(moves), result = rules.result(moves);
@@ -80,17 +81,21 @@ export class Board {
     this.marks.replaceChildren();
     grid.forEach((stack, column) => stack.forEach((owner, row) => {
       const stone = this.stone(owner, column, row);
+      if (result?.cells.length && !result.cells.some(([c, r]) => c === column && r === row)) stone.classList.add("beside");
       if (grown && column === moves.at(-1) && row === stack.length - 1) {
         stone.classList.add("falling");
         stone.style.setProperty("--from", `${-(rules.rows - row) * CELL}px`);
       }
     }));
-    if (result?.cells.length) for (const [column, row] of result.cells) this.ring(`run ${landing}`, column, row, 0.31);
-    else if (moves.length) this.ring(`last ${landing}`, moves.at(-1), grid[moves.at(-1)].length - 1, 0.14);
-    const side = moves.length % 2;
-    if (suggested !== null && legal.includes(suggested)) this.stone(side, suggested, grid[suggested].length).classList.add("suggested");
-    if (hint !== null && legal.includes(hint)) this.ring("hinted", hint, grid[hint].length, 0.33);
-    for (const { column, row } of better) this.ring("better", column, row, 0.33);
+    if (result?.cells.length) for (const [column, row] of result.cells) this.ring(column, row, `run ${landing}`);
+    else if (moves.length) {
+      const column = moves.at(-1);
+      svg("circle", { class: `last ${landing}`, r: 0.09 * CELL, cx: this.x(column), cy: this.y(grid[column].length - 1) }, this.marks);
+    }
+    const side = moves.length % 2, ghost = (column, kind, row = grid[column].length, owner = side) => this.stone(owner, column, row).classList.add("possible", kind);
+    if (suggested !== null && legal.includes(suggested)) ghost(suggested, "suggested");
+    if (hint !== null && legal.includes(hint)) ghost(hint, "hinted");
+    for (const { column, row, side: owner } of better) ghost(column, "better", row, owner);
     this.label(said);
     this.lanes.forEach((lane, column) => {
       const word = said.get(column), open = active && legal.includes(column) && !word?.closed;

@@ -8,7 +8,7 @@ export class Game {
     this.moves = []; // of the whole game
     this.ply = 0; // how many of them are on the board
     this.players = ["", ""]; // levels; "" is a person
-    this.paused = false; // levels wait until a person moves or lets them go on
+    this.paused = false; // levels wait until a person moves or lets them continue
     this.shared = false; // the position came by a link, and nobody has moved since
   }
 
@@ -18,7 +18,10 @@ export class Game {
   get player() { return this.players[this.side]; }
   get result() { return this.rules.result(this.shown); }
   get people() { return [0, 1].filter((side) => !this.players[side]); }
-  get awaitsPerson() { return !this.result && (!this.player || this.paused); }
+
+  // Whether levels wait, also because somebody looks at an earlier position.
+  get waits() { return this.paused || this.ply < this.moves.length; }
+  get awaitsPerson() { return !this.result && (!this.player || this.waits); }
 
   play(column) {
     if (this.moves[this.ply] !== column) this.moves = [...this.shown, column];
@@ -26,33 +29,32 @@ export class Game {
     this.paused = this.shared = false;
   }
 
-  go(ply) {
-    this.ply = Math.max(0, Math.min(ply, this.moves.length));
-    this.paused = true;
+  go(ply) { this.ply = Math.max(0, Math.min(ply, this.moves.length)); }
+
+  // Take back until a person is to move.
+  undo() {
+    do this.go(this.ply - 1);
+    while (this.ply > 0 && this.people.length && this.player);
   }
 
-  // Against a level, take back or replay until a person is to move.
-  step(direction) {
-    let ply = this.ply;
-    do ply += direction;
-    while (ply > 0 && ply < this.moves.length && this.people.length && this.players[ply % 2]);
-    this.go(ply);
+  // Levels continue from the position shown; the moves after it are dropped.
+  resume() {
+    this.moves = this.shown;
+    this.paused = false;
   }
 
-  load(moves) {
-    this.moves = moves;
-    this.ply = moves.length;
-    this.paused = this.shared = moves.length > 0;
+  load(moves, { ply = moves.length, paused = moves.length > 0, shared = paused } = {}) {
+    Object.assign(this, { moves, ply, paused, shared });
   }
 
-  // Such as "You win!" and where the line is; null while play goes on.
+  // Such as "You win!" and where the line is; null while play continues.
   ending() {
     const { result, people } = this;
     if (!result) return null;
-    if (result.winner === null) return { text: "A draw.", line: "" };
+    if (result.winner === null) return { text: "A draw", line: "" };
     const [from, to] = [result.cells[0], result.cells.at(-1)].map(([c, r]) => `column ${this.rules.name(c)}, row ${r + 1}`);
     const colour = COLOURS[result.winner];
-    const text = people.length !== 1 || this.shared ? `${colour} wins.` : people[0] === result.winner ? "You win!" : "You lose.";
+    const text = people.length !== 1 || this.shared ? `${colour} wins` : people[0] === result.winner ? "You win!" : "You lose";
     return { text, line: `${colour} has a line from ${from} to ${to}.` };
   }
 }

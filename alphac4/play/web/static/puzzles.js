@@ -1,13 +1,12 @@
-// Puzzles: one move alone wins. The progress stays in this browser.
+// Puzzles: one move wins, and the win is played out against the best defence. The progress stays in this browser.
 
 import { $, COLOURS, announce, counted, enable, onPress, recall, remember, tell } from "./dom.js";
 
-const LINE_PLIES = 9; // of best play that are told after a puzzle
+const ANSWER_MILLISECONDS = 600; // before a move of the page, so that the stone before it has fallen
 const NEAREST = 10; // wins, of which the next puzzle is one: to see far takes practice
 
 export class Puzzles {
-  // onPlay(moves, side) plays the position out, with a person on that side.
-  constructor({ rules, engine, board, puzzles }, onPlay) {
+  constructor({ rules, engine, board, puzzles }) {
     Object.assign(this, { rules, engine, board });
     // An id is the position in the file's orientation, which a puzzle keeps when it is shown as its mirror image.
     this.all = puzzles.map(([moves, solution, distance, difficulty]) => ({ id: moves, moves, solution, distance, difficulty }));
@@ -23,8 +22,7 @@ export class Puzzles {
     });
     onPress("puzzle-next", () => this.next());
     onPress("puzzle-hint", () => this.hint());
-    onPress("puzzle-solution", () => this.tell());
-    onPress("puzzle-play", () => onPlay(this.moves, this.before.length % 2));
+    onPress("puzzle-solution", () => this.demonstrate());
   }
 
   // The browser's other tabs solve puzzles, too; where it remembers nothing, there are those of this one.
@@ -62,14 +60,16 @@ export class Puzzles {
   begin(puzzle) {
     this.puzzle = puzzle;
     this.before = this.moves = this.rules.read(puzzle.moves);
-    this.helped = this.over = false;
+    this.helped = this.busy = this.over = false;
     this.wrong = new Map(); // column -> what the board says of it
     this.say("");
   }
 
+  get side() { return this.before.length % 2; }
+
   say(text) {
-    const task = `${COLOURS[this.before.length % 2]} to move and win in ${counted(this.puzzle.distance, "move")}.`;
-    this.text = this.over ? text : `${task} ${text}`;
+    const task = `${COLOURS[this.side]} to move and win in ${counted(this.puzzle.distance, "move")}.`;
+    this.text = this.over || this.moves !== this.before ? text : `${task} ${text}`;
     if (this.seen) announce(this.text);
     this.show();
   }
@@ -88,36 +88,74 @@ export class Puzzles {
     $("solved").textContent = `${chosen.filter(({ id }) => this.solved.has(id)).length} of ${chosen.length}`;
     $("puzzle-next").textContent = this.over ? "Next" : "Another";
     $("puzzle-next").classList.toggle("strong", this.over);
-    enable("puzzle-hint", !this.over && this.possible.length > 2);
-    enable("puzzle-solution", !this.over);
-    this.board.draw(this.moves, { active: !this.over, said: this.over ? new Map() : this.wrong });
+    const active = !this.over && !this.busy;
+    enable("puzzle-hint", active && this.moves === this.before && this.possible.length > 2);
+    enable("puzzle-solution", active);
+    this.board.draw(this.moves, { active, said: active ? this.wrong : new Map() });
   }
 
-  // The columns that may still be the solution.
-  get possible() { return this.rules.legal(this.before).filter((column) => !this.wrong.has(column)); }
+  // The columns that may still be the right move.
+  get possible() { return this.rules.legal(this.moves).filter((column) => !this.wrong.has(column)); }
 
   endStreak() {
     this.helped = true;
     remember("streak", 0);
   }
 
-  async drop(column) {
-    const { puzzle, rules } = this, name = rules.name(column);
-    if (this.over || this.wrong.has(column)) return;
-    if (!this.possible.includes(column)) return this.say(rules.noRoom(column));
-    if (column === puzzle.solution) return this.solve(`Right! ${name} wins in ${puzzle.distance} moves.`);
-    this.endStreak();
-    this.wrong.set(column, { text: "no", spoken: "does not win", closed: true });
-    this.say(`No, ${name} does not win.`);
-    const { columns } = await this.engine.exact(puzzle.moves).catch(() => ({ columns: [] })); // then without the reason
-    const verdict = columns.find((item) => item.column === column);
-    if (!verdict || this.puzzle !== puzzle || this.over) return;
-    const outcome = verdict.score ? verdict.outcome : "only draws";
-    this.wrong.set(column, { text: verdict.score ? "loss" : "draw", spoken: outcome, closed: true });
-    this.say(`No, ${name} ${outcome}.`);
+  // Promises the solver's verdicts on the columns, not before the pause is over; none where it cannot be asked. Null once
+  // another position is shown.
+  async verdicts(pause = 0) {
+    const { puzzle, moves, rules } = this, asked = this.engine.exact(rules.write(moves)).catch(() => ({ columns: [] }));
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    const { columns } = await asked;
+    return this.puzzle === puzzle && this.moves === moves ? columns : null;
   }
 
-  solve(text) {
+  async drop(column) {
+    const { puzzle, rules } = this, first = this.moves === this.before;
+    if (this.over || this.busy || this.wrong.has(column)) return;
+    if (!this.possible.includes(column)) return this.say(rules.noRoom(column));
+    if (first && column === puzzle.solution) return this.advance(column);
+    if (first) this.refuse(column, "does not win", "no"); // the reason takes the solver a moment
+    else this.busy = true; // other moves than the best one may win as well
+    const found = await this.verdicts(), verdict = found?.find((item) => item.column === column);
+    if (!found || this.over) return;
+    this.busy = false;
+    if (verdict && verdict.score <= 0) this.refuse(column, verdict.score ? verdict.outcome : "only draws", verdict.score ? "loss" : "draw");
+    else if (!first) this.advance(column);
+  }
+
+  refuse(column, spoken, text) {
+    this.endStreak();
+    this.wrong.set(column, { text, spoken, tone: "loss", closed: true });
+    this.say(`No, ${this.rules.name(column)} ${spoken}.`);
+  }
+
+  // The right move is made, and the best defence against it.
+  async advance(column) {
+    const { rules } = this;
+    this.place(column);
+    if (rules.result(this.moves)) return this.solve();
+    this.busy = true;
+    this.say(`Right! ${rules.name(column)} wins.`);
+    const found = await this.verdicts(ANSWER_MILLISECONDS);
+    if (!found) return;
+    if (!found.length) return this.solve(); // without the solver the first move must do
+    this.place(rules.best(found));
+    this.busy = false;
+    const next = await this.verdicts();
+    if (!next) return;
+    const left = next.find((item) => item.best)?.outcome;
+    this.say(left ? `${COLOURS[1 - this.side]} answers ${rules.name(this.moves.at(-1))}. ${COLOURS[this.side]} ${left}: finish it.` : "Finish it.");
+  }
+
+  place(column) {
+    this.moves = [...this.moves, column];
+    this.wrong.clear();
+    this.show();
+  }
+
+  solve() {
     this.recallSolved();
     this.solved.add(this.puzzle.id);
     remember("solved", [...this.solved]);
@@ -125,21 +163,8 @@ export class Puzzles {
       remember("streak", recall("streak", 0) + 1);
       remember("bestStreak", Math.max(recall("streak", 0), recall("bestStreak", 0)));
     }
-    this.end(text);
-  }
-
-  // Say how it ended, and how the win goes on: best play by both sides, of moves equally good the most central.
-  async end(text) {
-    const { puzzle, rules } = this, line = [puzzle.solution];
     this.over = true;
-    this.moves = [...this.before, puzzle.solution];
-    this.say(text);
-    for (let moves = this.moves; line.length < LINE_PLIES && !rules.result(moves); moves = [...this.before, ...line]) {
-      const { columns } = await this.engine.exact(rules.write(moves)).catch(() => ({ columns: [] }));
-      if (this.puzzle !== puzzle || !this.seen || !columns.length) return;
-      line.push(rules.best(columns));
-    }
-    if (line.length > 1) this.say(`${text} For example ${line.map((column) => rules.name(column)).join(" ")}.`);
+    this.say("Solved!");
   }
 
   // Rule out half of the wrong moves, any of them, as long as one stays.
@@ -151,8 +176,18 @@ export class Puzzles {
     this.say(`It is one of ${this.possible.map((column) => this.rules.name(column)).join(", ")}.`);
   }
 
-  tell() {
+  // Play the win out: best play by both sides, of moves equally good the most central.
+  async demonstrate() {
+    const { puzzle, rules } = this;
     this.endStreak();
-    this.end(`${this.rules.name(this.puzzle.solution)} wins in ${this.puzzle.distance} moves.`);
+    this.over = true;
+    this.text = `The solution: ${COLOURS[this.side]} wins in ${counted(puzzle.distance, "move")}.`;
+    if (this.moves === this.before) this.place(puzzle.solution);
+    while (!rules.result(this.moves)) {
+      const found = await this.verdicts(ANSWER_MILLISECONDS);
+      if (!found?.length || !this.seen) break;
+      this.place(rules.best(found));
+    }
+    if (this.puzzle === puzzle) this.say(`${rules.name(puzzle.solution)} wins in ${counted(puzzle.distance, "move")}.`);
   }
 }

@@ -11,15 +11,23 @@ const ARROWS = { ArrowLeft: "back", ArrowRight: "forward", ArrowUp: "previous", 
 const does = (verdict) => (verdict.score ? verdict.text : "draws");
 const chance = (value) => percent((1 + value) / 2);
 
+// The points of a curve in runs of plies that follow one another.
+function runs(points) {
+  const found = [];
+  for (const point of points) {
+    if (found.at(-1)?.at(-1)[0] === point[0] - 1) found.at(-1).push(point);
+    else found.push([point]);
+  }
+  return found;
+}
+
 export class Record {
-  // onGo(ply) shows the position after so many moves.
-  constructor(rules, onGo) {
-    Object.assign(this, { rules, onGo, moves: [], ply: 0, review: null, value: () => undefined });
-    const steps = {
-      "to-start": () => 0, back: () => this.ply - 1, forward: () => this.ply + 1, "to-end": () => this.moves.length,
-      previous: () => this.mistake(-1), next: () => this.mistake(1),
-    };
+  // onGo(ply) shows the position after so many moves, onMistake(ply) the mistake that was made with that move.
+  constructor(rules, onGo, onMistake = onGo) {
+    Object.assign(this, { rules, onGo, onMistake, moves: [], ply: 0, review: null, value: () => undefined });
+    const steps = { "to-start": () => 0, back: () => this.ply - 1, forward: () => this.ply + 1, "to-end": () => this.moves.length };
     for (const [id, to] of Object.entries(steps)) onPress(id, () => onGo(to()));
+    for (const [id, direction] of [["previous", -1], ["next", 1]]) onPress(id, () => onMistake(this.mistake(direction)));
     $("chart").addEventListener("click", (event) => {
       const { left, width } = $("chart").getBoundingClientRect(), inside = ((event.clientX - left) / width) * WIDTH;
       onGo(Math.max(0, Math.min(this.moves.length, Math.floor((inside - LEFT) / this.step))));
@@ -34,40 +42,44 @@ export class Record {
   }
 
   get reviewed() { return this.review?.reviewed ?? []; }
-  get current() { return this.reviewed[this.ply - 1]; }
+  // The move that the text is about: the mistake that is a question, else the move just made.
+  get described() { return this.asked ?? this.ply; }
+  get current() { return this.reviewed[this.described - 1]; }
   get step() { return (WIDTH - LEFT - 10) / (Math.max(this.moves.length, MIN_PLIES) + 1); }
 
-  // The number of moves after which the next mistake in this direction has been made; undefined if there is none.
+  // The next mistake in this direction; after the last one comes the first.
   mistake(direction) {
-    const points = this.review?.turning_points ?? [];
-    return direction > 0 ? points.find((ply) => ply > this.ply) : points.findLast((ply) => ply < this.ply);
+    const points = this.review.turning_points, at = this.described;
+    if (direction > 0) return points.find((ply) => ply > at) ?? points[0];
+    return points.findLast((ply) => ply < at) ?? points.at(-1);
   }
 
-  // Where better moves than the one just made would have landed.
+  // Where better moves than the one described would have landed, as far as they may be told.
   get better() {
-    const before = this.rules.grid(this.moves.slice(0, Math.max(this.ply - 1, 0)));
-    return (this.current?.better ?? [])
+    if (!this.current || !this.isTold) return [];
+    const before = this.rules.grid(this.moves.slice(0, this.described - 1));
+    return this.current.better
       .map((name) => this.rules.names.indexOf(name))
-      .map((column) => ({ column, row: before[column].length }));
+      .map((column) => ({ column, row: before[column].length, side: this.current.side }));
   }
 
   // moves: of the whole game, ply of which are on the board; value(ply): what is known for red after so many of them, in
-  // [-1, 1], or undefined; review: of these moves, or null.
-  show({ moves, ply, value, review }) {
+  // [-1, 1], or undefined; review: of these moves, or null; asked: the number of the move that is a question, or null;
+  // isTold: whether better moves are told.
+  show({ moves, ply, value, review, asked = null, isTold = true }) {
     const same = review === this.review && String(moves) === String(this.moves);
-    Object.assign(this, { moves, ply, value, review });
+    Object.assign(this, { moves, ply, value, review, asked, isTold });
     if (!same) this.drawLists();
-    [...$("moves").children].forEach(({ firstChild }, index) => firstChild.setAttribute("aria-current", String(index + 1 === ply)));
+    [...$("moves").children].forEach(({ firstChild }, index) => firstChild.setAttribute("aria-current", String(index + 1 === this.described)));
     this.drawChart();
     this.tell();
     enable("to-start", ply > 0);
     enable("back", ply > 0);
     enable("forward", ply < moves.length);
     enable("to-end", ply < moves.length);
-    for (const [id, direction] of [["previous", -1], ["next", 1]]) {
-      $(id).hidden = !review?.turning_points.length;
-      enable(id, this.mistake(direction) !== undefined);
-    }
+    const points = review?.turning_points ?? [], place = points.indexOf(this.described) + 1;
+    $("mistakes").hidden = !points.length;
+    $("mistake-number").textContent = place ? `Mistake ${place} of ${points.length}` : counted(points.length, "mistake");
   }
 
   drawLists() {
@@ -81,23 +93,13 @@ export class Record {
       return element("li", "", button);
     }));
     const { review } = this;
-    for (const id of ["sides", "turning", "legend"]) $(id).hidden = !review;
+    for (const id of ["sides", "legend"]) $(id).hidden = !review;
     $("unjudged").textContent = "";
     if (!review) return;
     $("sides").replaceChildren(...review.sides.map(({ accuracy, best, judged, slips }, side) => element("div", "",
       element("span", `dot ${COLOURS[side].toLowerCase()}`), element("b", "", accuracy === null ? "–" : percent(accuracy / 100)),
       element("span", "quiet", `${COLOURS[side]}: ${best} of ${judged} best, ${counted(slips, "mistake")}`))));
-    $("turns").replaceChildren(...review.turning_points.map((ply) => {
-      const { side, move, mark, grade, comment, best, played, better } = review.reviewed[ply - 1];
-      const button = makeButton("", () => this.onGo(ply));
-      button.append(element("span", `tag ${grade}`, `${ply}. ${COLOURS[side]} ${move}${mark}`),
-        ` ${comment}: with best play it ${does(best)}, now it ${does(played)}.${better.length ? ` Better: ${better.join(" or ")}.` : ""}`);
-      return element("li", "", button);
-    }));
-    if (!review.turning_points.length) $("turns").append(element("li", "quiet", review.unjudged ? "No move that was judged is a mistake." : "Neither side made a mistake."));
-    $("legend").textContent = (review.values.length ? "The curve is what the network expects after each move. " : "")
-      + "The bars are exact: tall for who wins with best play, low for a draw. Triangles are mistakes. Click to go there.";
-    const notes = [];
+    const notes = review.turning_points.length ? [] : [review.unjudged || review.moves.length < this.moves.length ? "No move that was judged is a mistake." : "Neither side made a mistake."];
     if (review.unjudged) notes.push(`${counted(review.unjudged, "move")} would have taken too long to judge.`);
     if (review.unmended) notes.push(`For ${counted(review.unmended, "mistake")} there was no time to find the better moves.`);
     $("unjudged").textContent = notes.join(" ");
@@ -107,23 +109,22 @@ export class Record {
     const chart = $("chart"), { step, ply, review } = this, count = this.moves.length;
     const x = (at) => LEFT + (at + 0.5) * step, y = (value) => TOP + (TALL * (1 - value)) / 2;
     const points = [...Array(count + 1).keys()].map((at) => [at, this.value(at)]).filter(([, value]) => value !== undefined);
-    const known = Boolean(review) || points.length > 1;
     chart.replaceChildren();
     chart.setAttribute("viewBox", `0 0 ${WIDTH} ${review ? BARS + 52 : TOP + TALL + 10}`);
-    chart.toggleAttribute("hidden", !known);
     const words = (text, at) => (svg("text", { x: 0, y: at }, chart).textContent = text);
     for (const [name, value] of [["Red", 1], ["even", 0], ["Yellow", -1]]) {
       svg("line", { class: value ? "axis" : "axis middle", x1: LEFT, x2: WIDTH - 10, y1: y(value), y2: y(value) }, chart);
       words(name, y(value) + (value > 0 ? 10 : value < 0 ? 0 : 4));
     }
-    if (points.length) {
-      const line = points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" "), clips = svg("defs", {}, chart);
-      const area = `${x(points[0][0])},${y(0)} ${line} ${x(points.at(-1)[0])},${y(0)}`;
-      for (const [name, start] of [["red", y(1)], ["yellow", y(0)]]) {
-        svg("rect", { x: LEFT, y: start, width: WIDTH, height: TALL / 2 }, svg("clipPath", { id: `half-${name}` }, clips));
-        svg("polygon", { class: `area ${name}`, points: area, "clip-path": `url(#half-${name})` }, chart);
-      }
-      svg("polyline", { class: "curve", points: line }, chart);
+    const clips = svg("defs", {}, chart);
+    for (const [name, start] of [["red", y(1)], ["yellow", y(0)]])
+      svg("rect", { x: LEFT, y: start, width: WIDTH, height: TALL / 2 }, svg("clipPath", { id: `half-${name}` }, clips));
+    for (const run of runs(points)) { // positions that nobody has looked at interrupt the curve
+      const [from, to] = [run[0][0], run.at(-1)[0]], line = run.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
+      for (const name of ["red", "yellow"])
+        svg("polygon", { class: `area ${name}`, points: `${x(from)},${y(0)} ${line} ${x(to)},${y(0)}`, "clip-path": `url(#half-${name})` }, chart);
+      if (run.length > 1) svg("polyline", { class: "curve", points: line }, chart);
+      else svg("circle", { class: "curve-point", cx: x(from), cy: y(run[0][1]), r: 3 }, chart);
     }
     if (review) words("exact", BARS + 16);
     this.reviewed.forEach(({ ply: at, played, side, grade }) => {
@@ -137,28 +138,22 @@ export class Record {
     chart.setAttribute("aria-label", `Chances of Red after each move${chances ? `. ${chances}` : ": none known yet"}`);
   }
 
-  // What the review says of the move just made.
+  // What the review says of the move described.
   tell() {
-    const { review, current: move, ply } = this, lines = [];
+    const { review, current: move, ply, isTold } = this, lines = [];
     document.body.classList.toggle("reviewed", Boolean(review)); // there is room for the longest of these
     if (!review) return $("now").replaceChildren();
-    if (!move) {
-      const told = ply ? "" : "The game begins.";
-      return $("now").replaceChildren(element("p", "what", told), element("p", "quiet", "Step with ← and →, or from mistake to mistake with ↑ and ↓."));
-    }
+    if (!move) return $("now").replaceChildren(element("p", "quiet", ply ? "This move is not judged." : "The game begins."));
     const who = COLOURS[move.side], tag = element("span", `tag ${move.grade}`, `${move.mark} ${move.comment}`.trim());
     lines.push(element("p", "what", `${move.ply}. ${who} plays ${move.move} `, tag));
     if (!move.best || !move.played) lines.push(element("p", "", "The solver had no time for this move."));
     else if (move.best.text === move.played.text) lines.push(element("p", "", `${who} ${does(move.played)} with best play${move.played.score ? ", this move counted" : ""}.`));
     else lines.push(element("p", "", `With best play ${who} ${does(move.best)}; now it ${does(move.played)}.`));
-    if (move.better.length) {
+    if (move.better.length && isTold) {
       const line = move.line.length > 1 ? `, for example ${move.line.join(" ")}` : "";
       lines.push(element("p", "", `Better: ${move.better.join(" or ")}${line}.`));
     }
-    if (move.opinion) {
-      const after = this.value(ply), told = after === undefined ? "" : `; after it, ${chance(after * (move.side ? -1 : 1))}`;
-      lines.push(element("p", "quiet", `Before the move the network gave ${who} ${chance(move.opinion.value)} of the points and would have played ${move.opinion.move}${told}.`));
-    }
+    if (move.opinion && isTold) lines.push(element("p", "quiet", `The network gave ${who} ${chance(move.opinion.value)} and would have played ${move.opinion.move}.`));
     $("now").replaceChildren(...lines);
   }
 }

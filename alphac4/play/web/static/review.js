@@ -1,44 +1,95 @@
-// A review of the game on the board, from asking for it to another try from a mistake, and back.
+// A review of the game on the board, from asking for it to finding a better move for each mistake.
+//
+// A mistake is a question: the board shows the position before it, and the better move is hidden until it is found or
+// asked for.
 
 import { $, COLOURS, announce, counted, enable, onPress, percent } from "./dom.js";
 
 export class Review {
-  // onAgain(ply) plays on from there, onBack(moves, ply) shows it in the game that was reviewed.
-  constructor({ game, values, engine, offered }, { onAgain, onBack, onChange, onFail }) {
-    Object.assign(this, { game, values, engine, offered, onChange, onFail });
+  // onGo(ply) shows the position after so many moves, onBack(moves) the game that was reviewed.
+  constructor({ game, values, engine, offered }, { onGo, onBack, onChange, onFail }) {
+    Object.assign(this, { game, values, engine, offered, onGo, onChange, onFail });
     this.found = null;
-    this.left = null; // the number of moves after which the reviewed game was left, to try another one
-    this.verdict = ""; // on that try
+    this.asked = null; // the number of the move that is a mistake, while the position before it is shown
+    this.answered = new Set(); // mistakes whose better moves were found or shown
+    this.wrong = new Set(); // columns tried for this one
+    this.verdict = ""; // on the last try
     onPress("review-ask", () => this.toggle());
-    onPress("review-again", () => onAgain((this.left = this.game.ply - 1)));
-    onPress("review-back", () => onBack(this.found.moves, this.left + 1));
+    onPress("review-rest", () => this.toggle());
+    onPress("review-show", () => this.reveal(""));
+    onPress("review-again", () => {
+      this.answered.delete(this.mistake.ply);
+      this.ask(this.mistake.ply);
+    });
+    onPress("review-back", () => {
+      const { found } = this, shared = game.moves.findIndex((column, ply) => found.moves[ply] !== game.rules.name(column));
+      onBack(found.moves);
+      if (found.turning_points.includes(shared + 1)) this.ask(shared + 1);
+      else onGo(shared < 0 ? game.moves.length : shared);
+    });
   }
 
   // The review, as far as the game is still the one that was reviewed; else null.
-  get current() {
-    const { rules, moves } = this.game;
-    return this.found && rules.write(moves).startsWith(this.found.moves) ? this.found : null;
+  get current() { return this.found && this.game.rules.write(this.game.moves).startsWith(this.found.moves) ? this.found : null; }
+  get isComplete() { return this.current?.moves.length === this.game.moves.length; }
+
+  // The mistake that the page is about, as a question or just made; else null.
+  get mistake() {
+    const ply = this.asked ?? this.game.ply, { current } = this;
+    return current?.turning_points.includes(ply) ? current.reviewed[ply - 1] : null;
   }
 
-  // Whether another move is to be found where the reviewed game was left; also once a try has been taken back.
-  get again() { return this.left === this.game.ply && this.game.text === this.found.moves.slice(0, this.left); }
+  // Whether its better moves may be told. Of some the solver had no time to find any.
+  get isTold() { return !this.mistake?.better.length || this.answered.has(this.mistake.ply); }
+  get isOpen() { return this.asked !== null && !this.isTold; }
 
-  // Somebody tries another move there, of which the review knows whether it is better.
-  judge(column) {
-    const { better } = this.found.reviewed[this.left], name = this.game.rules.name(column);
-    this.verdict = !better.length ? "" : better.includes(name) ? `Yes, ${name} is better. ` : `No, ${name} is no better. `;
+  get question() {
+    const told = this.verdict && `${this.verdict} `;
+    return this.isOpen ? `${told}Find a better move for ${COLOURS[this.mistake.side]}.` : told.trim();
   }
 
-  // What is said of the try, until the answer to it is answered.
-  get tried() { return this.away && this.game.ply <= this.left + 2 ? this.verdict : ""; }
+  // What the board says of the columns in a question.
+  get said() {
+    const { mistake, wrong, game } = this, no = { text: "no", tone: "loss", spoken: "no better", closed: true };
+    const said = new Map([...wrong].map((column) => [column, no]));
+    const played = { text: mistake.mark, tone: "loss", spoken: `played, ${mistake.comment}`, closed: this.isOpen };
+    return said.set(game.rules.names.indexOf(mistake.move), played);
+  }
 
-  // Somebody steps through the reviewed game.
-  stay() { if (this.current) this.left = null; }
+  ask(ply) {
+    this.leave();
+    this.asked = ply;
+    this.onGo(ply - 1);
+  }
 
-  // Whether the game goes on from where the reviewed one was left.
-  get away() {
-    const { rules, shown } = this.game;
-    return this.left !== null && !this.current && rules.write(shown).startsWith(this.found.moves.slice(0, this.left));
+  // The question is not shown any longer.
+  leave() {
+    this.asked = null;
+    this.wrong.clear();
+    this.verdict = "";
+  }
+
+  forget() {
+    this.stop();
+    this.leave();
+    this.found = null;
+    this.answered.clear();
+  }
+
+  guess(column) {
+    const name = this.game.rules.name(column);
+    if (this.mistake.better.includes(name)) return this.reveal(`Yes, ${name} is better.`);
+    this.wrong.add(column);
+    this.verdict = `No, ${name} is no better.`;
+    this.onChange();
+    announce(this.question);
+  }
+
+  reveal(verdict) {
+    this.answered.add(this.mistake.ply);
+    this.verdict = verdict;
+    this.onChange();
+    announce(`${verdict} Better: ${this.mistake.better.join(" or ")}.`);
   }
 
   stop() {
@@ -51,6 +102,7 @@ export class Review {
     if (this.running) return this.stop();
     const asked = this.game.rules.write(this.game.moves), controller = (this.running = new AbortController());
     $("review-ask").textContent = "Stop";
+    this.onChange();
     try {
       for await (const line of this.engine.review(asked, controller.signal)) {
         if (this.running !== controller) return;
@@ -65,20 +117,27 @@ export class Review {
     }
   }
 
+  // Take a review in, and ask about the first mistake: one's own, of those moves that were not judged before.
   keep(review) {
+    const judged = this.current?.moves.length ?? 0, { people } = this.game;
     this.found = review;
-    this.left = null;
     review.values.forEach((value, ply) => this.values.set(review.moves.slice(0, ply), value));
+    if (!this.current) return;
+    if (!judged) this.answered.clear();
+    const first = review.turning_points.find((ply) => ply > judged && (people.length !== 1 || people[0] === review.reviewed[ply - 1].side));
+    if (first) this.ask(first);
     const accuracy = review.sides.map(({ accuracy: share }, side) => `${COLOURS[side]} ${share === null ? "not judged" : percent(share / 100)}`);
-    announce(`The review is ready. Accuracy: ${accuracy.join(", ")}; ${counted(review.turning_points.length, "mistake")}.`);
+    announce(`The review is ready. Accuracy: ${accuracy.join(", ")}; ${counted(review.turning_points.length, "mistake")}. ${this.question}`);
   }
 
   show() {
-    const { game, current } = this;
-    $("review-ask").classList.toggle("strong", Boolean(game.result) && !current);
+    const { game, current, running, isTold, mistake } = this, length = game.moves.length;
     $("review-ask").hidden = !this.offered;
-    enable("review-ask", this.running || (game.moves.length > 0 && current?.moves !== game.rules.write(game.moves)));
-    $("review-again").hidden = this.again || !current?.turning_points.includes(game.ply);
-    $("review-back").hidden = !this.away;
+    enable("review-ask", running || (length > 0 && !this.isComplete));
+    $("outdated").hidden = !current || this.isComplete || Boolean(running);
+    if (current) $("outdated").firstElementChild.textContent = `Judged up to move ${current.moves.length} of ${length}.`;
+    $("review-show").hidden = !mistake || isTold;
+    $("review-again").hidden = !mistake?.better.length || this.isOpen;
+    $("review-back").hidden = !this.found || Boolean(current);
   }
 }

@@ -3,8 +3,7 @@
 import { $, COLOURS, announce, counted } from "./dom.js";
 
 const SHORT = { wins: "win", loses: "loss", draw: "draw" };
-const does = ({ plies }) => (plies === null ? "does not lose" : `wins in at most ${counted(Math.ceil(plies / 2), "move")}`);
-const SOON = 2000; // milliseconds for which a hint or a look waits for the solver
+const SOON = 2000; // milliseconds for which a look waits for the solver
 
 export class Solver {
   // onChange() is called when there is more to show, onFail(error) when there is not.
@@ -24,17 +23,19 @@ export class Solver {
     return columns ? this.rules.best(columns) : this.certified.get(moves)?.column ?? null;
   }
 
-  // { winner: 0, 1, null for a draw or undefined for a draw at least, text, source }, null where nothing is known.
+  // What is certain, for the side to move, such as "Red wins in 4 moves": { winner: 0, 1, null for a draw or undefined
+  // for a draw at least, moves to the win or "", text, source }; null where nothing is known.
   truth(moves) {
-    const side = moves.length % 2, best = this.best(moves), shown = this.certified.get(moves) ?? null;
+    const side = moves.length % 2, best = this.best(moves), shown = this.certified.get(moves) ?? null, colour = COLOURS[side];
     if (best) {
       const [{ score, outcome }] = best, winner = score ? (score > 0 ? side : 1 - side) : null;
       const names = best.length > 1 && best.length === this.verdicts.get(moves).length ? "any column" : best.map(({ column }) => this.rules.name(column)).join(" or ");
-      const text = winner === null ? "A draw" : `${COLOURS[winner]} wins ${outcome.slice(outcome.indexOf("in "))}`;
-      return { winner, text, source: `exact; best: ${names}` };
+      return { winner, moves: outcome.replace(/\D+/g, ""), text: `${colour} ${score ? outcome : "draws"}`, source: `exact; best: ${names}` };
     }
     if (!shown) return null;
-    return { winner: shown.plies === null ? undefined : shown.side, text: `${COLOURS[shown.side]} ${does(shown)}`, source: "proven by the certificate" };
+    const { plies } = shown, own = shown.side === side, count = plies === null ? "" : Math.ceil(plies / 2);
+    const does = plies === null ? (own ? "does not lose" : "does not win") : `${own ? "wins" : "loses"} in at most ${counted(count, "move")}`;
+    return { winner: plies === null ? undefined : shown.side, moves: count, text: `${colour} ${does}`, source: "proven by the certificate" };
   }
 
   // Such as "Exact: Red wins in 17 moves with 4." Empty if nobody asked about this position.
@@ -77,30 +78,14 @@ export class Solver {
     return found?.columns ?? null;
   }
 
-  // Promises { column, outcome }, such as " wins in 5 moves", of exact play where that is soon known, else of a
-  // certificate, else what the network would play; an AbortError where it is stopped, or asked anew.
+  // Promises { column, outcome, source }, such as "wins in 5 moves" and "exact"; an AbortError where it is stopped.
   async hint(moves) {
     this.hinting?.abort();
-    const controller = (this.hinting = new AbortController()), { signal } = controller, search = new AbortController();
-    const late = AbortSignal.any([signal, AbortSignal.timeout(SOON)]), stop = () => search.abort(); // the search is not needed
-    const certified = this.shown(moves, late).then((shown) => (Number.isInteger(shown?.column) && stop(), shown)).catch(() => null);
-    const known = this.soon(moves, signal).finally(() => this.verdicts.has(moves) && stop());
+    const controller = (this.hinting = new AbortController()), columns = this.verdicts.get(moves);
     try {
-      let hint = null;
-      const searched = this.verdicts.has(moves) ? [] : this.engine.analyze(moves, this.setup.simulations, AbortSignal.any([signal, search.signal]));
-      try {
-        for await (const { best, columns } of searched) {
-          const { proof } = columns.find(({ column }) => column === best);
-          hint = { column: best, outcome: proof ? ` ${proof}` : ", in the network's opinion" };
-        }
-      } catch (error) {
-        if (!search.signal.aborted) throw error;
-      }
-      const columns = await known, shown = await certified;
-      signal.throwIfAborted();
-      if (!columns) return Number.isInteger(shown?.column) ? { column: shown.column, outcome: ` ${does(shown)}` } : hint;
+      if (!columns) return await this.engine.hint(moves, controller.signal);
       const column = this.rules.best(columns), { score, outcome } = columns.find((item) => item.column === column);
-      return { column, outcome: score ? ` ${outcome}` : " draws" };
+      return { column, outcome: score ? outcome : "draws", source: "exact" };
     } finally {
       if (this.hinting === controller) this.hinting = null;
     }
