@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
-from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, PlayerError, TimeManagement
+from alphac4.arena.players import AutoPlayer, NetworkPlayer, PlayerError, TimeManagement
 from alphac4.arena.specifications import CACHE, named_checkpoint
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
@@ -133,11 +133,7 @@ class SearchService:
         if level.perfect:
             best = [item.column for item in self.exact(position, stop) if item.best]
             return int(self._make_rng().choice(best))
-        player: Player
-        if level.certified:
-            player = self._thorough_player()
-        else:
-            player = self._player(level.simulations, level.temperature)
+        player = self._thorough_player() if level.certified else self._player(level.simulations, level.temperature)
         return player.choose([position])[0]
 
     def exact(self, position: Position, stop: Stop) -> list[ExactColumn]:
