@@ -87,6 +87,17 @@ def test_priors_rank_the_first_visits_and_full_columns_get_none() -> None:
     assert select_action(trees, 0, ROOT, parameters) == 3
 
 
+def test_a_leaf_is_worth_its_win_less_its_loss_and_its_priors_are_a_softmax() -> None:
+    trees = make_trees(1, 2, NARROW, np.random.default_rng(0))
+    position = Position.from_moves("33", NARROW)  # whose mirror image, "22", is asked about
+    reset_tree(trees, 0, position.own, position.occupied)
+    logits = np.log(PRIOR)[::-1].copy()
+    expand(trees, 0, logits, np.array([0.6, 0.3, 0.1], np.float32), 1.0)
+    assert trees.value[0, ROOT] == pytest.approx(0.5)
+    assert (trees.draw[0, ROOT], trees.draw_sum[0], trees.draw_count[0]) == (pytest.approx(0.3), pytest.approx(0.3), 1)
+    assert trees.priors[0, ROOT].tolist() == pytest.approx(PRIOR.tolist())
+
+
 def test_values_change_sign_at_every_ply_of_the_backup() -> None:
     trees, _ = evaluated_root([0.0] * 7)
     trees.parent[0, 1], trees.parent_action[0, 1] = ROOT, 2

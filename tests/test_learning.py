@@ -169,6 +169,33 @@ def test_running_statistics_are_the_mean_over_all_parts() -> None:
     torch.testing.assert_close(norm.running_var, 0.9 + 0.1 * variance)
 
 
+def test_the_average_follows_the_weights_as_worked_by_hand_and_is_the_candidate() -> None:
+    """It follows closely at first: with decay (1 + n) / (10 + n) after n steps, until that is the configured one."""
+    learner = make_learner(dataclasses.replace(CONFIG, ema_decay=0.25))
+    expected = {name: value.double() for name, value in learner.network.state_dict().items()}
+    for step, batch in enumerate(stream_of(some_samples(64), 4, seed=0)):
+        learner.learn_from([batch], SCHEDULE, 64)
+        decay = [1 / 10, 2 / 11, 3 / 12, 0.25][step]
+        for name, value in learner.network.state_dict().items():
+            expected[name] = decay * expected[name] + (1 - decay) * value.double()
+    candidate = learner.candidate()
+    assert not candidate.training
+    for name, value in candidate.state_dict().items():
+        if value.is_floating_point():
+            torch.testing.assert_close(value.double(), expected[name], atol=1e-6, rtol=1e-5)
+            if "weight" in name or "running" in name:
+                assert not torch.equal(value, learner.network.state_dict()[name]), name
+
+
+def test_gradients_are_clipped_and_their_whole_norm_reported() -> None:
+    learner = make_learner()
+    (batch,) = stream_of(some_samples(32), 1, seed=0)
+    report = learner.learn_from([batch._replace(wdl=100 * batch.wdl)], SCHEDULE, 32)
+    gradients = torch.cat([p.grad.flatten() for p in learner.network.parameters() if p.grad is not None])
+    assert report.gradient_norm > 10
+    assert float(gradients.norm()) == pytest.approx(1.0, rel=1e-3)
+
+
 def test_the_learning_rate_warms_up_and_falls_and_goes_on_in_a_longer_run_where_it_was() -> None:
     config = LearningConfig(learning_rate=1.0, final_learning_rate=0.1)
     schedule = Schedule.of_run(config, 1000)

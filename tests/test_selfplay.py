@@ -183,8 +183,11 @@ def test_mirrored_training_positions_have_mirrored_policies(rng: np.random.Gener
     samples = some_samples(64)
     batch = next(batches(samples, STANDARD, 64, 1, rng))
     plain = make_planes(STANDARD, samples.own[:1], samples.occupied[:1])[0]
+    end = make_planes(STANDARD, samples.final_own[:1], samples.final_occupied[:1])[0]
+    assert not np.array_equal(end, end[..., ::-1])
     mirrored = 0
-    for planes, policy in zip(batch.planes, batch.policy, strict=True):
+    for planes, policy, final in zip(batch.planes, batch.policy, batch.final, strict=True):
+        np.testing.assert_array_equal(final, end if policy[0] > 0 else end[..., ::-1])
         if policy[0] > 0:
             np.testing.assert_array_equal(planes, plain)
         else:
@@ -199,11 +202,12 @@ class OddEvaluator:
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
+        self.seed, self.version = 5, 0
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Answers drawn from a hash of the planes."""
         self.asked += [row.tobytes() for row in planes]
-        weights = np.random.default_rng(5).normal(size=(planes[0].size, 10))
+        weights = np.random.default_rng(self.seed).normal(size=(planes[0].size, 10))
         logits = np.sin(planes.reshape(len(planes), -1) @ weights).astype(np.float32)
         wdl = np.exp(logits[:, 7:])
         return logits[:, :7], wdl / wdl.sum(axis=1, keepdims=True)
@@ -225,6 +229,20 @@ def test_the_evaluation_cache_changes_no_game_and_saves_evaluations() -> None:
     assert len(asked[2]) <= 1.01 * len(set(asked[2])), "few positions go through the network twice, by collisions"
     assert len(asked[2]) < len(asked[1]) < len(asked[0])
     assert set(asked[2]) <= set(asked[0])
+
+
+def test_after_an_update_an_actor_plays_by_the_new_weights_only() -> None:
+    """Whatever its cache has kept of the old ones: it plays the games of one without a cache."""
+    records = []
+    for entries in (0, 2**16):
+        evaluator = OddEvaluator()
+        config = SelfPlayConfig(full_simulations=24, fast_simulations=6)
+        actor = Actor(STANDARD, config, evaluator, 4, np.random.default_rng(3), make_cache(entries, STANDARD))
+        list(actor.play(30, lambda: False))
+        evaluator.seed, evaluator.version = 6, 1
+        blocks = list(actor.play(80, lambda: False))
+        records.append(sorted(move_string(b.games, row) for b in blocks for row in range(len(b.games.plies))))
+    assert records[0] == records[1]
 
 
 def test_an_evaluation_that_two_threads_have_mixed_up_is_asked_for_again() -> None:

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import json
 import logging
 import math
@@ -253,6 +254,44 @@ def test_a_gate_accepts_at_its_threshold(threshold: float, accepted: bool, monke
     matches = Matches([side, side], config, STANDARD, RunRandom(seed=0), lambda: None)
     contender = Contender(network=Mock(), iteration=1)
     assert matches.gate(contender, contender).accepted is accepted
+
+
+def test_in_a_gate_the_candidate_plays_the_best_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    met: list[tuple[Any, Any]] = []
+
+    def play(players: Any, opponents: Any, *_rest: Any, **_options: Any) -> MatchResult:
+        met.append((players[0].network, opponents[0].network))
+        return MatchResult(pair_scores=(1.0,))
+
+    monkeypatch.setattr("alphac4.training.matches.play_shared", play)
+    sides = [Mock(backend="any") for _ in range(2)]
+    for side in sides:
+        side.players.side_effect = lambda network, *_rest: [Mock(network=network)]
+    matches = Matches(sides, GateConfig(pairs=10), STANDARD, RunRandom(seed=0), lambda: None)
+    candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
+    matches.gate(candidate, best)
+    assert met == [(candidate.network, best.network)]
+    assert [side.players.call_count for side in sides] == [1, 1]  # the best network's is the second
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_actors_play_by_promoted_candidates_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    updates, accepted = list[Any](), iter([True, False, True])
+    config = tiny_run(iterations=3, machine=SETTINGS["machine"] | {"keep_checkpoints": 5})
+    with TrainingSession(tmp_path, config) as session:
+        loop = session.loop
+        gate, update = loop.matches.gate, loop.actors.update
+        monkeypatch.setattr(
+            loop.matches, "gate", lambda *match: dataclasses.replace(gate(*match), accepted=next(accepted))
+        )
+        monkeypatch.setattr(loop.actors, "update", lambda network: (updates.append(network), update(network)))
+        session.train()
+    assert len(updates) == 2
+    for iteration, network in zip((1, 3), updates, strict=True):
+        saved = load_checkpoint(tmp_path / "checkpoints" / f"{iteration:06d}.safetensors").network
+        assert all(torch.equal(value, saved.state_dict()[name]) for name, value in network.state_dict().items())
+    best = load_checkpoint(tmp_path / "checkpoints" / "best.safetensors").network
+    assert torch.equal(best.policy.weight, updates[-1].policy.weight)
 
 
 def test_the_gates_search_is_the_configured_one(tmp_path: Path) -> None:
