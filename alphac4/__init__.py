@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from alphac4.mcts.config import PuctConfig
     from alphac4.mcts.search import Budget
     from alphac4.mcts.simulation import scores_actions
+    from alphac4.training.config import TrainConfig
+    from alphac4.training.loop import iterate
 
 __all__ = [
     "Agent",
@@ -42,10 +44,12 @@ __all__ = [
     "SearchedPosition",
     "SearchingPlayer",
     "SolvedPosition",
+    "TrainConfig",
     "analyze",
     "draw_board",
     "draw_game",
     "evaluate",
+    "iterate",
     "load",
     "make_geometry",
     "play_match",
@@ -65,6 +69,8 @@ _HOMES = {
     "alphac4.mcts.config": ("PuctConfig",),
     "alphac4.mcts.search": ("Budget",),
     "alphac4.mcts.simulation": ("scores_actions",),
+    "alphac4.training.config": ("TrainConfig",),
+    "alphac4.training.loop": ("iterate",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

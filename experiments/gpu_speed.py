@@ -11,7 +11,6 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -35,7 +34,7 @@ from alphac4.training.config import LearningConfig
 from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.optimizer import Schedule
 
-NO_SAMPLES = Replay(Path("no samples"))  # beside those that the device holds
+NO_SAMPLES = Replay()  # beside those that the device holds
 
 
 def flops(config: NetworkConfig) -> float:

@@ -257,7 +257,7 @@ def test_device_learner_computes_what_the_learner_does(
     replay, window = Replay(tmp_path), 70
     host, device = Learner(NETWORK, LEARNING, GEOMETRY, 3, precision="fp32", workers=1), device_learner(90)
     for iteration in range(3):
-        replay.add(samples.take(slice(40 * iteration, 40 * (iteration + 1))), iteration + 1, 0)
+        replay.add(samples.take(slice(40 * iteration, 40 * (iteration + 1))), iteration + 1)
         if iteration == 2:
             saved, device = device.state(), device_learner(90)
             device.restore(saved)
@@ -283,10 +283,10 @@ def test_device_learner_computes_what_the_learner_does(
 def test_device_learner_skips_steps_that_are_not_finite(tmp_path: Path, samples: Samples) -> None:
     replay, learner = Replay(tmp_path), device_learner(100)
     broken = replace(samples, returns=np.full_like(samples.returns, np.nan))
-    replay.add(samples.take(slice(0, 40)), 1, 0)
+    replay.add(samples.take(slice(0, 40)), 1)
     learner.learn_latest(replay, 40, steps=2, schedule=SCHEDULE, rng=np.random.default_rng(0))
     before = learner.state()
-    replay.add(broken.take(slice(0, 40)), 2, 0)
+    replay.add(broken.take(slice(0, 40)), 2)
     report = learner.learn_latest(replay, 40, steps=3, schedule=SCHEDULE, rng=np.random.default_rng(0))
     assert report.skipped_steps == report.steps == 3
     after = learner.state()

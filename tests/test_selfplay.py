@@ -134,8 +134,8 @@ def numbers(samples: Samples) -> list[int]:
 
 def test_shards_come_back_and_damaged_ones_are_reported(tmp_path: Path) -> None:
     replay = Replay(tmp_path)
-    replay.add(some_samples(10), 1, 0)
-    replay.add(some_samples(10, 10), 1, 1)
+    replay.add(some_samples(10), 1)
+    replay.add(some_samples(10, 10), 1)
     damaged = tmp_path / "000001-00000.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-7])
     with pytest.raises(ValueError, match="000001-00000"):
@@ -150,7 +150,7 @@ def test_shards_come_back_and_damaged_ones_are_reported(tmp_path: Path) -> None:
 def test_the_window_is_the_latest_samples_and_old_shards_go(tmp_path: Path) -> None:
     replay = Replay(tmp_path)
     for iteration in range(1, 6):
-        replay.add(some_samples(10, 10 * iteration), iteration, 0)
+        replay.add(some_samples(10, 10 * iteration), iteration)
     window = numbers(replay.window(25))
     assert sorted(window[5:15]) == list(range(40, 50))
     assert sorted(window[15:]) == list(range(50, 60))
@@ -165,8 +165,8 @@ def test_the_window_does_not_tell_who_has_recorded_what(tmp_path: Path) -> None:
     samples, windows = some_samples(60), []
     for name, cuts in (("one", [0, 60]), ("three", [35, 60, 0, 35])):
         replay = Replay(tmp_path / name)
-        for number, (start, end) in enumerate(zip(cuts[::2], cuts[1::2], strict=True)):
-            replay.add(samples.take(slice(start, end)), 1, number)
+        for start, end in zip(cuts[::2], cuts[1::2], strict=True):
+            replay.add(samples.take(slice(start, end)), 1)
         windows.append(replay.window(50))
     for once, again in zip(*(window.arrays().values() for window in windows), strict=True):
         np.testing.assert_array_equal(once, again)

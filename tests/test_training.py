@@ -25,8 +25,8 @@ from alphac4.runs.reports import read_reports
 from alphac4.runs.session import RunStopped, TrainingSession, find_config
 from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.training.config import PRESETS, GateConfig, RunRandom, from_dict, load_config, to_dict
-from alphac4.training.loop import Iteration
+from alphac4.training.config import PRESETS, GateConfig, RunRandom, TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.loop import Iteration, iterate
 from alphac4.training.matches import Contender, Matches
 
 
@@ -272,6 +272,43 @@ def test_in_a_gate_the_candidate_plays_the_best_network(monkeypatch: pytest.Monk
     matches.gate(candidate, best)
     assert met == [(candidate.network, best.network)]
     assert [side.players.call_count for side in sides] == [1, 1]  # the best network's is the second
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_iterate_produces_the_networks_of_a_run_in_a_folder(tmp_path: Path) -> None:
+    """Bit for bit, and it ends where its caller leaves it, with nothing written."""
+    config = tiny_run(iterations=2, machine=SETTINGS["machine"] | {"keep_checkpoints": 5})
+    with TrainingSession(tmp_path / "run", config) as session:
+        history = session.train()
+    numbers = []
+    for iteration, report in zip(iterate(config), history, strict=True):
+        numbers.append(iteration.number)
+        saved = load_checkpoint(tmp_path / "run" / "checkpoints" / f"{iteration.number:06d}.safetensors").network
+        for name, value in iteration.candidate.network.state_dict().items():
+            assert torch.equal(value, saved.state_dict()[name])
+        assert iteration.gate.games == report.gate.games
+        assert iteration.best.iteration == report.best_iteration
+    assert numbers == [1, 2]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_preset_takes_changes_of_settings_and_of_groups() -> None:
+    quick = TrainConfig.preset("quick")
+    changed = TrainConfig.preset("quick", iterations=3, learning={"passes": 1.0}, gate=GateConfig(pairs=7))
+    assert (changed.iterations, changed.learning.passes, changed.gate) == (3, 1.0, GateConfig(pairs=7))
+    assert changed.learning.weight_decay == quick.learning.weight_decay
+    assert changed.selfplay == quick.selfplay
+    for changes, message in (
+        ({"iteration": 3}, "iteration"),
+        ({"learning": {"batchsize": 3}}, "learning.batchsize"),
+        ({"learning": GateConfig()}, "learning is not a group of settings of the type GateConfig"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TrainConfig.preset("quick", **changes)
+    with pytest.raises(ValueError, match=r"unknown preset 'quik' \(is it quick\?\)"):
+        TrainConfig.preset("quik")
+    with pytest.raises(ValueError, match="start_from"):
+        next(iterate(TrainConfig.preset("quick", start_from="best")))
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -3,7 +3,6 @@
 import importlib.util
 import platform
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -232,16 +231,15 @@ def measure_preset(config: TrainConfig, seconds: float = 3.0, device: str = "aut
     actors = compute.actors(learner.candidate(), config.board.geometry(), selfplay, np.random.default_rng)
     full = selfplay.full_search_prob
     visits = full * selfplay.full_simulations + (1 - full) * selfplay.fast_simulations
-    with tempfile.TemporaryDirectory() as folder:
-        replay = Replay(Path(folder))
-        evaluations = _measure_self_play(actors, replay, seconds)
-        return PresetSpeed(
-            config=config,
-            samples=evaluations / (EVALUATIONS_A_VISIT * visits),
-            actors=len(actors),
-            steps=_measure_learning(learner, replay, config, seconds),
-            backend=actors.backend,
-        )
+    replay = Replay()
+    evaluations = _measure_self_play(actors, replay, seconds)
+    return PresetSpeed(
+        config=config,
+        samples=evaluations / (EVALUATIONS_A_VISIT * visits),
+        actors=len(actors),
+        steps=_measure_learning(learner, replay, config, seconds),
+        backend=actors.backend,
+    )
 
 
 def _measure_self_play(actors: Actors, replay: Replay, seconds: float) -> float:
@@ -249,15 +247,13 @@ def _measure_self_play(actors: Actors, replay: Replay, seconds: float) -> float:
 
     Finished games would not do as a measure: all begin together, so that at first hardly any finish, and later many.
     """
-    stop, began, blocks = threading.Event(), time.perf_counter(), 0
+    stop, began = threading.Event(), time.perf_counter()
     evaluations: Counter[int] = Counter()  # by actor
     first: dict[int, tuple[float, int]] = {}  # by actor: when its first block came, and the evaluations until then
     last: dict[int, tuple[float, int]] = {}
 
     def on_block(actor: int, block: Block) -> None:
-        nonlocal blocks
-        blocks += 1
-        replay.add(block.samples, 1, blocks)
+        replay.add(block.samples, 1)
         evaluations[actor] += block.work.evaluations
         now = time.perf_counter()
         last[actor] = now, evaluations[actor]

@@ -1,7 +1,6 @@
 """`alphac4 selfplay`: games of a checkpoint against itself, recorded as training samples."""
 
 import contextlib
-import itertools
 import threading
 import time
 from collections.abc import Sequence
@@ -70,9 +69,10 @@ def _play(options: SelfPlayOptions) -> int:
     from alphac4.training.reports import selfplay_report
 
     checkpoint = load_checkpoint(options.checkpoint)
-    replay = Replay(options.output / "replay")
-    names = map(parse_shard_name, replay.folder.glob("*.safetensors"))
-    first = max((name.number + 1 for name in names if name), default=0)  # beside what lies there already
+    folder = options.output / "replay"
+    replay = Replay(folder)
+    names = map(parse_shard_name, folder.glob("*.safetensors"))
+    first = max((name.iteration + 1 for name in names if name), default=0)  # beside the shards of earlier calls
     compute = choose_for_run(options.device, options.backend, options.cluster)
     actors = compute.actors(
         checkpoint.network,
@@ -81,7 +81,6 @@ def _play(options: SelfPlayOptions) -> int:
         lambda index: np.random.default_rng([options.seed, first, index]),
     )
     started, blocks = time.perf_counter(), list["Block"]()
-    numbers = itertools.count(first)
     try:
         with (
             contextlib.closing(actors),
@@ -89,7 +88,7 @@ def _play(options: SelfPlayOptions) -> int:
         ):
 
             def on_block(_index: int, block: "Block") -> None:
-                replay.add(block.samples, 0, next(numbers))
+                replay.add(block.samples, first)
                 blocks.append(replace(block, in_progress={}))
                 append_line(
                     options.output / "games.txt",

@@ -48,7 +48,6 @@ from alphac4.runs.state import (
     stored_settings,
 )
 from alphac4.selfplay.replay import Replay
-from alphac4.selfplay.samples import Block
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
@@ -164,9 +163,9 @@ class RunFolder:
         self.replay.load(state.iteration)
         return None
 
-    def keep_games(self, iteration: int, shards: int, games: Mapping[str, npt.NDArray[np.generic]]) -> None:
+    def keep_games(self, iteration: int, games: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Keep the games in progress, which follow what has been recorded of the iteration."""
-        samples = self.replay.count(iteration)
+        samples, shards = self.replay.count(iteration), self.replay.shards(iteration)
         kept = KeptGames(iteration=iteration, shards=shards, samples=samples, start=self._start)
         save_arrays(self.path / GAMES_FILE, games, {"format": GAMES_FORMAT, "kept": dataclasses.asdict(kept)})
 
@@ -201,11 +200,6 @@ class RunFolder:
         self._state_is_good, self._committed_best = True, state.best_iteration
         self.publish_best(state)
         self._drop_old_files(state)
-
-    def record(self, block: Block, iteration: int, number: int) -> None:
-        """Record finished games, as an iteration's ``number``-th shard."""
-        self.costs.add(len(block.games.plies), block.work.evaluations)
-        self.replay.add(block.samples, iteration, number)
 
     def publish_best(self, state: RunState) -> None:
         """Copy the best iteration's network to ``best.safetensors``, if it is whole.

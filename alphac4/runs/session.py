@@ -34,12 +34,10 @@ from alphac4.runs.state import Costs, RunState, has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.samples import Block, PolicyTarget
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
-from alphac4.storage.records import similar
-from alphac4.training.config import PRESETS, RunRandom, TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.config import RunRandom, TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.device_learner import make_learner
-from alphac4.training.loop import Iteration, TrainingLoop
-from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender, Matches, make_sides
-from alphac4.training.optimizer import Schedule
+from alphac4.training.loop import Iteration, Watcher, make_loop
+from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender
 from alphac4.training.reports import MatchReport
 
 logger = logging.getLogger(__name__)
@@ -98,9 +96,7 @@ def find_config(folder: Path, preset: str | None, settings: Path | Mapping[str, 
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, where a run needs a folder", str(folder))
-    if preset is not None and preset not in PRESETS:
-        raise ValueError(f"no preset {preset!r}{similar(preset, PRESETS)}; there are {', '.join(PRESETS)}")
-    base = (stored_settings(folder) if preset is None else None) or PRESETS[preset or "standard"]
+    base = (stored_settings(folder) if preset is None else None) or TrainConfig.preset(preset or "standard")
     if settings is None or isinstance(settings, Mapping):
         return from_dict(settings or {}, base)
     return load_config(settings, base)
@@ -169,8 +165,8 @@ def _describe(folder: RunFolder, state: RunState, closing: Sequence[MatchReport]
     )
 
 
-class TrainingSession:
-    """A run while this process has its folder: keeps on disk what the loop does; see `Recorder`.
+class TrainingSession(Watcher):
+    """A run while this process has its folder: keeps on disk what the loop does; see `Watcher`.
 
     Setting ``stop`` ends it early and cleanly. Only with ``progress`` does it write to the standard error, apart from
     warnings, which are logged.
@@ -194,14 +190,15 @@ class TrainingSession:
     ) -> None:
         start = None if has_state(path) else load_start(config)
         self.config = config
-        self.stop = stop or threading.Event()
+        super().__init__()
+        if stop is not None:
+            self.stop = stop
         self._progress = progress
         with contextlib.ExitStack() as opened:  # what is open is closed if something fails
             digest = start.facts["sha256"] if start else ""
             self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config, digest)))
             self.state = state = self.folder.load_state()
             self.history = self.folder.reports(state)
-            geometry, random = config.board.geometry(), RunRandom(seed=config.seed)
             compute = choose_for_run(config.machine.device, config.machine.backend, cluster)
             learner = make_learner(config, compute)
             if start is not None:
@@ -210,38 +207,29 @@ class TrainingSession:
             if state.iteration:
                 learner.restore(state.learner)
             best = self.folder.load_best(state).network if state.iteration else learner.candidate()
-            actors = compute.actors(best, geometry, config.selfplay, lambda index: random.generator(0, "actor", index))
-            opened.callback(actors.close)
+            self.loop = loop = make_loop(
+                config,
+                compute,
+                learner,
+                Contender(network=best, iteration=state.best_iteration),
+                replay=self.folder.replay,
+                watcher=self,
+                opened=opened,
+                schedule=state.schedule,
+                policy_target=policy_target,
+                progress=progress,
+            )
+            state.schedule = loop.schedule
             self.folder.write_config()
             if state.actors:
-                _continue_games(actors, state, random)
-            self.folder.costs.ahead = lambda: Costs(**actors.spent_ahead())
-            pool = compute.pool()
-            if pool is not None:
-                opened.callback(pool.close)
-            self.sides = make_sides(compute, best, geometry, config.selfplay.search.puct(), pool)
-            backends = (actors.backend, self.sides[0].backend, learner.precision)
+                _continue_games(loop.actors, state, loop.random)
+            self.folder.costs.ahead = lambda: Costs(**loop.actors.spent_ahead())
+            backends = (loop.actors.backend, loop.sides[0].backend, learner.precision)
             places = "1 core" if cores() == 1 else f"{cores()} cores"
-            if compute.learning_device.type == "cpu" and cluster is None and len(actors) < cores():
+            if compute.learning_device.type == "cpu" and cluster is None and len(loop.actors) < cores():
                 advice = f"--selfplay.games {cores() * MIN_GAMES} would use all, but change the results"
-                self._write(f"{len(actors)} of {cores()} cores play; {advice}.")
+                self._write(f"{len(loop.actors)} of {cores()} cores play; {advice}.")
             self._write("On {}: self-play by {}, matches by {}, learning in {}.".format(places, *backends))
-            end = config.learning_steps * config.iterations
-            schedule = state.schedule or Schedule.of_run(config.learning, end)
-            state.schedule = schedule.until(learner.steps, end)
-            self.loop = TrainingLoop(
-                config=config,
-                geometry=geometry,
-                random=random,
-                actors=actors,
-                replay=self.folder.replay,
-                learner=learner,
-                schedule=state.schedule,
-                matches=Matches(self.sides, config.gate, geometry, random, self.check, pool, progress=progress),
-                best=Contender(network=best, iteration=state.best_iteration),
-                recorder=self,
-                policy_target=policy_target,
-            )
             if not state.iteration:
                 self._save_network(best, 0)
             opened.callback(self._write_costs_ahead)
@@ -263,8 +251,9 @@ class TrainingSession:
             OSError: when the folder cannot be written; what was recorded before stays.
         """
         self._write(HEADINGS)
-        with contextlib.closing(self._monitor()) as self._shown:
-            self.loop.run(self.state.iteration)
+        with contextlib.closing(self._monitor()) as monitor:
+            for iteration in self.loop.iterations(self.state.iteration):
+                monitor.record(self._commit(iteration))
         return self.history
 
     def play_closing_matches(self) -> list[MatchReport]:
@@ -286,34 +275,31 @@ class TrainingSession:
 
     @contextlib.contextmanager
     def selfplay(self, iteration: int) -> Iterator[None]:
-        """See `Recorder`."""
+        """See `Watcher`."""
         self._started, self._iteration, self._evaluations = time.perf_counter(), iteration, 0
-        kept = self.folder.kept  # from where an interrupted iteration goes on
-        self._shards = kept.shards if kept is not None and kept.iteration == iteration else 0
         self._saved = time.monotonic()
         with self._bar("self-play", self.config.samples, "pos", unit_scale=True) as self._played:
             yield
-        self.folder.keep_games(iteration, self._shards, self.loop.actors.state())
+        self.folder.keep_games(iteration, self.loop.actors.state())
         self.check()
 
-    def record(self, block: Block) -> None:
-        """See `Recorder`."""
-        self.folder.record(block, self._iteration, self._shards)
-        self._shards += 1
+    def played(self, block: Block) -> None:
+        """See `Watcher`."""
+        self.folder.costs.add(len(block.games.plies), block.work.evaluations)
         self._evaluations += block.work.evaluations
         self._played.update(len(block.samples))
         rate = self._evaluations / (time.perf_counter() - self._started)
         self._played.set_postfix_str(f"{rate:,.0f} evaluations/s")
 
-    def keep_games(self) -> None:
-        """See `Recorder`; once in `SECONDS_BETWEEN_SAVES`, and after self-play."""
+    def recorded(self) -> None:
+        """See `Watcher`; once in `SECONDS_BETWEEN_SAVES`, and after self-play."""
         if time.monotonic() - self._saved >= SECONDS_BETWEEN_SAVES:
-            self.folder.keep_games(self._iteration, self._shards, self.loop.actors.state())
+            self.folder.keep_games(self._iteration, self.loop.actors.state())
             self._saved = time.monotonic()
 
     @contextlib.contextmanager
     def learning(self, steps: int) -> Iterator[Callable[[], None]]:
-        """See `Recorder`."""
+        """See `Watcher`."""
         with self._bar("learning", steps, "step") as bar:
 
             def on_step() -> None:
@@ -323,13 +309,13 @@ class TrainingSession:
             yield on_step
 
     def check(self) -> None:
-        """See `Recorder`: counts the time, and raises `RunStopped` once somebody has asked for it."""
+        """See `Watcher`: counts the time, and raises `RunStopped` once somebody has asked for it."""
         self.folder.costs.tick()
         if self.stop.is_set():
             raise RunStopped
 
-    def commit(self, iteration: Iteration) -> None:
-        """See `Recorder`; first the best network is measured, for people to see."""
+    def _commit(self, iteration: Iteration) -> IterationReport:
+        """Make an iteration count, once its best network is measured, for people to see."""
         state, number, best = self.state, iteration.number, iteration.best
         state.best_iteration = best.iteration
         self._save_network(iteration.candidate.network, number)
@@ -337,7 +323,7 @@ class TrainingSession:
         matches = self.loop.matches.regular(best, number)
         between = time.perf_counter()
         every, judged = self.config.evaluation.every, self.config.board.geometry() == STANDARD
-        verdict = judge(best.network, self.sides[1]) if judged and every and number % every == 0 else None
+        verdict = judge(best.network, self.loop.sides[1]) if judged and every and number % every == 0 else None
         after = time.perf_counter()
         state.iteration, state.samples, state.costs = number, self.folder.replay.total, self.folder.costs.now()
         measuring = {"matches": between - before, "evaluation": after - between}
@@ -362,10 +348,10 @@ class TrainingSession:
         self.folder.commit(state, report)
         first = self.history[0] if self.history else None
         self.history.append(report)
-        self._shown.record(report)
         self._write(report.row(self.config.iterations, first))
         for warning in report.warnings:
             logger.warning("iteration %d: %s", number, warning)
+        return report
 
     def _save_network(self, network: PolicyValueNetwork, iteration: int) -> None:
         folder = self.folder

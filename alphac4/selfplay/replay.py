@@ -72,23 +72,28 @@ def window_size(total: int, minimum: int) -> int:
 
 
 class Replay:
-    """The shards of one run in a folder, and the latest samples in memory."""
+    """The latest samples of one run in memory, and as shards in a ``folder`` if one is given."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self._shards: list[tuple[ShardName, Samples]] = []
         self.total = 0  # samples ever recorded, dropped shards included
 
-    def add(self, samples: Samples, iteration: int, number: int) -> None:
-        """Record samples on disk, as an iteration's ``number``-th shard, then in the window."""
-        name = ShardName(iteration=iteration, number=number)
-        save_arrays(self.folder / str(name), samples.arrays(), {"format": FORMAT})
+    def add(self, samples: Samples, iteration: int) -> None:
+        """Record samples on disk, as an iteration's next shard, then in the window."""
+        name = ShardName(iteration=iteration, number=self.shards(iteration))
+        if self.folder is not None:
+            save_arrays(self.folder / str(name), samples.arrays(), {"format": FORMAT})
         self._insert(name, samples)
         self.total += len(samples)
 
     def count(self, iteration: int) -> int:
         """Number of samples at hand that are an iteration's."""
         return sum(len(samples) for name, samples in self._shards if name.iteration == iteration)
+
+    def shards(self, iteration: int) -> int:
+        """Number of shards that an iteration has recorded."""
+        return sum(name.iteration == iteration for name, _ in self._shards)
 
     def load(self, iteration: int, kept: int = 0) -> None:
         """Read the shards of the folder up to the last whole ``iteration``, and the first ``kept`` of the next one.
@@ -97,7 +102,7 @@ class Replay:
         left out.
         """
         self._shards = []
-        for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
+        for path in sorted(self.folder.iterdir()) if self.folder and self.folder.is_dir() else ():
             name = parse_shard_name(path)
             if name is None:
                 if path.suffix == ".safetensors":
@@ -140,7 +145,7 @@ class Replay:
             parts.append(samples.take(slice(max(0, len(samples) - left), None)))
             left -= len(samples)
         if not parts:
-            raise ValueError(f"{self.folder}: no samples to train on")
+            raise ValueError(f"{self.folder or 'replay'}: no samples to train on")
         return concatenate(parts[::-1])
 
     def drop_old(self, keep: int) -> None:
@@ -149,7 +154,8 @@ class Replay:
         for index in range(len(self._shards) - 1, -1, -1):
             if held >= keep:
                 for name, _ in self._shards[: index + 1]:
-                    (self.folder / str(name)).unlink(missing_ok=True)
+                    if self.folder is not None:
+                        (self.folder / str(name)).unlink(missing_ok=True)
                 del self._shards[: index + 1]
                 return
             held += len(self._shards[index][1])

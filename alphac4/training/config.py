@@ -19,6 +19,7 @@ from alphac4.storage.records import (
     check_ranges,
     parse_json,
     read_record,
+    similar,
 )
 
 
@@ -162,6 +163,27 @@ class TrainConfig:
         if self.board != BoardConfig():  # the standard one exists, and to make it loads Numba
             self.board.geometry()
         self.network_config()
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> "TrainConfig":
+        """Make the settings of a preset with some of them changed.
+
+        Args:
+            name: "quick" or "standard" for cores, "gpu-quick" or "gpu-best" for an NVIDIA GPU.
+            changes: numbers for the settings themselves, such as ``iterations=12``. For a group, a mapping changes the
+                settings it names (``learning={"passes": 1.0}``), and an instance such as `LearningConfig` replaces all.
+
+        Raises:
+            ValueError: for an unknown preset or setting, or a value of the wrong type or out of range.
+        """
+        if name not in PRESETS:
+            raise ValueError(f"unknown preset {name!r}{similar(name, PRESETS)}; the presets are {', '.join(PRESETS)}")
+        groups: dict[str, Any] = {key: value for key, value in changes.items() if dataclasses.is_dataclass(value)}
+        plain = {key: value for key, value in changes.items() if key not in groups}
+        for key, value in groups.items():
+            if type(value) is not type(getattr(PRESETS[name], key, None)):
+                raise ValueError(f"{key} is not a group of settings of the type {type(value).__name__}")
+        return dataclasses.replace(from_dict(plain, PRESETS[name]), **groups)
 
     @property
     def learning_steps(self) -> int:

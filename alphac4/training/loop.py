@@ -1,20 +1,26 @@
-"""The loop of AlphaZero: play, learn, let the better network in. What becomes of it all is a recorder's affair."""
+"""The loop of AlphaZero: play, learn, promote the better network. `iterate` yields each round as a record.
 
+`alphac4.runs` consumes the same loop and adds what a run on disk needs: a folder, progress, TensorBoard and a judge.
+"""
+
+import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
 
-from alphac4.compute import Actors
+from alphac4.compute import Actors, Compute, choose_for_run
 from alphac4.game.rules import Geometry
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.replay import Replay, window_size
 from alphac4.selfplay.samples import Block, PolicyTarget, retarget
 from alphac4.training.config import RunRandom, TrainConfig
+from alphac4.training.device_learner import make_learner
 from alphac4.training.learner import Learner
-from alphac4.training.matches import Contender, Matches
+from alphac4.training.matches import Contender, Matches, Side, make_sides
 from alphac4.training.optimizer import Schedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
 
@@ -31,30 +37,33 @@ class Iteration:
     best: Contender  # after the gate: the candidate, if it was promoted
 
 
-class Recorder(Protocol):
-    """Keeps what a run does, so that it survives; `alphac4.runs.session` does so in a folder."""
+class Watcher:
+    """Receives what happens within an iteration; each method may be overridden, and may raise to end the loop."""
 
-    stop: threading.Event  # ends self-play early when it is set
+    def __init__(self) -> None:
+        self.stop = threading.Event()  # ends self-play early when it is set
 
-    def selfplay(self, iteration: int) -> AbstractContextManager[None]:
-        """Begin an iteration."""
+    def selfplay(self, iteration: int) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Return the context in which an iteration's games are played."""
+        return contextlib.nullcontext()
 
-    def record(self, block: Block) -> None:
-        """Keep finished games, whose samples are to be learned from."""
+    def played(self, block: Block) -> None:
+        """Receive finished games, before their samples are recorded."""
 
-    def keep_games(self) -> None:
-        """Keep the games in progress, from which an interrupted iteration goes on."""
+    def recorded(self) -> None:
+        """Called when every game is either recorded or among the games in progress of the actors."""
 
-    def learning(self, steps: int) -> AbstractContextManager[Callable[[], None]]:
-        """Begin so many gradient steps; what it gives is called before each, and may raise to end the run."""
+    def learning(self, steps: int) -> AbstractContextManager[Callable[[], None]]:  # noqa: ARG002
+        """Return the context of so many gradient steps; what it gives is called before each."""
+        return contextlib.nullcontext(lambda: None)
 
-    def commit(self, iteration: Iteration) -> None:
-        """Keep an iteration: from here on it counts."""
+    def check(self) -> None:
+        """Called at every ply of a match."""
 
 
 @dataclass(kw_only=True)
 class TrainingLoop:
-    """Everything that plays, learns and decides in a run."""
+    """Everything that plays, learns and decides in a run; built by `make_loop`."""
 
     config: TrainConfig
     geometry: Geometry
@@ -63,15 +72,16 @@ class TrainingLoop:
     replay: Replay  # holds what they recorded
     learner: Learner
     schedule: Schedule  # of the learning rate
+    sides: Sequence[Side]  # play the networks in matches
     matches: Matches
     best: Contender  # the network that plays
-    recorder: Recorder
+    watcher: Watcher
     policy_target: PolicyTarget | None = None  # of one's own, which is no setting of the run
 
-    def run(self, done: int = 0) -> None:
-        """Train to the configured number of iterations, of which so many are ``done``."""
+    def iterations(self, done: int = 0) -> Iterator[Iteration]:
+        """Train to the configured number of iterations, of which so many are ``done``, and yield each."""
         for number in range(done + 1, self.config.iterations + 1):
-            self.recorder.commit(self._iterate(number))
+            yield self._iterate(number)
 
     def _iterate(self, number: int) -> Iteration:
         selfplay = self._play(number)
@@ -97,13 +107,14 @@ class TrainingLoop:
 
         def on_block(_actor: int, block: Block) -> None:
             block = dataclasses.replace(block, samples=retarget(block.samples, self.policy_target))
-            self.recorder.record(block)
+            self.watcher.played(block)
+            self.replay.add(block.samples, number)
             blocks.append(dataclasses.replace(block, in_progress={}))  # what the report is of, and not more
 
         actors, last = self.actors, number == self.config.iterations
-        with self.recorder.selfplay(number):
+        with self.watcher.selfplay(number):
             if wanted > 0:
-                actors.play(wanted, self.recorder.stop, on_block, self.recorder.keep_games, last=last)
+                actors.play(wanted, self.watcher.stop, on_block, self.watcher.recorded, last=last)
         return selfplay_report(self.geometry, blocks, started, actors)
 
     def _learn(self, number: int) -> LearningReport:
@@ -115,7 +126,7 @@ class TrainingLoop:
         before, steps_before = learner.state(), learner.steps
         window = window_size(self.replay.total, self.config.learning.min_window)
         rng = self.random.generator(number, "learning")
-        with self.recorder.learning(steps) as on_step:
+        with self.watcher.learning(steps) as on_step:
             report = learner.learn_latest(
                 self.replay, window, steps=steps, schedule=self.schedule, rng=rng, on_step=on_step
             )
@@ -125,3 +136,101 @@ class TrainingLoop:
             learner.steps = steps_before + steps
             report = dataclasses.replace(report, went_back=True)
         return report
+
+
+def make_loop(
+    config: TrainConfig,
+    compute: Compute,
+    learner: Learner,
+    best: Contender,
+    *,
+    replay: Replay,
+    watcher: Watcher,
+    opened: contextlib.ExitStack,
+    schedule: Schedule | None = None,
+    policy_target: PolicyTarget | None = None,
+    progress: bool = False,
+) -> TrainingLoop:
+    """Build the actors and the matches of a run around a learner and the best network.
+
+    Args:
+        config: the run's settings.
+        compute: the place where it works.
+        learner: the network that learns.
+        best: the network that plays.
+        replay: the samples so far.
+        watcher: receives what happens.
+        opened: closes what must be closed, such as actors elsewhere.
+        schedule: the learning rate's, where the run has one already.
+        policy_target: see `alphac4.train`.
+        progress: whether matches show progress bars.
+    """
+    geometry, random = config.board.geometry(), RunRandom(seed=config.seed)
+    seeds = partial(random.generator, 0, "actor")
+    actors = compute.actors(best.network, geometry, config.selfplay, seeds)
+    opened.callback(actors.close)
+    pool = compute.pool()
+    if pool is not None:
+        opened.callback(pool.close)
+    sides = make_sides(compute, best.network, geometry, config.selfplay.search.puct(), pool)
+    end = config.learning_steps * config.iterations
+    schedule = schedule or Schedule.of_run(config.learning, end)
+    return TrainingLoop(
+        config=config,
+        geometry=geometry,
+        random=random,
+        actors=actors,
+        replay=replay,
+        learner=learner,
+        schedule=schedule.until(learner.steps, end),
+        sides=sides,
+        matches=Matches(sides, config.gate, geometry, random, watcher.check, pool, progress=progress),
+        best=best,
+        watcher=watcher,
+        policy_target=policy_target,
+    )
+
+
+def iterate(
+    config: TrainConfig,
+    *,
+    start: PolicyValueNetwork | None = None,
+    policy_target: PolicyTarget | None = None,
+    watcher: Watcher | None = None,
+) -> Iterator[Iteration]:
+    """Train from nothing in memory: play, learn, promote; yield a record after each iteration.
+
+    Nothing is written to disk and nothing is printed. End it by leaving the ``for`` loop.
+
+    Args:
+        config: the run's settings; `TrainConfig.preset` makes them.
+        start: a network to begin with, as wide as the run's, instead of random weights.
+        policy_target: see `alphac4.train`.
+        watcher: receives finished games and gradient steps as they happen.
+
+    Yields:
+        The iteration's number, its reports of self-play, learning and gate, its candidate and the best network.
+
+    Raises:
+        RuntimeError: for a device that cannot be used.
+        ValueError: for a ``start`` of another size.
+    """
+    if config.start_from:
+        raise ValueError("iterate() loads no file: pass the network as `start`, and leave start_from empty")
+    compute = choose_for_run(config.machine.device, config.machine.backend)
+    learner = make_learner(config, compute)
+    if start is not None:
+        learner.take_over(start)
+    best = Contender(network=learner.candidate(), iteration=0)
+    with contextlib.ExitStack() as opened:
+        loop = make_loop(
+            config,
+            compute,
+            learner,
+            best,
+            replay=Replay(),
+            watcher=watcher or Watcher(),
+            opened=opened,
+            policy_target=policy_target,
+        )
+        yield from loop.iterations()
