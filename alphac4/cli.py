@@ -30,7 +30,6 @@ GROUPS = {
     "Train": {
         "train": "train a network: self-play, learning, gating",
         "selfplay": "let a checkpoint play itself and record the games",
-        "curve": "draw how the networks of a run got better",
         "benchmark": "measure rules, searches, inference and self-play",
     },
     "Judge": {

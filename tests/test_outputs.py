@@ -23,15 +23,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 EVALUATE = "evaluate random --count 2 "
-CURVE = "curve {run} --simulations 0 --count 2 --every 9 --backend torch-fp32 "
 
 # Every command that writes a file: its line, and what the file's name must end in.
 WRITERS = {
     "search --svg": ("search 44 --player uct:20 --svg ", ".svg"),
     "review --html": ("review 44 --player none --seconds 0 --html ", ".html"),
     "evaluate --picture": (EVALUATE + "--picture ", ".png"),
-    "curve --picture": (CURVE + "--picture ", ".svg"),
-    "curve --output": (CURVE + "--picture {folder}/curve.svg --output ", ""),
     "export --kaggle": ("export {run}/checkpoints/best.safetensors --kaggle ", ""),
     "arena --output": ("arena random uct:1 --games 2 --processes 1 --output ", ""),
     "prove --record": ("prove negamax:1 --plies 1 --record ", ""),
@@ -66,7 +63,6 @@ def test_what_a_command_writes_goes_where_it_is_told(
 APPENDING = {
     "arena": ("arena random uct:1 --games 2 --processes 1 --output {place}/t.jsonl", "t.jsonl"),
     "prove": ("prove negamax:1 --plies 1 --record {place}/walk", "walk"),
-    "curve": (CURVE + "--picture {place}/c.svg --output {place}/c.jsonl", "c.jsonl"),
     "selfplay": ("selfplay --samples 1 --games 2 --full-simulations 2 --backend torch-fp32 --output {place}", ""),
     "positions": ("positions {place} --count 1 --sets end-easy", ""),
     "certificate": ("certificate build --player fast@1 --stones 0 --backend torch-fp32 --record {place}", ""),

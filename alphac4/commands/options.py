@@ -202,46 +202,6 @@ class PlayersOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurveOptions:
-    """Judge every network that runs have kept, and draw the mistakes against minutes and evaluations.
-
-    A run keeps all its networks with ``alphac4 train --machine.keep-checkpoints 1000``. One run is drawn with a line
-    for each set of positions; several with a line each, over all positions. Runs that differ in their seed alone are
-    given as one, and drawn as their mean in a band from the best to the worst of them:
-
-        alphac4 curve runs/mine
-        alphac4 curve quick=runs/q0,runs/q1,runs/q2 standard=runs/s0
-
-    A file that ``--output`` has written stands for the runs in it: they are drawn again without being judged again.
-    Runs of a name that is in it join its band.
-
-        alphac4 curve quick=runs/q0,runs/q1 --output curve.jsonl
-        alphac4 curve curve.jsonl standard=runs/s0
-    """
-
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Folders of runs, or files of figures (.jsonl); or NAME=FOLDER, or NAME=FOLDER,FOLDER,... for several seeds."""
-    simulations: str = "0,600"
-    """Simulations a position; each is judged. 0 is the raw network."""
-    positions: tuple[Path, ...] = ()
-    """Files of positions to take instead of the package's six sets; see `alphac4 evaluate`."""
-    count: int | None = None
-    """Only the first so many positions of each set."""
-    every: int = 1
-    """Judge each so-many-th network, counted from the last."""
-    picture: Path = Path("curve.png")
-    """The picture to draw."""
-    output: Path | None = None
-    """A file of JSON lines, to which the figures of the networks judged are added. What it holds is not judged again,
-    so that the same command goes on if interrupted."""
-    backend: str = "auto"
-    """Inference backend."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, count=(1, MAX_NUMBER), every=(1, MAX_NUMBER))
-
-
-@dataclass(frozen=True, kw_only=True)
 class BenchmarkOptions:
     """Measure rules, searches, inference, self-play and learning; each figure is the median of several runs."""
 
@@ -498,7 +458,6 @@ OPTIONS: dict[str, type] = {
     "solve": SolveOptions,
     "puzzles": PuzzlesOptions,
     "players": PlayersOptions,
-    "curve": CurveOptions,
     "benchmark": BenchmarkOptions,
     "arena": ArenaOptions,
     "evaluate": EvaluateOptions,
