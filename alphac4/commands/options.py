@@ -202,29 +202,6 @@ class PlayersOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchmarkOptions:
-    """Measure rules, searches, inference, self-play and learning; each figure is the median of several runs."""
-
-    only: tuple[str, ...] = ()
-    """Parts to measure: rules, uct, puct, inference, selfplay, learning; by default all."""
-    seconds: float = 1.0
-    """Rough length of each measurement."""
-    repeats: int = 3
-    """Runs of each; the median counts."""
-    channels: int = 64
-    """Channels of the network."""
-    blocks: int = 4
-    """Residual blocks of the network."""
-    batches: tuple[int, ...] = (1, 32, 128, 256)
-    """Batch sizes for inference."""
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self, seconds=(1e-6, 3600), repeats=(1, 1000), channels=(1, 4096), blocks=(0, 256), batches=(1, 65_536)
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class ArenaOptions:
     """Play a round robin and rate the players.
 
@@ -440,15 +417,31 @@ class EngineOptions:
 class DoctorOptions:
     """Check the installation, and measure how fast this machine is and how long training takes here.
 
-    Checks take some ten seconds, measurements about a minute on two idle cores, longer where other programs run; the
-    first time on a machine, code is compiled besides. The exit code is 1 if something that every installation needs
-    does not work.
+    Checks take some ten seconds, and the default measurements about a minute on two idle cores. The first time on a
+    machine, code is compiled as well. The exit code is 1 if something that every installation needs does not work.
+
+        alphac4 doctor --only checks
+        alphac4 doctor --only inference learning --channels 64 --blocks 5
     """
 
-    measure: bool = True
-    """Whether to measure."""
+    only: tuple[str, ...] = ("checks", "play", "presets")
+    """Parts to run: checks; play, which measures the shipped network; presets, which estimates the time of training;
+    rules, uct, puct, inference, selfplay or learning. Except in presets, a figure is the median of three."""
     device: Device = "auto"
     """Device to measure; auto takes CUDA where there is one."""
+    seconds: float = 1.0
+    """Approximate length of each measurement."""
+    channels: int = 64
+    """Channels of the untrained network that inference, selfplay and learning measure."""
+    blocks: int = 4
+    """Its residual blocks."""
+    batches: tuple[int, ...] = (1, 32, 128, 256)
+    """Batch sizes for inference."""
+    json: bool = False
+    """Print the result as JSON."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, seconds=(1e-6, 3600), channels=(1, 4096), blocks=(0, 256), batches=(1, 65_536))
 
 
 OPTIONS: dict[str, type] = {
@@ -458,7 +451,6 @@ OPTIONS: dict[str, type] = {
     "solve": SolveOptions,
     "puzzles": PuzzlesOptions,
     "players": PlayersOptions,
-    "benchmark": BenchmarkOptions,
     "arena": ArenaOptions,
     "evaluate": EvaluateOptions,
     "prove": ProveOptions,
