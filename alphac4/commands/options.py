@@ -384,8 +384,8 @@ class ExportOptions:
     web: Path | None = None
     """Write a page that plays in the visitor's browser into this folder, for any web server to serve."""
     hub: Path | None = None
-    """Write a folder ready for the Hugging Face hub: model card with its mistakes, cost and licence, and the network as
-    safetensors and ONNX (extras alphac4[hub,onnx]). Counting them in the package's positions takes a minute."""
+    """Write a folder ready for the Hugging Face hub: model card with mistakes and licence, and the network as
+    safetensors and ONNX (extras alphac4[hub,onnx]). Measuring the mistakes takes a minute."""
     license: str | None = None
     """With --hub: the licence as the hub abbreviates it, such as mit or cc-by-4.0; the project's networks have mit."""
     web_runtime: Path | None = None
