@@ -54,7 +54,10 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("play --level mastr", "no level 'mastr' (is it master?); there are 1 beginner"),
         ("selfplay --search.c-int 3", "no option '--search.c-int' (is it --search.c-init?)"),
         ("train --presett quick", "no option '--presett' (is it --preset?)"),
-        ("train --preset quik", "--preset is one of auto, quick, standard, gpu-quick, gpu-best, not 'quik' (is it quick?)"),
+        (
+            "train --preset quik",
+            "--preset is one of auto, quick, standard, gpu-quick, gpu-best, not 'quik' (is it quick?)",
+        ),
         ("solve --rows x", "--rows is a whole number, not 'x'"),
         ("review 44 --seconds=1s", "--seconds is a number, not '1s'"),
         ("puzzles --seed 0.5", "--seed is a whole number, not '0.5'"),
