@@ -30,8 +30,6 @@ GROUPS = {
     "Train": {
         "train": "train a network: self-play, learning, gating",
         "selfplay": "let a checkpoint play itself and record the games",
-        "curve": "draw how the networks of a run got better",
-        "benchmark": "measure rules, searches, inference and self-play",
     },
     "Judge": {
         "arena": "play matches between any players and rate them",
@@ -43,7 +41,7 @@ GROUPS = {
     "Ship": {
         "export": "write a network in a form that runs without this package",
         "engine": "answer other programs over a line protocol",
-        "doctor": "check the installation, and tell how fast this machine is",
+        "doctor": "check the installation, and measure how fast this machine is",
     },
 }
 COMMANDS = [name for group in GROUPS.values() for name in group]

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import psutil
 
-from alphac4.commands.benchmark import Figure, format_figures, untrained_network
-from alphac4.commands.options import BenchmarkOptions
+from alphac4.commands.options import DoctorOptions
+from alphac4.commands.speed import Figure, untrained_network
 from alphac4.compute import Actors, choose_for_run
 from alphac4.compute.cluster.connection import local_cluster
 from alphac4.game.rules import STANDARD
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of a turn")
     parser.add_argument("--repeats", type=int, default=3, help="turns of each")
     options = parser.parse_args()
-    config, network, seconds = SelfPlayConfig(), untrained_network(BenchmarkOptions()), options.seconds
+    config, network, seconds = SelfPlayConfig(), untrained_network(DoctorOptions()), options.seconds
     first = cores() // 2
     with local_cluster([0, first, cores() - first]) as address:
         plain = choose_for_run("cpu", "auto").actors(network, STANDARD, config, np.random.default_rng)
@@ -55,7 +55,7 @@ def main() -> None:
     ratios = np.median([np.divide(ours, theirs) for theirs, ours in turns], axis=0)
     for ratio, words in zip(ratios, ("wall time", "processor time"), strict=True):
         figures.append(Figure(f"on three nodes against without, by {words}", 100 * ratio, "%, median of the turns"))
-    print(format_figures(figures))
+    print(*figures, sep="\n")
 
 
 @dataclass(kw_only=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 
-from alphac4.commands.benchmark import Figure, format_figures, rate
+from alphac4.commands.speed import Figure, rate
 from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch
@@ -62,7 +62,7 @@ def main() -> None:
         return
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "Numba's simulator"
     print(f"{where}, Python {platform.python_version()}, PyTorch {torch.__version__}")
-    print(format_figures(figures))
+    print(*figures, sep="\n")
 
 
 def measure(config: NetworkConfig, games: Sequence[int], streams: Sequence[int], seconds: float) -> Iterator[Figure]:

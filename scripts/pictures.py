@@ -20,7 +20,6 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = (sys.executable, "-m", "alphac4")
 DRAWN = (  # by commands
     "search 44 --player best@600 --svg docs/gallery/tree.svg",
-    "curve docs/learning-standard.jsonl --picture docs/learning-standard.png",
     "evaluate best --simulations 0,100,600 --picture docs/gallery/mistakes.png",  # four minutes
 )
 REVIEWED = "4444452226671"  # four of its thirteen moves are mistakes

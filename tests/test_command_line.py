@@ -159,6 +159,7 @@ def test_help_tells_every_option_with_its_default(name: str, capsys: pytest.Capt
     "line",
     [
         "arena random uct:1 --games 2 --processes 1",
+        "doctor --only rules --seconds 0.01",
         "evaluate random --count 1",
         "review 44 --player none --seconds 0",
         "search 44 --player uct:20",
@@ -173,7 +174,8 @@ def test_json_is_printed_alone_on_the_standard_output(line: str, capsys: pytest.
 
 def test_json_is_a_flag_in_every_command_that_has_it() -> None:
     hints = {name: get_type_hints(kind).get("json") for name, kind in OPTIONS.items()}
-    assert {name for name, hint in hints.items() if hint is bool} == {"arena", "evaluate", "review", "search", "solve"}
+    expected = {"arena", "doctor", "evaluate", "review", "search", "solve"}
+    assert {name for name, hint in hints.items() if hint is bool} == expected
     assert set(hints.values()) == {bool, None}
 
 

@@ -1,18 +1,25 @@
+import json
+import re
+import runpy
 import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import MagicMock, Mock
 
+import numpy as np
 import pytest
 import torch
 from campaigns.tiny_run import tiny_run
 
 from alphac4.cli import main
-from alphac4.commands import doctor
-from alphac4.commands.doctor import CHECKS, EXTRAS, LATER_WORK, OTHER_WORK, find_extras, measure_preset
+from alphac4.commands import doctor, speed
+from alphac4.commands.doctor import CHECKS, EXTRAS, find_extras
+from alphac4.commands.speed import LATER_WORK, OTHER_WORK, measure_preset, run_minutes, self_play_rate
 from alphac4.compute.gpu.device import NO_DEVICE
+from alphac4.nn.config import NetworkConfig
 from alphac4.runs.reports import read_reports
+from alphac4.selfplay.config import SelfPlayConfig
 
 PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
@@ -90,32 +97,49 @@ def test_self_play_is_timed_from_block_to_block(
             if actor in actors and not stop.is_set():
                 on_block(actor, Mock(samples=[], work=Mock(evaluations=evaluations)))
 
-    monkeypatch.setattr(doctor, "time", Mock(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(speed, "time", Mock(perf_counter=lambda: now[0]))
     playing = MagicMock(play=play, __len__=lambda _self: 2)
-    assert doctor._measure_self_play(playing, Mock(), seconds) == pytest.approx(rate)
+    assert self_play_rate(playing, Mock(), seconds) == pytest.approx(rate)
 
 
-def test_a_presets_duration_follows_from_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_presets_duration_follows_from_its_settings() -> None:
+    """Worked by hand: 10 iterations of 2,000 positions at 50/s and 125 steps at 5/s; the rest is a quarter of a run."""
+    config = tiny_run(iterations=10, samples=2_000, learning={"batch_size": 32, "passes": 2})
+    assert run_minutes(config, samples=50, steps=5) == pytest.approx((0.55 * 400 + 250) / 0.75 / 60)
+
+
+def test_a_preset_is_measured_by_self_play_and_learning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: ["torch-fp32"])
-    config = tiny_run(iterations=10, samples=2_000, learning={"batch_size": 64})
-    found = measure_preset(config, seconds=0.1, device="cpu")
-    play, learn = 2_000 / found.samples, 2_000 * 2 / 64 / found.steps
-    assert found.minutes(1) == pytest.approx(10 * (0.55 * play + learn) / 0.75 / 60, rel=0.02)
-    assert found.backend == "torch-fp32"
+    config = tiny_run(iterations=10, samples=2_000)
+    found = measure_preset("tiny", config, seconds=0.1, device="cpu")
+    samples, steps = map(float, re.findall(r"([\d.e+]+) (?:positions|steps)/s", found.unit.replace(",", "")))
+    assert found.value == pytest.approx(run_minutes(config, samples, steps), rel=0.02)
+    assert "torch-fp32" in found.unit
 
 
-def test_what_more_cores_take_over_follows_from_games_parts_and_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Worked by hand: 64 games keep two cores playing, a batch of 256 has four parts, matches have four streams."""
-    monkeypatch.setattr(doctor, "cores", lambda: 2)
-    monkeypatch.setattr(doctor, "_measure_self_play", lambda *_: 1_000.0)
-    monkeypatch.setattr(doctor, "_measure_learning", lambda *_: 10.0)
-    monkeypatch.setattr(doctor, "choose_for_run", lambda *_: Mock(actors=lambda *_: MagicMock(__len__=lambda _self: 2)))
-    monkeypatch.setattr(doctor, "make_learner", Mock())
-    games = {"games": 64, "full_simulations": 4, "fast_simulations": 2, "full_search_prob": 0.5}
-    config = tiny_run(iterations=3, samples=200_000, selfplay=games, learning={"batch_size": 256, "passes": 1.536})
-    found = measure_preset(config)
-    play, learn = 2 * 3 * 0.55 * 200_000 / found.samples, 2 * 3 * config.learning_steps / 10
-    other = (play + learn) / 3
-    for count, players, learners, streams in ((1, 1, 1, 1), (2, 2, 2, 2), (4, 2, 4, 4), (64, 2, 4, 4)):
-        assert found.minutes(count) == pytest.approx((play / players + learn / learners + other / streams) / 60)
-    assert found.memory_mb(64) == found.memory_mb(2) > found.memory_mb(1)
+@pytest.mark.slow
+def test_each_part_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each figure has its own name, appears in the output, and is above 0."""
+    monkeypatch.setattr(speed, "SelfPlayConfig", lambda: SelfPlayConfig(games=8, full_simulations=8))
+    parts = ["play", "rules", "puct", "inference", "selfplay", "learning"]
+    sizes = ["--seconds", "0.01", "--channels", "4", "--blocks", "1", "--batches", "1", "2"]
+    assert main(["doctor", "--json", "--only", *parts, *sizes]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["checks"] == []
+    names = [figure["name"] for figure in found["figures"]]
+    assert len(set(names)) == len(names) > 12
+    assert all(figure["value"] > 0 for figure in found["figures"])
+
+
+def test_a_part_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--only", "inferense"]) == 2
+    assert "unknown part 'inferense' (is it inference?)" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_other_programs_for_the_game_can_be_measured() -> None:
+    for package in ("pyspiel", "jax", "pgx", "mctx"):
+        pytest.importorskip(package, reason="needs pip install 'alphac4[peers]'")
+    peers = runpy.run_path(str(Path(__file__).parents[1] / "experiments" / "peers.py"))
+    rates = peers["pgx_mctx_rate"](NetworkConfig(channels=4, blocks=1), games=4, simulations=4, seconds=0.05)
+    assert all(np.isfinite(rate) and rate > 0 for rate in (*rates, peers["openspiel_rate"](50, 0.05)))

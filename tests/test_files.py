@@ -1,4 +1,5 @@
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -7,13 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from alphac4.runs.state import Costs
-from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
+from alphac4.storage.files import FileError, append_line, check_output, read_lines, remove_leftovers, write_atomically
 from alphac4.storage.folders import new_folder
 from alphac4.storage.journal import Journal
 from alphac4.storage.locks import FileLock, LockedError
@@ -49,27 +50,20 @@ def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-PRINTED_BETWEEN = """
-import sys
-from pathlib import Path
-from alphac4.storage.files import append_line, write_atomically
-print("first")
-write_atomically(Path("/dev/stdout"), b"second\\n")
-append_line(Path(sys.argv[1]), "third")
-print("fourth")
-"""
-
-
-@pytest.mark.parametrize("piped", [False, True], ids=["file", "pipe"])
-def test_the_standard_output_is_gone_on_with(piped: bool, tmp_path: Path) -> None:
-    """Earlier output stays, and later output follows; by a link to it as well."""
-    link = tmp_path / "link"
-    link.symlink_to("/dev/stdout")
-    with (tmp_path / "output").open("wb") as file:
-        output = subprocess.PIPE if piped else file
-        command = [sys.executable, "-c", PRINTED_BETWEEN, str(link)]
-        done = subprocess.run(command, stdout=output, check=True, timeout=600)
-    assert (done.stdout or (tmp_path / "output").read_bytes()) == b"first\nsecond\nthird\nfourth\n"
+def test_devices_and_pipes_are_refused_as_files(tmp_path: Path) -> None:
+    """They would be replaced, or reading them would block."""
+    os.mkfifo(tmp_path / "pipe")
+    uses: tuple[Callable[[Path], object], ...] = (
+        read_lines,
+        check_output,
+        lambda path: write_atomically(path, b"x"),
+        lambda path: append_line(path, "x"),
+    )
+    for path in (tmp_path / "pipe", Path("/dev/null")):
+        for use in uses:
+            with pytest.raises(OSError, match=rf"is a device or a pipe, not a file: '{path}'"):
+                use(path)
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
 def test_what_cannot_be_written_is_named_and_leaves_the_old_file(
@@ -129,28 +123,40 @@ def test_what_a_killed_process_was_writing_is_removed_and_nothing_else(tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == [".notes.tmp"]
 
 
-def test_no_changed_character_of_a_journal_is_believed(tmp_path: Path) -> None:
-    """Its first line is refused in one line that names the file, any other is left out."""
-    path, entries = tmp_path / "journal", [{"number": number, "moves": "4455"} for number in range(3)]
-    journal = Journal(path, "alphac4-test", {"seed": 1})
-    for entry in entries:
-        journal.add(entry)
-    content, refusals = path.read_bytes(), []
-    for index in range(len(content)):
-        path.write_bytes(content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :])
-        try:
-            found = list(Journal(path, "alphac4-test", {"seed": 1}).read(dict))
-        except FileError as error:
-            refusals.append(str(error))
-        else:
-            assert [entry for entry in entries if entry in found] == found
-            assert len(found) in (1, 2, 3)
-    assert len(refusals) == content.index(b"\n") + 1
-    assert all(str(path) in refusal and "\n" not in refusal for refusal in refusals)
-    for about in ({"seed": 2}, {"seed": 1, "more": 1}):
-        path.write_bytes(content)
-        with pytest.raises(FileError, match="choose another file"):
-            Journal(path, "alphac4-test", about)
+def test_journal_leaves_out_lines_that_cannot_be_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Wherever a kill cuts the last line, the lines before it are read and the next entry stands alone."""
+    path = tmp_path / "journal"
+    for number in (1, 2):
+        Journal(path, "alphac4-test", {"seed": 1}).add({"seconds": number, "games": 1})
+    content = path.read_bytes()
+    assert json.loads(content.splitlines()[-1]) == {"seconds": 2, "games": 1}
+    last = content.rindex(b"\n", 0, -1) + 1
+    for end in range(last + 1, len(content) - 1):
+        path.write_bytes(content[:end])
+        caplog.clear()
+        journal = Journal(path, "alphac4-test", {"seed": 1})
+        journal.add({"seconds": 3})
+        found = journal.read(lambda entry: read_record(Costs, entry))
+        assert [costs.seconds for costs in found] == [1, 3]
+        assert f"{path}: line 3 is damaged and left out" in caplog.text
+    path.write_bytes(content + b'{"second": 4}\n7\n')
+    found = Journal(path, "alphac4-test", {"seed": 1}).read(lambda entry: read_record(Costs, entry))
+    assert [costs.seconds for costs in found] == [1, 2]
+
+
+@pytest.mark.parametrize("header", ['{"format":"other","about":{}}', '{"format":"alphac4-te', "7", "[]"])
+def test_journal_refuses_another_file(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_text(f"{header}\n")
+    with pytest.raises(FileError, match=f"{path} is no alphac4-test file"):
+        Journal(path, "alphac4-test", {"seed": 1})
+
+
+@pytest.mark.parametrize("about", [{"seed": 2}, {"seed": 1, "more": 1}])
+def test_journal_refuses_other_settings(about: dict[str, int], tmp_path: Path) -> None:
+    Journal(tmp_path / "journal", "alphac4-test", {"seed": 1})
+    with pytest.raises(FileError, match="choose another file"):
+        Journal(tmp_path / "journal", "alphac4-test", about)
 
 
 def test_deeply_nested_json_is_refused_in_one_line() -> None:

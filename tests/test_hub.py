@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -21,7 +20,6 @@ import alphac4
 from alphac4.arena.specifications import find_network
 from alphac4.cli import main
 from alphac4.compute import choose
-from alphac4.evaluation import positions
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.export import hub as export
 from alphac4.game import Geometry, make_geometry
@@ -191,10 +189,12 @@ def test_the_exported_folder_holds_the_network_twice_and_says_what_it_is(exporte
         assert torch.equal(loaded.network.state_dict()[name], tensor)
     assert loaded.provenance == PROVENANCE
     pytest.importorskip("onnx").checker.check_model(ready / "model.onnx")
-    assert json.loads((ready / "config.json").read_text())["board"] == dataclasses.asdict(BoardConfig())
+    config = json.loads((ready / "config.json").read_text())
+    assert config["board"] == dataclasses.asdict(BoardConfig())
+    assert (config["training"], config["strength"]) == (PROVENANCE, STRENGTH)
 
 
-def test_the_card_has_the_figures_of_an_evaluation_and_what_the_checkpoint_records(exported: Path) -> None:
+def test_hub_card_has_the_figures_of_an_evaluation(exported: Path) -> None:
     ready = exported / "ready"
     card = huggingface_hub.ModelCard.load(ready / "README.md")
     assert (card.data.license, card.data.library_name, card.data.model_name) == ("mit", "alphac4", "net")
@@ -207,27 +207,9 @@ def test_the_card_has_the_figures_of_an_evaluation_and_what_the_checkpoint_recor
     found = {(result.dataset_type, result.metric_type): result.metric_value for result in card.data.eval_results}
     assert found == pytest.approx(expected, abs=1e-5)
     text = (ready / "README.md").read_text()
-    assert "3 iterations, 12.6 minutes, 1,234 games, 567,890 network evaluations" in text
-    assert "called `elsewhere.safetensors`; both together took 20.0 minutes, 5,000 games" in text
-    assert "84.5 % of the points against `uct:1000` in 100 games" in text
-
-
-def test_the_known_errors_of_the_card_are_errors(exported: Path) -> None:
-    """By the scores in the package's files, for each move that the card lists; there is at least one."""
-    sets = Path(positions.__file__).parent / "sets"
-    lines = [line.split(" ") for path in sets.glob("*.columns") for line in path.read_text().splitlines()]
-    scores = {moves: rest for moves, *rest in lines}
-    text = (exported / "ready" / "README.md").read_text()
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `") and "which" in line]
-    assert rows
-    does = {"wins": 1, "draws": 0, "loses": -1}
-    for moves, plays, which, better in rows:
-        by_column = enumerate(scores[moves.strip("`")], start=1)
-        signs = {column: np.sign(int(score)) for column, score in by_column if score != "."}
-        columns, _, outcome = better.partition(", which ")
-        assert signs[int(plays)] == does[which]
-        assert does[which] < does[outcome] == max(signs.values())
-        assert set(map(int, columns.split(", "))) == {c for c, sign in signs.items() if sign == does[outcome]}
+    for shown in ("net (4 channels x 1 blocks, by torch-fp32)", "within", "pip install 'alphac4[hub]'"):
+        assert shown in text
+    assert "{" not in text
 
 
 @pytest.mark.parametrize("kind", [["--license", "mit", "--hub"], ["--kaggle", "main.py", "--web"]])
@@ -249,22 +231,12 @@ def test_a_network_is_not_given_away_without_a_licence(tmp_path: Path, capsys: p
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        {"provenance": {"seconds": "many"}},
-        {"provenance": {"seconds": 1, "config": None}},
-        {"provenance": {"seconds": 1, "started_from": [1]}},
-        {"provenance": {"seconds": 1, "started_from": {"checkpoint": "a"}, "with_start": {"games": 1}}},
-        {"strength": {"uct:1000": {"games": 100}}},
-    ],
-)
-def test_a_strangers_record_of_training_is_refused_before_anything_is_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], facts: dict[str, Any]
+def test_a_hub_folder_needs_the_hubs_library(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "other.safetensors"
-    save_small(path)
-    save_checkpoint(path, dataclasses.replace(load_checkpoint(path), **facts))
-    assert main(["export", str(path), "--hub", str(tmp_path / "out"), "--license", "mit"]) == 2
-    assert "other.safetensors: its record of training cannot be read" in capsys.readouterr().err.splitlines()[-1]
+    save_small(tmp_path / "other.safetensors")
+    monkeypatch.setattr(export, "PACKAGES", {"no_such_package": "hub"})
+    options = ["--hub", str(tmp_path / "out"), "--license", "mit"]
+    assert main(["export", str(tmp_path / "other.safetensors"), *options]) == 2
+    assert "--hub needs no_such_package: ./scripts/setup.sh hub" in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""Kaggle's ConnectX: agents around our players, and the submission of one file that needs nothing but numpy."""
+"""Kaggle's ConnectX: the submission of one file that needs only numpy."""
 
 import dataclasses
 import itertools
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pytest
 import torch
 from helpers import SumsOfEighths, as_if_trained
-from kaggle_stub import Struct, play, random_agent
+from kaggle_stub import Struct
 from test_rules import random_positions
 
 from alphac4.cli import main
@@ -26,26 +26,16 @@ from alphac4.export.kaggle import submission_text
 from alphac4.export.submission import Game, Network, Rollouts, Searcher
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
-from alphac4.integrations import kaggle
-from alphac4.integrations.kaggle import make_agent
 from alphac4.mcts import search
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import PROVEN_WIN, UNPROVEN
-from alphac4.nn import evaluator
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 TACTICS = {"112233": 3, "1122335": 3, "12121": 0, "1212127": 1}  # the winning move, or the one that blocks
-BOARDS = [
-    (6, 7, 4),
-    (5, 5, 3),
-    (8, 9, 5),
-    (3, 3, 4),
-    (4, 1, 2),
-]  # the third is beyond 64 bits, nobody wins the last two
 
 
 def let_time_pass(monkeypatch: pytest.MonkeyPatch, seconds: float) -> "itertools.count[float]":
@@ -55,85 +45,33 @@ def let_time_pass(monkeypatch: pytest.MonkeyPatch, seconds: float) -> "itertools
     return ticks
 
 
-def ask(player: kaggle.Agent, moves: str = "", timeout: float = 0.05) -> int:
+def ask(moves: str = "", timeout: float = 0.05) -> int:
+    """Return the column that the submission without weights plays."""
     obs = Struct(board=Position.from_moves(moves).to_kaggle(), mark=len(moves) % 2 + 1)
-    return player(obs, Struct(rows=6, columns=7, inarow=4, actTimeout=timeout))
+    return submission.agent(obs, Struct(rows=6, columns=7, inarow=4, actTimeout=timeout))
 
 
-def test_an_agent_plays_whole_games_on_any_board_and_wins(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On either side against random moves, with plain ints within the board, wherever there is something to win."""
-    player = make_agent(checkpoint, seed=0, backend="torch-fp32")
-    random.seed(0)
+def test_the_submission_takes_a_win_and_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The board is read the right way up and for the right side."""
     let_time_pass(monkeypatch, 0.001)
-    for board, side in itertools.product(BOARDS, (1, 2)):
-        agents = [player, player]
-        agents[2 - side] = random_agent
-        winner, _ = play(agents, *board, timeout=0.2)
-        if board not in BOARDS[-2:]:
-            assert winner == side
+    assert {moves: ask(moves) for moves in TACTICS} == TACTICS
 
 
-def test_an_agent_takes_a_win_and_blocks(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The board is read the right way up and for the right side; so it is by default."""
-    player = make_agent(f"{checkpoint}@50", seed=0, backend="torch-fp32")
-    assert {moves: ask(player, moves) for moves in TACTICS} == TACTICS
-    monkeypatch.setattr(evaluator, "backend_order", lambda *_arguments, **_options: ["torch-fp32"])
-    assert ask(make_agent(), "112233") == 3
-
-
-def test_an_agent_stops_within_the_act_timeout(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock that goes on 0.1 s whenever it is read, 2 s a move allow 17 looks at it; 5 simulations need few."""
-    as_long_as_allowed = make_agent(checkpoint, backend="torch-fp32")
-    five = make_agent(f"{checkpoint}@5", backend="torch-fp32")
-    for player in (as_long_as_allowed, five):
-        ticks = let_time_pass(monkeypatch, 0.1)
-        ask(player, timeout=2.0)
-        spent = next(ticks)
-        assert spent < 2.0
-        assert (spent > 1.5) == (player is as_long_as_allowed)
-
-
-@pytest.mark.parametrize(
-    ("specification", "told"),
-    [
-        ("nobody", "unknown player"),
-        ("missing.safetensors@many", "no such file"),
-        ("openspiel:10", "positions .* whose moves are known|needs the open_spiel package"),
-    ],
-)
-def test_bad_players_are_refused_before_a_game_begins(specification: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        make_agent(specification)
-
-
-def test_a_network_of_another_game_does_not_play_kaggles(network: PolicyValueNetwork, tmp_path: Path) -> None:
-    """One without diagonals would not see those: classic search takes its place on the same board."""
-    path = tmp_path / "straight.safetensors"
-    straight = Checkpoint(network=network, geometry=make_geometry(diagonals=False))
-    save_checkpoint(path, straight)
-    player = make_agent(f"{path}@50", backend="torch-fp32")
-    for moves, win in (("52135763655614163", 3), ("24467413226344", 2), ("3447241375375714663", 4)):
-        assert Position.from_moves(moves).play(win).outcome() is not None
-        assert ask(player, moves) == win
+def test_a_network_trained_without_diagonals_is_not_exported(network: PolicyValueNetwork) -> None:
     with pytest.raises(ValueError, match="diagonal"):
-        submission_text(straight)
-
-
-def test_the_same_seed_plays_the_same_game(monkeypatch: pytest.MonkeyPatch) -> None:
-    let_time_pass(monkeypatch, 0.0)
-    games = [play([make_agent("uct:100", seed=seed), make_agent("uct:100", seed=seed)])[1] for seed in (3, 3, 4)]
-    assert games[0] == games[1] != games[2]
+        submission_text(Checkpoint(network=network, geometry=make_geometry(diagonals=False)))
 
 
 @pytest.mark.slow
-def test_an_agent_wins_in_kaggles_own_environment(checkpoint: Path) -> None:
+def test_the_submission_wins_in_kaggles_own_environment(network: PolicyValueNetwork, tmp_path: Path) -> None:
     environments = pytest.importorskip("kaggle_environments")
-    player = make_agent(f"{checkpoint}@200", seed=0, backend="torch-fp32")
+    path = tmp_path / "main.py"
+    path.write_text(submission_text(Checkpoint(network=network)))
     random.seed(0)  # from which Kaggle's player draws its moves
     for side in (0, 1):
-        agents: list[Any] = ["random", "random"]
-        agents[side] = player
-        env = environments.make("connectx")
+        agents = ["random", "random"]
+        agents[side] = str(path)
+        env = environments.make("connectx", configuration={"actTimeout": 0.5})
         env.run(agents)
         assert [state.status for state in env.state] == ["DONE", "DONE"]
         assert env.state[side].reward == 1
@@ -258,7 +196,7 @@ def test_the_submissions_forward_pass_is_the_networks(
 def test_the_submission_stops_at_its_share_of_the_act_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = let_time_pass(monkeypatch, 0.1)
     submission.player_for.cache_clear()
-    ask(submission.agent, timeout=2.0)
+    ask(timeout=2.0)
     root = submission.player_for(6, 7, 4).root
     assert root is not None
     assert 15 <= sum(root.visits) <= 18
@@ -291,12 +229,11 @@ def test_agents_take_observations_and_configurations_of_every_kind(
 ) -> None:
     make = KINDS[kind]
     let_time_pass(monkeypatch, 0.01)
-    exported = kaggle_stub.last_callable(submission_text(Checkpoint(network=network)))
-    for agent in (exported, make_agent("uct:20", seed=0)):
-        for moves, column in TACTICS.items():
-            obs = make(board=Position.from_moves(moves).to_kaggle(), mark=len(moves) % 2 + 1)
-            assert agent(obs, make(rows=6, columns=7, inarow=4, actTimeout=0.05)) == column
-        assert agent(obs, make(rows=6, columns=7, inarow=4)) == column  # without a time limit, as old versions pass it
+    agent = kaggle_stub.last_callable(submission_text(Checkpoint(network=network)))
+    for moves, column in TACTICS.items():
+        obs = make(board=Position.from_moves(moves).to_kaggle(), mark=len(moves) % 2 + 1)
+        assert agent(obs, make(rows=6, columns=7, inarow=4, actTimeout=0.05)) == column
+    assert agent(obs, make(rows=6, columns=7, inarow=4)) == column  # without a time limit, as old versions pass it
 
 
 def test_the_submission_ends_with_the_agent_and_is_the_same_at_every_export(

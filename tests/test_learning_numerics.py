@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from alphac4.commands.benchmark import random_batch
+from alphac4.commands.speed import random_batch
 from alphac4.game import STANDARD
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, make_backend

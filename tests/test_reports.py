@@ -129,7 +129,7 @@ def test_a_run_is_closed_by_the_matches_that_its_settings_ask_for(folder: Path) 
         dataclasses.replace(config, gate=dataclasses.replace(config.gate, classic_rollouts=(20, 50)))
     )
     path = folder / "closing.json"
-    path.write_text(path.read_text().replace('"wins":', '"wins":1'))
+    path.write_text(path.read_text().replace('"wins":', '"gains":'))
     assert read_closing(folder) is None
 
 

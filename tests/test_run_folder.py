@@ -242,9 +242,8 @@ def test_damaged_lines_of_reports_are_reported_and_left_out(run: Path, caplog: p
     path = run / "reports.jsonl"
     first, second = path.read_bytes().splitlines()
     nested = b'{"iteration":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    wrong = first.replace(b'"iteration":1', b'"iteration":"x"').rpartition(b',"checksum"')[0] + b"}"
-    changed = second.replace(b'"seconds_total":', b'"seconds_total":9')
-    path.write_bytes(b"\n".join([first, b"\xff\xfe{", nested, wrong, changed, b"7", b""]))
+    wrong = first.replace(b'"iteration":1', b'"iteration":"x"')
+    path.write_bytes(b"\n".join([first, b"\xff\xfe{", nested, wrong, second[:-20], b"7", b""]))
     folder = RunFolder(run, tiny_run(iterations=2))
     state = folder.load_state()
     assert [report.iteration for report in folder.reports(state)] == [1]
@@ -327,8 +326,8 @@ def test_an_interrupted_iteration_goes_on_with_its_games(
 
 def test_damaged_shards_and_costs_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     shard = next((run / "replay").iterdir())
-    for path in (shard, run / "costs.json"):
-        flip(path)
+    flip(shard)
+    (run / "costs.json").write_bytes((run / "costs.json").read_bytes()[:-9])
     content = shard.read_bytes()
     assert len(train(run, iterations=3)) == 3
     for path in (shard, run / "costs.json"):

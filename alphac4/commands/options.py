@@ -204,69 +204,6 @@ class PlayersOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurveOptions:
-    """Judge every network that runs have kept, and draw the mistakes against minutes and evaluations.
-
-    A run keeps all its networks with ``alphac4 train --machine.keep-checkpoints 1000``. One run is drawn with a line
-    for each set of positions; several with a line each, over all positions. Runs that differ in their seed alone are
-    given as one, and drawn as their mean in a band from the best to the worst of them:
-
-        alphac4 curve runs/mine
-        alphac4 curve quick=runs/q0,runs/q1,runs/q2 standard=runs/s0
-
-    A file that ``--output`` has written stands for the runs in it: they are drawn again without being judged again.
-    Runs of a name that is in it join its band.
-
-        alphac4 curve quick=runs/q0,runs/q1 --output curve.jsonl
-        alphac4 curve curve.jsonl standard=runs/s0
-    """
-
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Folders of runs, or files of figures (.jsonl); or NAME=FOLDER, or NAME=FOLDER,FOLDER,... for several seeds."""
-    simulations: str = "0,600"
-    """Simulations a position; each is judged. 0 is the raw network."""
-    positions: tuple[Path, ...] = ()
-    """Files of positions to take instead of the package's six sets; see `alphac4 evaluate`."""
-    count: int | None = None
-    """Only the first so many positions of each set."""
-    every: int = 1
-    """Judge each so-many-th network, counted from the last."""
-    picture: Path = Path("curve.png")
-    """The picture to draw."""
-    output: Path | None = None
-    """A file of JSON lines, to which the figures of the networks judged are added. What it holds is not judged again,
-    so that the same command goes on if interrupted."""
-    backend: str = "auto"
-    """Inference backend."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, count=(1, MAX_NUMBER), every=(1, MAX_NUMBER))
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchmarkOptions:
-    """Measure rules, searches, inference, self-play and learning; each figure is the median of several runs."""
-
-    only: tuple[str, ...] = ()
-    """Parts to measure: rules, uct, puct, inference, selfplay, learning; by default all."""
-    seconds: float = 1.0
-    """Rough length of each measurement."""
-    repeats: int = 3
-    """Runs of each; the median counts."""
-    channels: int = 64
-    """Channels of the network."""
-    blocks: int = 4
-    """Residual blocks of the network."""
-    batches: tuple[int, ...] = (1, 32, 128, 256)
-    """Batch sizes for inference."""
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            self, seconds=(1e-6, 3600), repeats=(1, 1000), channels=(1, 4096), blocks=(0, 256), batches=(1, 65_536)
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class ArenaOptions:
     """Play a round robin and rate the players.
 
@@ -449,8 +386,8 @@ class ExportOptions:
     web: Path | None = None
     """Write a page that plays in the visitor's browser into this folder, for any web server to serve."""
     hub: Path | None = None
-    """Write a folder ready for the Hugging Face hub: model card with its mistakes, cost and licence, and the network as
-    safetensors and ONNX (extras alphac4[hub,onnx]). Counting them in the package's positions takes a minute."""
+    """Write a folder ready for the Hugging Face hub: model card with mistakes and licence, and the network as
+    safetensors and ONNX (extras alphac4[hub,onnx]). Measuring the mistakes takes a minute."""
     license: str | None = None
     """With --hub: the licence as the hub abbreviates it, such as mit or cc-by-4.0; the project's networks have mit."""
     web_runtime: Path | None = None
@@ -482,15 +419,31 @@ class EngineOptions:
 class DoctorOptions:
     """Check the installation, and measure how fast this machine is and how long training takes here.
 
-    Checks take some ten seconds, measurements about a minute on two idle cores, longer where other programs run; the
-    first time on a machine, code is compiled besides. The exit code is 1 if something that every installation needs
-    does not work.
+    Checks take some ten seconds, and the default measurements about a minute on two idle cores. The first time on a
+    machine, code is compiled as well. The exit code is 1 if something that every installation needs does not work.
+
+        alphac4 doctor --only checks
+        alphac4 doctor --only inference learning --channels 64 --blocks 5
     """
 
-    measure: bool = True
-    """Whether to measure."""
+    only: tuple[str, ...] = ("checks", "play", "presets")
+    """Parts to run: checks; play, which measures the shipped network; presets, which estimates the time of training;
+    rules, uct, puct, inference, selfplay or learning. Except in presets, a figure is the median of three."""
     device: Device = "auto"
     """Device to measure; auto takes CUDA where there is one."""
+    seconds: float = 1.0
+    """Approximate length of each measurement."""
+    channels: int = 64
+    """Channels of the untrained network that inference, selfplay and learning measure."""
+    blocks: int = 4
+    """Its residual blocks."""
+    batches: tuple[int, ...] = (1, 32, 128, 256)
+    """Batch sizes for inference."""
+    json: bool = False
+    """Print the result as JSON."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, seconds=(1e-6, 3600), channels=(1, 4096), blocks=(0, 256), batches=(1, 65_536))
 
 
 OPTIONS: dict[str, type] = {
@@ -500,8 +453,6 @@ OPTIONS: dict[str, type] = {
     "solve": SolveOptions,
     "puzzles": PuzzlesOptions,
     "players": PlayersOptions,
-    "curve": CurveOptions,
-    "benchmark": BenchmarkOptions,
     "arena": ArenaOptions,
     "evaluate": EvaluateOptions,
     "prove": ProveOptions,

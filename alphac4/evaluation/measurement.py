@@ -65,7 +65,7 @@ def measure_strength(
     network = _unlimited_network(player)
     if network is not None and twin:
         beginner = untrained(network.load(), measurement.seed)
-        subjects.append(partial(_measure_network, UNTRAINED, beginner, measurement, network.options))
+        subjects.append(partial(measure_network, UNTRAINED, beginner, measurement, network.options))
     subjects += [prepare(name, measurement) for name in references]
     return StrengthReport(sets=summarise_sets(measurement.sets), subjects=[measure() for measure in subjects])
 
@@ -82,7 +82,7 @@ def prepare(specification: str, measurement: Measurement) -> Callable[[], Subjec
             raise PlayerError(f"{specification!r}: a temperature needs a limit, such as {network.written}@100,...")
         network.check(measurement.geometry)
         digest = network_digest(specification)
-        return partial(_measure_network, specification, network.load(), measurement, network.options, digest)
+        return partial(measure_network, specification, network.load(), measurement, network.options, digest)
     player = parse_player(
         specification,
         rng=np.random.default_rng(measurement.seed),
@@ -120,9 +120,10 @@ def _measure_player(name: str, player: Player, measurement: Measurement) -> Subj
     return SubjectReport(name=name, description="", budgets=[report])
 
 
-def _measure_network(
+def measure_network(
     name: str, checkpoint: Checkpoint, measurement: Measurement, options: NetworkOptions, digest: str | None = None
 ) -> SubjectReport:
+    """Measure a network with every budget."""
     compute = measurement.compute
     evaluator = compute.evaluator(checkpoint.network, streams=compute.streams)
     reports: list[BudgetReport] = []

@@ -1,29 +1,22 @@
-"""Pictures: a strength report, and how the networks of runs got better."""
+"""Draw a strength report."""
 
 import io
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator, ScalarFormatter
+from matplotlib.ticker import ScalarFormatter
 
-from alphac4.evaluation.curves import CurvePoint
 from alphac4.evaluation.positions import ALL
 from alphac4.evaluation.report import UNTRAINED, StrengthReport, SubjectReport
 from alphac4.storage.files import write_atomically
 
 OURS, GREY = "#1f4e9c", "#8a8f98"
 OTHERS = ("#d7263d", "#e39b0b", "#2a9d4b", "#7b3fa0")
-
-# Of curves: colours that colour-blind people can tell apart (Okabe and Ito 2008); line and marker differ as well.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-DASHES = ("-", "--", "-.", ":")
-MARKERS = "os^Dv<>"
 
 
 def check_picture(path: Path) -> None:
@@ -38,7 +31,9 @@ def check_picture(path: Path) -> None:
 
 def save_picture(report: StrengthReport, path: Path) -> None:
     """Draw the report to a file whose suffix gives the format."""
-    write_atomically(path, _rendered(draw(report), path, 130))
+    content = io.BytesIO()
+    draw(report).savefig(content, dpi=130, format=path.suffix[1:])
+    write_atomically(path, content.getvalue())
 
 
 def draw(report: StrengthReport) -> Figure:
@@ -135,81 +130,3 @@ def _draw_calibration(axes: Axes, subjects: Sequence[SubjectReport], colours: Ma
     axes.set_xlim(-1.1, 1.1)
     axes.set_ylim(-1.1, 1.1)
     axes.grid(alpha=0.3)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """A line and the band around it: the mean of some runs, and their extremes."""
-
-    across: list[float]  # minutes or million evaluations
-    middle: list[float]  # % of moves that err
-    low: list[float]
-    high: list[float]
-
-
-def band(points: Sequence[CurvePoint], against: str, part: str | None = None) -> Band:
-    """Runs as one, by iteration, of all positions or one set; an iteration counts where every run has its network.
-
-    ``against`` is "minutes" or "evaluations".
-    """
-    folders = {point.folder for point in points}
-    by_iteration: dict[int, list[CurvePoint]] = defaultdict(list)
-    for point in points:
-        by_iteration[point.iteration].append(point)
-    rows = [row for _, row in sorted(by_iteration.items()) if {point.folder for point in row} == folders]
-    errors = [[100 * (point.error if part is None else point.errors[part]) for point in row] for row in rows]
-    scale = 1 if against == "minutes" else 1e-6
-    return Band(
-        across=[float(np.mean([scale * getattr(point, against) for point in row])) for row in rows],
-        middle=[float(np.mean(row)) for row in errors],
-        low=[min(row) for row in errors],
-        high=[max(row) for row in errors],
-    )
-
-
-def draw_curves(points: Sequence[CurvePoint], path: Path) -> bytes:
-    """A column for each budget, above by minutes and below by evaluations.
-
-    There is a line for each name of several runs, over all positions, or for each set of positions if there is one run.
-    """
-    budgets = sorted({point.simulations for point in points})
-    alone = len({point.folder for point in points}) == 1
-    figure = Figure(figsize=(5 * len(budgets), 8.8), layout="constrained")
-    panels = figure.subplots(2, len(budgets), squeeze=False)
-    for row, against in zip(panels, ("minutes", "evaluations"), strict=True):
-        for axes, budget in zip(row, budgets, strict=True):
-            for index, name in enumerate(points[0].errors if alone else dict.fromkeys(point.run for point in points)):
-                own = [point for point in points if point.simulations == budget and (alone or point.run == name)]
-                found = band(own, against, name if alone else None)
-                seeds = len({point.folder for point in own})
-                colour = COLOURS[index % len(COLOURS)]
-                axes.plot(
-                    found.across,
-                    found.middle,
-                    color=colour,
-                    linestyle=DASHES[index % len(DASHES)],
-                    marker=MARKERS[index % len(MARKERS)],
-                    ms=3.5,
-                    lw=1.4,
-                    label=_literal(name) + (f" ({seeds} runs)" if seeds > 1 else ""),
-                )
-                if seeds > 1:
-                    axes.fill_between(found.across, found.low, found.high, color=colour, alpha=0.2, linewidth=0)
-            axes.set_yscale("symlog", linthresh=0.5, linscale=0.5)  # logarithmic, with room for 0
-            axes.set_yticks([0, 0.5, 1, 2, 5, 10, 20, 50])
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
-            axes.yaxis.set_minor_locator(NullLocator())
-            axes.set_ylim(bottom=-0.1)
-            axes.grid(alpha=0.3)
-            axes.set_title("raw network" if budget == 0 else f"{budget} simulations")
-            axes.set_xlabel("minutes of training" if against == "minutes" else "million evaluations in self-play")
-            axes.set_ylabel("mistakes, %")
-    panels[0][0].legend(fontsize="small")
-    return _rendered(figure, path, 110)
-
-
-def _rendered(figure: Figure, path: Path, dpi: int) -> bytes:
-    """The figure as a file whose suffix gives the format."""
-    content = io.BytesIO()
-    figure.savefig(content, dpi=dpi, format=path.suffix[1:])
-    return content.getvalue()

@@ -14,7 +14,7 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.state import Costs, RunState
 from alphac4.storage.checkpoints import load_checkpoint, named_file
 from alphac4.storage.files import write_atomically
-from alphac4.storage.journal import read_entry, sign_line
+from alphac4.storage.journal import read_entry, to_line
 from alphac4.storage.records import read_record, read_value
 from alphac4.training.config import TrainConfig, to_dict
 
@@ -70,7 +70,7 @@ class CostJournal:
     def write(self) -> None:
         """Write everything down."""
         with self._lock:
-            write_atomically(self._path, (sign_line(asdict(self.now())) + "\n").encode())
+            write_atomically(self._path, (to_line(asdict(self.now())) + "\n").encode())
             self._written = time.perf_counter()
 
 

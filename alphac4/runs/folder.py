@@ -51,7 +51,7 @@ from alphac4.selfplay.replay import Replay
 from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
-from alphac4.storage.journal import sign_line
+from alphac4.storage.journal import to_line
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import read_record
 from alphac4.training.config import TrainConfig, from_dict, to_dict
@@ -191,7 +191,7 @@ class RunFolder:
 
     def commit(self, state: RunState, report: IterationReport) -> None:
         """Make an iteration count, once its report is written; then bring the files that follow from it up to date."""
-        append_line(self.path / REPORTS_FILE, sign_line(dataclasses.asdict(report)))
+        append_line(self.path / REPORTS_FILE, to_line(dataclasses.asdict(report)))
         state.config = to_dict(self.config)
         state.earlier_best_iteration = self._committed_best
         if self._state_is_good:  # or else the one before it is the better one
@@ -220,7 +220,7 @@ class RunFolder:
 
     def add_closing(self, report: ClosingReport) -> None:
         """Write down the matches that close the run, which is finished then."""
-        write_atomically(self.path / CLOSING_FILE, (sign_line(dataclasses.asdict(report)) + "\n").encode())
+        write_atomically(self.path / CLOSING_FILE, (to_line(dataclasses.asdict(report)) + "\n").encode())
 
     def load_best(self, state: RunState) -> Checkpoint:
         """The best network so far. Raises RunError if it is damaged."""

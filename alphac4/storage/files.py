@@ -5,7 +5,6 @@ import errno
 import os
 import secrets
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,16 +19,13 @@ class FileError(ValueError):
 def write_atomically(path: Path, content: bytes) -> None:
     """Write to a temporary name in the same folder, flush, rename over ``path``, flush the folder.
 
-    What is replaced keeps its permissions. A symbolic link stays, and the file that it names is written. Devices and
-    pipes are written through, as there is nothing to be replaced; so is the standard output where it is a file.
+    The new file has the permissions of the old one. A symbolic link stays, and the file that it names is written.
 
     Raises:
         OSError: if it cannot be written; the old file, if any, is untouched and nothing is left behind.
     """
+    check_regular(path)
     with naming(path):
-        if not is_file_to_be(path):
-            _write_through(path, content)
-            return
         target = path.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
@@ -48,14 +44,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append one line in one write; a line cut short by an earlier kill is ended first.
-
-    What is no file is written through, as by `write_atomically`.
-    """
+    """Append one line in one write; a line cut short by an earlier kill is ended first."""
+    check_regular(path)
     with naming(path):
-        if not is_file_to_be(path):
-            _write_through(path, line.encode() + b"\n")
-            return
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+") as file:
             before = file.tell()
@@ -69,11 +60,9 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file, none if there is no file; bytes that are not UTF-8 become replacement characters.
-
-    Of what `append_line` writes through there are none: reading a pipe of one's own would wait for ever.
-    """
-    if not (path.exists() and is_file_to_be(path)):
+    """The lines of a text file, none if there is no file; bytes that are not UTF-8 become replacement characters."""
+    check_regular(path)
+    if not path.exists():
         return []
     return path.read_bytes().decode("utf-8", errors="replace").split("\n")
 
@@ -96,19 +85,29 @@ def flush_folder(folder: Path) -> None:
 
 
 def check_output(path: Path | None) -> None:
-    """Check now that a file can be written later: it is no folder, and its own folder can be made and written.
+    """Check now that a file can be written later: it is a regular one, and its folder can be made and written.
 
     Raises:
         OSError: naming the file.
     """
     if path is None:
         return
-    if path.is_dir():
-        raise OSError(errno.EISDIR, "is a folder, not a file", str(path))
+    check_regular(path)
     if path.exists() and not os.access(path, os.W_OK):
         raise OSError(errno.EACCES, "cannot be written", str(path))
-    if is_file_to_be(path):
-        check_folder(path.resolve().parent, path)
+    check_folder(path.resolve().parent, path)
+
+
+def check_regular(path: Path) -> None:
+    """Check that a path is a regular file or does not exist.
+
+    Raises:
+        OSError: naming it, for a folder, a device or a pipe.
+    """
+    if path.is_dir():
+        raise OSError(errno.EISDIR, "is a folder, not a file", str(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is a device or a pipe, not a file", str(path))
 
 
 def check_folder(folder: Path, asked: Path | None = None) -> None:
@@ -132,33 +131,3 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def is_file_to_be(path: Path) -> bool:
-    """Whether writing to ``path`` makes or changes a file, rather than going through a device, a pipe or a stream."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return True
-    return stat.S_ISREG(found.st_mode) and _stream_into(found) is None
-
-
-def _write_through(path: Path, content: bytes) -> None:
-    number = _stream_into(path.stat())
-    if number is None:
-        path.write_bytes(content)
-        return
-    # Opened anew, a file in the place of the standard output would lose what is in it, or be written over later.
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    with open(os.dup(number), "wb") as file:  # noqa: PTH123 - a descriptor has no path
-        file.write(content)
-
-
-def _stream_into(found: os.stat_result) -> int | None:
-    """The descriptor of the standard output or error, if what is written there goes to this file."""
-    for number in (1, 2):
-        with contextlib.suppress(OSError):  # it is closed
-            if os.path.samestat(found, os.fstat(number)):
-                return number
-    return None

@@ -1,9 +1,7 @@
 """Journals: files of JSON lines that grow with a long piece of work, from which an interrupted command goes on."""
 
-import hashlib
 import json
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,13 +11,11 @@ from alphac4.storage.records import parse_json, read_value
 
 logger = logging.getLogger(__name__)
 
-_SIGNED = re.compile(r'(?P<body>\{.*),"checksum":"(?P<checksum>[0-9a-f]{16})"\}', re.DOTALL)
-
 _T = TypeVar("_T")
 
 
 class Journal:
-    """A file of JSON lines, each with a checksum, that belongs to one piece of work.
+    """A file of JSON lines that belongs to one piece of work.
 
     The first line says of what ``kind`` the file is, and what it is ``about``: the settings that decide what the other
     lines hold. A line is written at once and flushed. One that is damaged, or that a kill or a full disk cut short, is
@@ -41,7 +37,7 @@ class Journal:
         wanted = json.loads(json.dumps(dict(about)))  # as JSON gives it back: lists, not tuples
         found = read_about(path, kind)
         if found is None:
-            append_line(path, sign_line({"format": kind, "about": wanted}))
+            append_line(path, to_line({"format": kind, "about": wanted}))
             return
         for name in [*wanted, *(name for name in found if name not in wanted)]:
             if wanted.get(name) != found.get(name):
@@ -63,7 +59,7 @@ class Journal:
             OSError: naming the file, if it cannot be written; what was written before stays.
         """
         if self._path is not None:
-            append_line(self._path, sign_line(entry))
+            append_line(self._path, to_line(entry))
 
 
 def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iterator[_T]:
@@ -82,30 +78,18 @@ def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iter
             yield entry
 
 
-def sign_line(data: Mapping[str, Any]) -> str:
-    """An object as one line of JSON whose last entry is a checksum of all before it."""
-    text = json.dumps(data, separators=(",", ":"))
-    return f'{text[:-1]},"checksum":"{_checksum(text)}"}}'
+def to_line(data: Mapping[str, Any]) -> str:
+    """Return an object as one line of JSON."""
+    return json.dumps(data, separators=(",", ":"))
 
 
 def read_entry(line: str) -> dict[str, Any]:
-    """The object of a line that `sign_line` made.
+    """Return the object of a line that `to_line` made.
 
     Raises:
-        ValueError: in one line, if it was altered or has no checksum.
+        ValueError: in one line, if it is not a JSON object.
     """
-    found = _SIGNED.fullmatch(line.strip())
-    if found is None:
-        raise ValueError("the checksum is missing")
-    text = found["body"] + "}"
-    if _checksum(text) != found["checksum"]:
-        raise ValueError("the checksum does not match")
-    return read_value(dict[str, Any], parse_json(text), "the line")  # type: ignore[no-any-return]
-
-
-def _checksum(text: str) -> str:
-    """The first 64 bits of a text's SHA-256, as hexadecimal digits."""
-    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
+    return read_value(dict[str, Any], parse_json(line), "the line")  # type: ignore[no-any-return]
 
 
 def read_about(path: Path, kind: str) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import filelock
 
-from alphac4.storage.files import check_folder, check_output, is_file_to_be
+from alphac4.storage.files import check_folder, check_output
 
 _RETRY_SECONDS = 0.2  # a lock may be given back just now
 
@@ -61,7 +61,7 @@ class FileLock:
 
 
 def own_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
-    """Keep other processes from appending to the same file: their lines would mix. Devices and pipes are free to all.
+    """Keep other processes from appending to the same file: their lines would mix.
 
     The lock is taken at once, and given back at the end of the block.
 
@@ -70,7 +70,7 @@ def own_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
         OSError: naming the file, if it could not be written.
     """
     check_output(path)
-    if path is None or not is_file_to_be(path):
+    if path is None:
         return contextlib.nullcontext()
     return contextlib.closing(FileLock(path.resolve().with_name(f".{path.resolve().name}.lock"), path))
 

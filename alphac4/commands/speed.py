@@ -1,20 +1,21 @@
-"""`alphac4 benchmark`: how fast each part is on this machine."""
+"""Measurements of `alphac4 doctor`: how fast each part is on this machine, and how long training takes."""
 
-import platform
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
-from alphac4.commands.options import BenchmarkOptions
+from alphac4.arena.specifications import named_checkpoint
+from alphac4.commands.options import DoctorOptions
 from alphac4.compiled import compiled
+from alphac4.compute import Actors, choose, choose_for_run
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, U64_0, Geometry, has_run, play
-from alphac4.machine import cores, processor_name, worker_threads
+from alphac4.machine import cores, worker_threads
 from alphac4.mcts.classic.rollouts import Rollout, run_rollouts
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NetworkSearch, make_cache
@@ -25,49 +26,47 @@ from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import MAX_CACHED, Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.replay import Batch
+from alphac4.selfplay.replay import Batch, Replay
 from alphac4.selfplay.samples import Block, Work
-from alphac4.storage.records import similar
-from alphac4.training.config import LearningConfig
+from alphac4.training.config import PRESETS, LearningConfig, TrainConfig
+from alphac4.training.device_learner import make_learner
 from alphac4.training.learner import Learner
 from alphac4.training.optimizer import Schedule
 
+REPEATS = 3  # of each measurement; the median counts
+NAME_WIDTH = 40  # of a figure's name, in characters
 PLAYOUTS = 50_000  # between two looks at the clock
 LEARNING_BATCH = 128  # positions, as in the quick and standard presets
 LEARNING_STEPS = 2  # at a time
+PRESET_SECONDS = 3.0  # of self-play, and about as much of learning, for each preset
 
-
-def run(options: BenchmarkOptions) -> int:
-    """Measure and print."""
-    unknown = [name for name in options.only if name not in PARTS]
-    if unknown:
-        raise ValueError(f"no part {unknown[0]!r} to measure{similar(unknown[0], PARTS)}; there are {', '.join(PARTS)}")
-    chosen = [name for name in PARTS if name in (options.only or PARTS)]
-    progress = tqdm(chosen, desc="benchmark", unit="part", disable=None, leave=False)
-    figures = [figure for name in progress for figure in PARTS[name](options)]
-    print(
-        f"{processor_name()}, {cores()} cores, Python {platform.python_version()}, "
-        f"PyTorch {torch.__version__}; network {options.channels} x {options.blocks}"
-    )
-    print(format_figures(figures))
-    return 0
+# What a preset takes, from some seconds of self-play and learning by an untrained network.
+OTHER_WORK = 0.25  # of a run's time: the gate, matches and reports; 0.26 in the recorded quick run
+# The work of a position in self-play over a whole run, as a share of an untrained network's. Proofs end more and more
+# searches, and the cache answers more: the recorded quick run takes 9.7 evaluations and 14.7 simulations a position
+# where an untrained network takes 19.4 and 23.3, and the standard run 15.5 simulations where it takes 27.8.
+LATER_WORK = 0.55
+# Evaluations of an untrained network, as a share of the visits that its searches are asked for: trees that are kept
+# from move to move, proofs and the cache save the rest. The recorded quick run takes 19.4 a position for 35.2 visits.
+# With `LATER_WORK` that makes 0.30 over a whole run; the runs that made `standard` and `best` took 0.32 and 0.27.
+EVALUATIONS_A_VISIT = 0.55
+ENDLESS = 10**9  # samples or steps, where time is the limit
+WARM_UP_STEPS = 2
+MIN_STEPS = 2  # that are timed
 
 
 class Figure(NamedTuple):
-    """One figure of a benchmark."""
+    """One measured figure; as text, a row of a table."""
 
     name: str
     value: float
     unit: str
 
-
-def format_figures(figures: Sequence[Figure]) -> str:
-    """A line for each figure; small ones with three digits."""
-    width = max(len(figure.name) for figure in figures)
-    return "\n".join(
-        f"{name:<{width}}  {format(value, ',.3g' if value < 10 else ',.0f'):>14}  {unit}"
-        for name, value, unit in figures
-    )
+    def __str__(self) -> str:
+        """Return a row; a value below 10 has three significant digits."""
+        return (
+            f"{self.name:<{NAME_WIDTH}}  {format(self.value, ',.3g' if self.value < 10 else ',.0f'):>14}  {self.unit}"
+        )
 
 
 def rate(work: Callable[[], float], seconds: float) -> float:
@@ -78,15 +77,15 @@ def rate(work: Callable[[], float], seconds: float) -> float:
     return units / (time.perf_counter() - started)
 
 
-def untrained_network(options: BenchmarkOptions) -> PolicyValueNetwork:
+def untrained_network(options: DoctorOptions) -> PolicyValueNetwork:
     """A network of the size asked for."""
     return PolicyValueNetwork(NetworkConfig(channels=options.channels, blocks=options.blocks)).eval()
 
 
-def median_rate(work: Callable[[], float], options: BenchmarkOptions) -> float:
+def median_rate(work: Callable[[], float], options: DoctorOptions) -> float:
     """The median `rate` of the repeats; ``work`` runs once more before, to warm up."""
     work()
-    return float(np.median([rate(work, options.seconds / options.repeats) for _ in range(options.repeats)]))
+    return float(np.median([rate(work, options.seconds / REPEATS) for _ in range(REPEATS)]))
 
 
 def rate_of_streams(run: Callable[[Array], object], planes: Array, streams: int, seconds: float) -> float:
@@ -114,7 +113,7 @@ def count_positions(geometry: Geometry, own: np.uint64, occupied: np.uint64, dep
     return nodes
 
 
-def measure_rules(options: BenchmarkOptions) -> Iterator[Figure]:
+def measure_rules(options: DoctorOptions) -> Iterator[Figure]:
     """Move generation and random playouts on one core."""
     positions = median_rate(lambda: count_positions(STANDARD, U64_0, U64_0, 7), options)
     yield Figure("rules", positions, "positions/s, one core")
@@ -127,20 +126,20 @@ def measure_rules(options: BenchmarkOptions) -> Iterator[Figure]:
     yield Figure("random playouts, empty board", median_rate(playouts, options), "playouts/s, one core")
 
 
-def search_rate(search: TreeSearch, trees: int, simulations: int, options: BenchmarkOptions) -> float:
+def search_rate(search: TreeSearch, trees: int, simulations: int, options: DoctorOptions) -> float:
     """Simulations/s from the empty board, over all trees."""
     positions, budget = [Position()] * trees, Budget(simulations=simulations)
     return median_rate(lambda: float(search.search(positions, budget).simulations.sum()), options)
 
 
-def measure_uct(options: BenchmarkOptions) -> Iterator[Figure]:
+def measure_uct(options: DoctorOptions) -> Iterator[Figure]:
     """Classic MCTS on a single tree, one core."""
     for simulations in (1_000, 10_000, 100_000):
         found = search_rate(UctSearch(rng=np.random.default_rng(0)), 1, simulations, options)
         yield Figure(f"UCT, {simulations:,} a move", found, "simulations/s, one tree, one core")
 
 
-def measure_puct(options: BenchmarkOptions) -> Iterator[Figure]:
+def measure_puct(options: DoctorOptions) -> Iterator[Figure]:
     """The network-guided search with a free evaluator: what the tree costs."""
     search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0))
     for trees in (1, 256):
@@ -148,7 +147,7 @@ def measure_puct(options: BenchmarkOptions) -> Iterator[Figure]:
         yield Figure(f"PUCT, free evaluator, {trees} trees", found, "simulations/s, one core")
 
 
-def measure_inference(options: BenchmarkOptions) -> Iterator[Figure]:
+def measure_inference(options: DoctorOptions) -> Iterator[Figure]:
     """Evaluations/s of every backend of this machine at several batch sizes, with one calling thread a core."""
     network = untrained_network(options)
     rng = np.random.default_rng(0)
@@ -160,7 +159,7 @@ def measure_inference(options: BenchmarkOptions) -> Iterator[Figure]:
                 yield Figure(f"inference, {name}, batch {batch}", found, "evaluations/s")
 
 
-def measure_selfplay(options: BenchmarkOptions) -> Iterator[Figure]:
+def measure_selfplay(options: DoctorOptions) -> Iterator[Figure]:
     """Self-play on the cores with the default settings, against the evaluator's rate alone in the same run."""
     config = SelfPlayConfig()
     slots = -(-config.games // cores())
@@ -170,7 +169,7 @@ def measure_selfplay(options: BenchmarkOptions) -> Iterator[Figure]:
     planes = boards_for(evaluator.network.config, slots, np.random.default_rng(0))
     play_together(actors, 2, threading.Event(), lambda _index, _block: None)
     rows = []  # of each repeat
-    for _ in range(options.repeats):
+    for _ in range(REPEATS):
         work = Work()
 
         def on_block(_index: int, block: Block, work: Work = work) -> None:
@@ -196,7 +195,7 @@ def measure_selfplay(options: BenchmarkOptions) -> Iterator[Figure]:
         yield Figure(name, float(value), unit)
 
 
-def measure_learning(options: BenchmarkOptions) -> Iterator[Figure]:
+def measure_learning(options: DoctorOptions) -> Iterator[Figure]:
     """Gradient steps as the presets take them; where those are by Winograd's filtering, by PyTorch alone too."""
     network = NetworkConfig(channels=options.channels, blocks=options.blocks, ownership=True)
     config = LearningConfig(batch_size=LEARNING_BATCH)
@@ -227,7 +226,93 @@ def random_batch(size: int, network: NetworkConfig) -> Batch:
     return Batch(planes, policy / policy.sum(axis=1, keepdims=True), np.ones(size, np.float32), wdl, planes[:, :2])
 
 
-PARTS: dict[str, Callable[[BenchmarkOptions], Iterator[Figure]]] = {
+def measure_play(options: DoctorOptions) -> Iterator[Figure]:
+    """The network that plays, by the backend that is chosen here, for one game and for many."""
+    network, compute = named_checkpoint("best").load().network, choose(options.device)
+    for batch in (1, 128):
+        evaluator = compute.evaluator(network, batch_size=batch)
+        boards = boards_for(network.config, batch, np.random.default_rng(0))
+        found = rate_of_streams(evaluator.evaluate, boards, 1, options.seconds)
+        place = compute.learning_device.type
+        yield Figure(f"best, batch {batch}", found, f"evaluations/s ({evaluator.backend} on {place})")
+
+
+def measure_presets(options: DoctorOptions) -> Iterator[Figure]:
+    """How long each preset that this machine can run takes here."""
+    device = choose(options.device).learning_device.type
+    for name, config in PRESETS.items():
+        if config.machine.device != "cuda" or device == "cuda":
+            yield measure_preset(name, config, PRESET_SECONDS, options.device)
+
+
+def measure_preset(name: str, config: TrainConfig, seconds: float, device: str) -> Figure:
+    """Minutes of a run, from an untrained network that plays and learns for about ``seconds`` each; good to a third.
+
+    A large network takes longer: until the first games are over, and for the first steps.
+    """
+    compute, selfplay = choose_for_run(device, "auto"), config.selfplay
+    learner = make_learner(config, compute)
+    actors = compute.actors(learner.candidate(), config.board.geometry(), selfplay, np.random.default_rng)
+    full = selfplay.full_search_prob
+    visits = full * selfplay.full_simulations + (1 - full) * selfplay.fast_simulations
+    replay = Replay()
+    samples = self_play_rate(actors, replay, seconds) / (EVALUATIONS_A_VISIT * visits)
+    steps = learning_steps_rate(learner, replay, config, seconds)
+    rates = f"{samples:,.3g} positions/s of self-play by {actors.backend}, {steps:,.3g} steps/s of learning"
+    return Figure(f"train --preset {name}", run_minutes(config, samples, steps), f"minutes ({rates})")
+
+
+def run_minutes(config: TrainConfig, samples: float, steps: float) -> float:
+    """Minutes of a whole run, from an untrained network's positions/s in self-play and the learner's steps/s."""
+    play = LATER_WORK * config.iterations * config.samples / samples
+    learn = config.iterations * config.learning_steps / steps
+    return (play + learn) / (1 - OTHER_WORK) / 60
+
+
+def self_play_rate(actors: Actors, replay: Replay, seconds: float) -> float:
+    """Evaluations/s, trees included; the games that are over by then are added to ``replay``.
+
+    Finished games would not do as a measure: all begin together, so that at first hardly any finish, and later many.
+    """
+    stop, began = threading.Event(), time.perf_counter()
+    evaluations: Counter[int] = Counter()  # by actor
+    first: dict[int, tuple[float, int]] = {}  # by actor: when its first block came, and the evaluations until then
+    last: dict[int, tuple[float, int]] = {}
+
+    def on_block(actor: int, block: Block) -> None:
+        replay.add(block.samples, 1)
+        evaluations[actor] += block.work.evaluations
+        now = time.perf_counter()
+        last[actor] = now, evaluations[actor]
+        first.setdefault(actor, last[actor])
+        if now - min(since for since, _ in first.values()) >= seconds:
+            stop.set()
+
+    actors.play(ENDLESS, stop, on_block)
+    rate = 0.0
+    for actor, (end, after) in last.items():
+        start, before = first[actor] if first[actor] != last[actor] else (began, 0)  # its only block
+        rate += (after - before) / (end - start)
+    return rate * len(actors) / len(last)
+
+
+def learning_steps_rate(learner: Learner, replay: Replay, config: TrainConfig, seconds: float) -> float:
+    """Steps/s: four times as many steps each time, until they take long enough to be timed."""
+    schedule, rng = Schedule.of_run(config.learning, ENDLESS), np.random.default_rng(0)
+
+    def learn(steps: int) -> float:
+        return learner.learn_latest(replay, replay.total, steps=steps, schedule=schedule, rng=rng).seconds
+
+    learn(WARM_UP_STEPS)
+    steps = MIN_STEPS
+    while (taken := learn(steps)) < seconds / 2:
+        steps *= 4
+    return steps / taken
+
+
+PARTS: dict[str, Callable[[DoctorOptions], Iterator[Figure]]] = {
+    "play": measure_play,
+    "presets": measure_presets,
     "rules": measure_rules,
     "uct": measure_uct,
     "puct": measure_puct,
