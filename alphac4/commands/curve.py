@@ -27,7 +27,7 @@ def run(options: CurveOptions) -> int:
     """Judge, print, draw."""
     check_picture(options.picture)
     check_output(options.picture)
-    budgets = parse_budgets(options.simulations)
+    budgets = parse_budgets([options.simulations])
     runs, points = find_runs(options.runs)
     found = [
         (name, folder, path)
