@@ -5,12 +5,13 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
 from alphac4.commands import UNSOUND
-from alphac4.machine import adapt_process, install_advice
+from alphac4.machine import adapt_process, install_advice, wrapped
 from alphac4.storage.records import similar
 from alphac4.version import __version__
 
@@ -111,15 +112,39 @@ def _dispatch(arguments: Sequence[str]) -> int:
     # Before the command itself: neither --help nor a misspelt word should wait for PyTorch.
     options = read_options(name, rest) if name in OPTIONS else None
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    module: Any = import_module(f"alphac4.commands.{name}")
-    if options is None:
-        options = module.parse(rest)
+    with _announced("loading; the first start takes longer ..."):
+        module: Any = import_module(f"alphac4.commands.{name}")
+        if options is None:
+            options = module.parse(rest)
     if "numba" in sys.modules and sys.stderr.isatty():  # a person would wonder why the first use is silent for a while
         from alphac4.compiled import announce_compilation
 
-        announce_compilation(lambda: print("compiling once for this machine: 5 to 40 seconds ...", file=sys.stderr))
+        announce_compilation(lambda: _note("compiling once for this machine: 5 to 40 seconds ..."))
     execute: Callable[[Any], int] = module.run
     return execute(options)
+
+
+@contextlib.contextmanager
+def _announced(text: str) -> Iterator[None]:
+    """On a terminal, write the text to the standard error if the block takes more than a second."""
+    timer = threading.Timer(1.0, _note, (text,))
+    timer.daemon = True
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _note(text: str) -> None:
+    """Write a line to the standard error, above a progress bar if there is one."""
+    if "tqdm" in sys.modules:
+        from tqdm import tqdm
+
+        tqdm.write(text, file=sys.stderr)
+    else:
+        print(text, file=sys.stderr)
 
 
 def _overview() -> str:
@@ -135,7 +160,7 @@ def _refuse(name: str, message: str) -> int:
     line = " ".join(message.split())
     if len(line) > MAX_COMPLAINT:
         line = f"{line[: MAX_COMPLAINT // 2]} ... {line[-MAX_COMPLAINT // 2 :]}"
-    print(f"{name}: {line}", file=sys.stderr)
+    print(wrapped(f"{name}: {line}", sys.stderr), file=sys.stderr)
     return BAD_INPUT
 
 

@@ -1,18 +1,22 @@
-"""The machine's cores, memory and folders: what this process may use, and what it does use."""
+"""The machine: its cores, memory, folders and terminal, and how to install what is missing."""
 
 import contextlib
 import ctypes
 import os
 import platform
 import re
+import shutil
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TextIO
 
 MAX_CORES = 4096
 CACHE, STATE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # variables of the environment
+COLOURING = re.compile("\033\\[[0-9]+m")  # of a terminal
 
 _thread = threading.local()
 
@@ -150,3 +154,18 @@ def check_block() -> None:
     ended = getattr(_thread, "block_ended", None)
     if ended is not None and ended.is_set():
         raise BlockEndedError
+
+
+def wrapped(text: str, stream: TextIO, *, indent: str = "    ") -> str:
+    """Break the lines of a text between words if the stream is a terminal, which would break them inside words.
+
+    Lines after the first start with the ``indent``; lines that fit stay as they are.
+    """
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    options = {"subsequent_indent": indent, "break_long_words": False, "break_on_hyphens": False}
+    return "\n".join(
+        line if len(COLOURING.sub("", line)) <= width else textwrap.fill(line, width, **options)  # type: ignore[arg-type]
+        for line in text.split("\n")
+    )

@@ -2,12 +2,11 @@
 
     python examples/alphazero.py                                # three in a row on 4 x 5 cells
     python examples/alphazero.py --rows 5 --columns 5 --run 4   # four in a row on 5 x 5 cells
+    python examples/alphazero.py --play                         # play the network that it has trained
 
-Read it from top to bottom: each part uses only what stands above it. The package does the same, compiled and in large
-batches; a test compares the two searches visit by visit.
+Read it from top to bottom. The package does the same, compiled and in large batches; a test compares both searches.
 
-Two conventions hold everywhere. A value is seen by the side to move and lies in [-1, 1]: +1 means that it wins. Columns
-count from 0.
+Values are in [-1, 1] and for the side to move: +1 means that it wins. Columns count from 0.
 
 Silver et al. 2018, "A general reinforcement learning algorithm that masters chess, shogi, and Go through self-play".
 """
@@ -344,9 +343,32 @@ def play_match(game: Game, ours: Player, theirs: Player) -> float:
             if outcome is None:
                 in_progress.append((position, 1 - side))
             else:
+                # The outcome is for the side to move next: for us if the other player has just moved (side 1).
                 points += 0.5 + (outcome if side else -outcome) / 2
         games = in_progress
     return points / count
+
+
+def show_game(game: Game, evaluate: Evaluate, simulations: int, *, human: bool) -> None:
+    """Print a game move by move with the search's opinion. The network plays itself, or a ``human``, who begins."""
+    position, ply = (0, 0), 0
+    while (outcome := game.outcome(position)) is None:
+        root, side = Node(game, position), "xo"[ply % 2]
+        if human and side == "x":
+            columns = {str(move): move for move in root.moves}
+            while (column := columns.get(input(f"{side}, your column, one of {root.moves}: ").strip(), -1)) < 0:
+                pass
+        else:
+            evaluate([root])
+            search(game, [root], evaluate, simulations)
+            column, value = root.moves[i := int(np.argmax(root.visits))], root.value_sum[i] / root.visits[i]
+            visits = dict(zip(root.moves, root.visits, strict=True))
+            print(f"{side} plays {column}, value {value:+.2f}, visits of each column {visits}")
+        position, ply = game.play(position, column), ply + 1
+        x, o = [(stones >> game.bits[::-1]) & 1 for stones in (position[0], position[0] ^ position[1])][:: (-1) ** ply]
+        rows = [" ".join(".xo"[cell] for cell in row) for row in x + 2 * o]
+        print(*rows, " ".join(map(str, range(game.columns))), "", sep="\n")
+    print(f"{side} wins" if outcome else "a draw")
 
 
 # --- The loop -------------------------------------------------------------------------------------------------------
@@ -373,15 +395,15 @@ def train(settings: Settings) -> tuple[Game, Network]:
 
 
 def main() -> None:
-    """Train, then play random moves and classic tree search."""
+    """Train, play random moves and classic tree search, then show a game."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for name in ("rows", "columns", "run", "iterations", "games", "simulations", "rollouts", "seed"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Settings, name), help="%(default)s")
     parser.add_argument("--fast", action="store_true", help="settings that take seconds and learn little")
+    parser.add_argument("--play", action="store_true", help="play the trained network yourself")
     options = vars(parser.parse_args())
-    if options.pop("fast"):
-        options |= {"iterations": 1, "games": 10, "simulations": 8, "rollouts": 5}
-    settings = Settings(**options)
+    options |= {"iterations": 1, "games": 10, "simulations": 8, "rollouts": 5} if options.pop("fast") else {}
+    human, settings = options.pop("play"), Settings(**options)
     torch.set_num_threads(1)  # convolutions as small as these are slower on several cores
     game, network = train(settings)
     rng = np.random.default_rng(settings.seed)
@@ -390,6 +412,7 @@ def main() -> None:
     any_move: Player = lambda positions: [int(rng.choice(game.legal(occupied))) for _, occupied in positions]  # noqa: E731
     print(f"against random moves: {play_match(game, ours, any_move):.0%} of the points")
     print(f"against UCT with {settings.rollouts} rollouts: {play_match(game, ours, classic):.0%} of the points")
+    show_game(game, evaluate_by(game, network), settings.simulations, human=human)
 
 
 if __name__ == "__main__":

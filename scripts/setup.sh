@@ -20,6 +20,46 @@ for name in sys.argv[1:]:
         print(f"setup.sh: no extra {name!r}; there are {', '.join(extras)}", file=sys.stderr)
         sys.exit(2)
 END
+# pip retries an index that it cannot reach for minutes, again for each package.
+"$bin/python" - << 'END'
+import shlex
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+TIMEOUT_S = 15
+pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
+lines = subprocess.run(pip, capture_output=True, text=True).stdout.splitlines()
+settings = {name: shlex.split(value)[0] for name, _, value in (line.partition("=") for line in lines) if value}
+
+
+def setting(name):
+    """What pip takes for a setting: the environment's value, or else that of its files; empty if there is none."""
+    return next((settings[f"{place}.{name}"] for place in (":env:", "install", "global") if f"{place}.{name}" in settings), "")
+
+
+def problem(url):
+    """Why an index does not answer; empty if it answers, even with an error."""
+    try:
+        context = ssl.create_default_context(cafile=setting("cert") or None)
+        urllib.request.urlopen(f"{url.rstrip('/')}/pip/", timeout=TIMEOUT_S, context=context).close()
+    except urllib.error.HTTPError:
+        return ""
+    except (OSError, ValueError) as error:
+        return str(getattr(error, "reason", error))
+    return ""
+
+
+if not setting("no-index") and not setting("proxy"):
+    for name, variable in (("index-url", "PIP_INDEX_URL"), ("extra-index-url", "PIP_EXTRA_INDEX_URL")):
+        for url in setting(name).split():
+            if url.startswith("http") and (reason := problem(url)):
+                advice = f"Check the network, or set or unset {variable} (see pip config list)."
+                print(f"setup.sh: cannot reach the package index {url}: {reason}. {advice}", file=sys.stderr)
+                sys.exit(2)
+END
 extras=$(IFS=,; echo "$*")
 # Pinned: a wider range could bring gigabytes of CUDA to a machine without a GPU.
 install=("$bin/python" -m pip install --disable-pip-version-check --constraint constraints.txt)

@@ -1,21 +1,27 @@
 import dataclasses
 import json
 import math
+import threading
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
+from campaigns.tiny_run import SETTINGS
 from matplotlib import pyplot
 from matplotlib.patches import Circle
+from torch import nn
 
 import alphac4
 from alphac4.cli import main
+from alphac4.game.planes import make_planes, stones
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import Evaluator
+from alphac4.mcts.simulation import check_rule, rules
+from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 
 Planes = npt.NDArray[np.float32]
@@ -78,12 +84,20 @@ def always(logits: list[float], value: float | list[float]) -> Any:
 @pytest.mark.parametrize(
     ("network", "told"),
     [
-        (always([0] * 3, 0), r"returned a policy \(1, 3\) and a value \(1,\).*expected \(1, 7\)"),
-        (always([math.nan] * 7, 0), "policy without a largest finite logit"),
+        (always([0] * 3, 0), r"returned a policy \[1, 3\] and a value \[1\] for 1 .*expected a policy \[1, 7\] and a"),
+        (lambda planes: planes, r"returned ndarray \[1, 2, 6, 7\] for 1 positions; expected a policy \[1, 7\] and a"),
         (
-            always([-math.inf] * 3 + [0] + [-math.inf] * 3, 0),
-            "policy without a largest finite logit",
-        ),  # column 4 is full
+            lambda planes: (None, len(planes)),
+            r"returned a policy \[\] and a value \[\] for 1 positions; expected a pol",
+        ),
+        (
+            lambda planes: ({}, planes),
+            r"returned tuple of 2 \(dict, ndarray \[1, 2, 6, 7\]\) for 1 positions; expected",
+        ),
+        (lambda planes: planes.no, r"failed on planes \[1, 2, 6, 7\] with AttributeError: .*no attribute 'no'"),
+        (always([0] * 7, 5), r"value of size 5; expected -1 \(lost\) to 1 \(won\)"),
+        (always([math.nan] * 7, 0), "policy without a largest finite logit"),
+        (always([-math.inf] * 3 + [0] + [-math.inf] * 3, 0), "policy without a largest"),  # column 4 is full
         (always([0] * 7, math.nan), "value that is not finite"),
         (always([0] * 7, [0.9, 0.9, 0.9]), "no probabilities"),
     ],
@@ -92,6 +106,117 @@ def test_answers_that_no_search_can_use_are_refused(network: Any, told: str) -> 
     with pytest.raises(ValueError, match=told) as error:
         alphac4.load(network).search("444444", simulations=30)
     assert "\n" not in str(error.value)
+
+
+class Module(nn.Module):
+    """A small network of one convolution, which returns logits or probabilities of win, draw and loss, or a value."""
+
+    def __init__(self, planes: int = 2, answers: str = "logits") -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.convolution = nn.Conv2d(planes, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.policy, self.outcome, self.answers = nn.Linear(168, 7), nn.Linear(168, 3), answers
+
+    def forward(self, planes: torch.Tensor) -> Any:
+        """Policy and value."""
+        features = self.norm(self.convolution(planes)).flatten(1)
+        policy, outcome = self.policy(features), self.outcome(features)
+        if self.answers == "value":
+            return policy, torch.tanh(outcome[:, :1])
+        return (policy, outcome) if self.answers == "logits" else (policy.softmax(dim=1), outcome.softmax(dim=1))
+
+
+@pytest.mark.parametrize("planes", [2, 8])
+def test_load_takes_a_module_that_returns_logits_or_probabilities(planes: int) -> None:
+    module = Module(planes).train()
+    position = alphac4.Position.from_moves("44")  # its own mirror image
+    seen = make_planes(position.geometry, *stones([position]), planes)
+    with torch.no_grad():
+        policy, outcome = module.eval()(torch.from_numpy(seen))
+    module.train()
+    prior, wdl = policy[0].softmax(dim=0).tolist(), outcome[0].softmax(dim=0).tolist()
+    for given in (module, Module(planes, "probabilities")):
+        result = alphac4.load(given).search("44", simulations=0)
+        assert [column.prior for column in result.columns.values()] == pytest.approx(prior, abs=1e-5)
+        assert result.wdl == pytest.approx(wdl, abs=1e-5)
+    assert module.training
+    assert (result.player, result.move) == ("Module", int(np.argmax(prior)))
+    value = alphac4.load(Module(planes, "value")).search("44", simulations=0).value
+    assert value == pytest.approx(math.tanh(outcome[0, 0]), abs=1e-5)
+
+
+def test_load_takes_a_function_that_returns_tensors_of_chosen_planes() -> None:
+    module = Module(8).eval()
+
+    def function(planes: Planes) -> Any:
+        policy, _ = module(torch.from_numpy(planes))
+        return policy, torch.zeros(len(planes), requires_grad=True)
+
+    result = alphac4.load(function, planes="lines").search("44", simulations=0)
+    assert result.move == alphac4.load(module).search("44", simulations=0).move
+    assert result.value == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        (Module(5), r"Module: its first layer takes 5 planes; expected 8 \(lines\) or 2 \(stones\)"),
+        (nn.Flatten(), r"Flatten returned Tensor \[32, 84\] for 32 positions; expected a policy \[32, 7\] and a value"),
+        (nn.Bilinear(2, 2, 2), r"Bilinear failed on planes \[32, 2, 6, 7\] with TypeError: .*missing"),
+    ],
+)
+def test_modules_that_are_no_networks_are_refused(module: nn.Module, told: str) -> None:
+    with pytest.raises(ValueError, match=told) as error:
+        alphac4.load(module)
+    assert "\n" not in str(error.value)
+
+
+def test_results_print_columns_as_they_count_them() -> None:
+    result = alphac4.load("uct:200").search("4455")
+    first, *table = repr(result).splitlines()
+    assert first == f"uct:200 plays {result.move} after '4455' (columns count from 0)"
+    starred = next(line for line in table if "*" in line)
+    assert starred.split()[:2] == [str(result.move), str(result.columns[result.move].visits)]
+    assert f"best line {' '.join(map(str, result.line))}" in table
+
+
+class Misnamed(NamedTuple):
+    """Parameters of rules that are wrong."""
+
+    prior_temperature: float = 1.0
+
+
+def test_a_wrong_search_rule_is_one_clear_value_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    trees = NetworkSearch(UniformEvaluator())._kept.trees
+
+    def unknown(trees: Any, t: int, node: int, action: int, totals: Any, parameters: Any) -> Any:  # noqa: ARG001
+        return trees.priors[t, node, action] * parameters.nope
+
+    def nothing(trees: Any, t: int, node: int, action: int, totals: Any, parameters: Any) -> Any:  # noqa: ARG001
+        return None if action else 1.0
+
+    for score, told in (
+        (unknown, r"the rule unknown cannot be compiled by Numba: .*'nope'.* \(File .*test_api.py\", line \d+\)"),
+        (nothing, r"the rule nothing returns OptionalType.*expected a number in every case"),
+    ):
+        monkeypatch.delitem(rules, Misnamed, raising=False)
+        alphac4.scores_actions(Misnamed)(score)
+        with pytest.raises(ValueError, match=told) as error:
+            check_rule(Misnamed(), trees)
+        assert "\n" not in str(error.value)
+    monkeypatch.delitem(rules, Misnamed)
+    with pytest.raises(ValueError, match=r"<lambda> takes \(trees, node\); expected \(trees, t, node, action, totals"):
+        alphac4.scores_actions(Misnamed)(lambda trees, node: trees.priors[node])
+    with pytest.raises(ValueError, match="no NamedTuple with a field prior_temperature"):
+        alphac4.scores_actions(dict)
+
+
+def test_a_stopped_run_returns_what_there_is(tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    run = alphac4.train("quick", run=tmp_path / "run", stop=stop, progress=False, settings=SETTINGS)
+    assert (run.history, run.closing, run.best.is_file()) == ([], (), True)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +256,13 @@ def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
         (lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
         (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),
         (lambda: alphac4.train(settings={"speed": 1}), "unknown entry 'speed'"),
+        (lambda: alphac4.train(settings={"learning.batch_size": 9}), r"write \{'learning': \{'batch_size': \.\.\.\}\}"),
+        (
+            lambda: alphac4.load("uct:9", puct=alphac4.PuctConfig()),
+            "puct is how a network is searched, and uct:9 is no",
+        ),
+        (lambda: alphac4.load("uct:9", planes="lines"), "planes are for a function or a module"),
+        (lambda: alphac4.load(lambda planes: planes, planes="all"), "planes are lines or stones, not 'all'"),
         (lambda: alphac4.evaluate("random", simulations=100), "simulations are a list of numbers, not 100"),
         (lambda: alphac4.draw_board("4455", [0.2] * 5), "7 shares, one for each column, not 5"),
         (lambda: alphac4.read_reports(checkpoint.parent), "no reports of a run here"),
@@ -144,7 +276,7 @@ def test_the_solver_tells_the_score_of_every_column() -> None:
     solved = alphac4.analyze("4455")  # won by 3 and 6, whose scores the public solver gives as 18
     assert (solved.score, solved.outcome, solved.best) == (18, 1, [2, 5])
     assert alphac4.solve("4455") == 18
-    assert "column 3: +18, wins in 2 moves *" in repr(solved)
+    assert "column 2: +18, wins in 2 moves *" in repr(solved)
 
 
 def test_matches_take_players_of_every_kind_and_repeat_themselves(checkpoint: Path) -> None:
@@ -161,14 +293,19 @@ def test_matches_take_players_of_every_kind_and_repeat_themselves(checkpoint: Pa
     assert alphac4.play_match(load(checkpoint), "random", games=2).played == 2
 
 
-def test_measuring_strength_finds_what_the_command_finds(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("simulations", [["0,8"], ["0", "8"]])
+def test_measuring_strength_finds_what_the_command_finds(
+    simulations: list[str], checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     report = alphac4.evaluate(checkpoint, simulations=[8, 0], count=3, backend="torch-fp32", device="cpu")
-    arguments = ["--simulations", "0,8", "--count", "3", "--backend", "torch-fp32", "--device", "cpu", "--json"]
+    arguments = ["--simulations", *simulations, "--count", "3", "--backend", "torch-fp32", "--device", "cpu", "--json"]
     assert main(["evaluate", str(checkpoint), *arguments]) == 0
     told = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
-    for index, simulations in enumerate((0, 8)):
+    for index, budget in enumerate((0, 8)):
         expected = {name: figures["moves"]["error"]["value"] for name, figures in told[index]["sets"].items()}
-        assert report.errors(simulations) == expected
+        assert report.errors(budget) == expected
+    last = 100 * expected["all"]
+    assert repr(report).splitlines()[-1].startswith(f"Mistakes in all 18 positions: {last:.1f} ± ")
 
 
 def test_the_reports_say_what_the_lines_say(tmp_path: Path) -> None:

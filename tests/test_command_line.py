@@ -53,7 +53,11 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("play --foo", "no option '--foo'; `alphac4 play --help` lists them"),
         ("play --level mastr", "no level 'mastr' (is it master?); there are 1 beginner"),
         ("selfplay --search.c-int 3", "no option '--search.c-int' (is it --search.c-init?)"),
-        ("train --presett quick", "no option '--presett' (is it --preset?)"),
+        ("train --presett quick", "no option '--presett' (is it --preset?); `alphac4 train --help` lists them"),
+        (
+            "train --learning.batchsize 64",
+            "no option '--learning.batchsize' (is it --learning.batch-size?); `alphac4 train --help-all` lists them",
+        ),
         ("train --preset quik", "quick, standard, gpu-quick, gpu-best, not 'quik' (is it quick?)"),
         ("solve --rows x", "--rows is a whole number, not 'x'"),
         ("review 44 --seconds=1s", "--seconds is a number, not '1s'"),
@@ -96,7 +100,7 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("play --moves 49", "illegal move"),
         ("play --moves nofile.txt", "there is no such file"),
         # No name that a file could have:
-        pytest.param("play --moves " + "4" * 5000, "illegal move column 4 after '444444'", id="a long name"),
+        pytest.param("play --moves " + "4" * 5000, "illegal move '4' after '444444'", id="a long name"),
         ("play --network missing.safetensors", "missing.safetensors"),
         ("play --port 9000", "--port needs --web"),
         ("play --puzzle --moves 44", "--moves has no effect with --puzzle"),

@@ -315,7 +315,7 @@ def test_a_set_without_decisive_positions_has_no_rate(
     ("arguments", "told"),
     [
         (["absent.safetensors"], "absent.safetensors: no such file"),
-        (["random", "--simulations", "0,many"], "--simulations takes numbers such as 0,100,600, not '0,many'"),
+        (["random", "--simulations", "0,many"], "--simulations takes numbers such as 0 100 or 0,100, not '0,many'"),
         (["random", "--positions", "absent.columns"], "absent.columns: No such file"),
         (["other.safetensors"], "standard board alone; --positions takes files of another"),
         (["other.safetensors", "--positions", "seven.columns"], "line 1: expected moves and a score for each of 6"),

@@ -63,12 +63,14 @@ def test_the_score_is_what_a_replay_of_the_games_gives(rng: np.random.Generator)
 @pytest.mark.parametrize(
     ("answer", "opening", "told"),
     [
-        ([3], "444444", r"illegal move column 4 after '444444': .*full.*player scripted"),
+        ([3], "444444", r"illegal move 3 \(columns count from 0\) after '444444': .*full.*player scripted"),
+        ([9], "44", r"illegal move 9 \(columns count from 0\).*7 columns.*player scripted"),
+        (["4"], "44", r"player scripted chose '4', expected a column, which counts from 0"),
         ([0, 0], "44", "player scripted chose 2 moves for 1 positions"),
         ([0], "1122334", "'1122334' is finished"),
     ],
 )
-def test_impossible_answers_and_openings_are_refused(answer: list[int], opening: str, told: str) -> None:
+def test_impossible_answers_and_openings_are_refused(answer: list[Any], opening: str, told: str) -> None:
     with pytest.raises((IllegalMove, ValueError), match=told):
         play_match(_Scripted(answer=answer), _Scripted(), [Position.from_moves(opening)])
 

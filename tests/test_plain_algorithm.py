@@ -80,3 +80,25 @@ def test_the_compiled_search_visits_what_the_plain_one_does(
             ]
             compared += 1
     assert compared > 300
+
+
+def test_the_reader_plays_the_trained_network(
+    plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Words that are no columns are asked for again. The shown stones are those of the game."""
+    typed = iter(["x", "7", "", *"0123401234012340123401234"])
+    asked: list[str] = []
+    monkeypatch.setattr("builtins.input", lambda prompt: asked.append(prompt) or next(typed))
+    game = plain["Game"](4, 5, 3)
+    plain["show_game"](game, plain["evaluate_by_rollouts"](game, np.random.default_rng(0)), 8, human=True)
+    *moves, end = capsys.readouterr().out.split("\n\n")
+    assert asked[0] == "x, your column, one of [0, 1, 2, 3, 4]: "
+    assert moves[0].splitlines() == [". . . . ."] * 3 + ["x . . . .", "0 1 2 3 4"]  # columns count from 0
+    for ply, text in enumerate(moves, start=1):
+        assert (text.count("x"), text.count("o") - ("o plays" in text)) == ((ply + 1) // 2, ply // 2)
+        assert text.startswith("o plays ") == (ply % 2 == 0)
+    assert end.strip() in ("x wins", "o wins", "a draw")
+
+
+def test_the_example_is_short_enough_to_read() -> None:
+    assert len(EXAMPLE.read_text().splitlines()) <= 420

@@ -78,6 +78,11 @@ def test_a_run_reports_what_it_did(folder: Path) -> None:
         assert events.Scalars(tag)[-1].value == pytest.approx(value, rel=1e-5, abs=1e-6), tag
     assert {"games/openings", "value/calibration"} < set(events.Tags()["images"])
     assert [image.step for image in events.Images("games/openings")] == [1, 2]  # the last, however soon it came
+    tags = events.Tags()["scalars"] + events.Tags()["images"]
+    groups = sorted({tag.partition("/")[0] for tag in tags})  # as TensorBoard does
+    first_cards = {tag for tag in tags if tag.startswith(f"{groups[0]}/")}
+    assert first_cards == {"Mistakes/raw", "Mistakes/with search", "Mistakes/by set"}
+    assert groups[1] == "Strength"
     (point,) = events.Scalars("Strength/closing match against uct:20")
     assert (point.step, point.value) == (2, pytest.approx(best.strength["uct:20"]["score"]))
 

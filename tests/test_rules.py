@@ -132,11 +132,20 @@ def test_a_move_string_is_rendered_as_the_board_it_makes() -> None:
     assert wide.grid()[0, 9] == 1  # column ten is written "a"
 
 
-@pytest.mark.parametrize(("moves", "column", "told"), [("4444444", 3, "full"), ("40", "0", "1 to 7")])
-def test_an_illegal_move_string_names_the_move_and_why(moves: str, column: int | str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("moves", "column", "told"), [("4444444", "4", "'4' after '4{6}': .*full"), ("40", "0", "1 to 7")]
+)
+def test_an_illegal_move_string_names_the_move_and_why(moves: str, column: str, told: str) -> None:
     with pytest.raises(IllegalMove, match=told) as caught:
         Position.from_moves(moves)
     assert (caught.value.column, caught.value.moves) == (column, moves[:-1])
+
+
+def test_positions_take_bits_and_columns_that_count_from_0() -> None:
+    with pytest.raises(IllegalMove, match=r"move 9 \(columns count from 0\) after '44': the board has 7 columns"):
+        Position.from_moves("44").play(9)
+    with pytest.raises(ValueError, match=r"not '44'; write Position.from_moves\('4455'\)"):
+        Position("44")  # type: ignore[arg-type]
 
 
 def test_games_end_with_a_run_or_a_full_board() -> None:

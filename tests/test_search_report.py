@@ -48,6 +48,12 @@ def test_shares_of_results_and_the_report_agree_with_the_value() -> None:
     assert "win 100 %" in text
 
 
+def test_a_column_without_visits_shows_no_score() -> None:
+    result = UctSearch(rng=np.random.default_rng(0)).search([Position.from_moves("44")], Budget(simulations=3))
+    for line, visits in zip(describe_search(result).splitlines()[1:8], result.visits[0], strict=True):
+        assert (line.split()[2] == "-", "-" in line.split()[4:5]) == (visits == 0, visits == 0)
+
+
 def test_the_drawing_holds_the_nodes_asked_for(searched: UctSearch) -> None:
     root = ElementTree.fromstring(draw_tree(searched, depth=2, width=2))
     space = "{http://www.w3.org/2000/svg}"

@@ -138,7 +138,7 @@ def test_ctrl_c_stops_at_once(
 
     monkeypatch.setattr(RunFolder, "record", record)
     assert main(train_command(tmp_path, samples=10**6)) == 130
-    assert "goes on from there" in capsys.readouterr().out
+    assert "Rerun the command to resume." in capsys.readouterr().out
 
 
 def test_a_seed_fixes_the_games_of_a_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,24 +1,29 @@
 """A player made ready for use from Python, and what it sees in a position."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
 
 import numpy as np
 
 from alphac4.api.positions import Given, read_positions
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError, as_searching, keep_trees
-from alphac4.arena.specifications import common_geometry, parse_player
+from alphac4.arena.players import NetworkPlayer, Player, PlayerError, as_searching, chosen_columns, keep_trees
+from alphac4.arena.specifications import common_geometry, find_network, parse_player
 from alphac4.compute import choose
-from alphac4.game import Geometry, Position, column_name
+from alphac4.game import Geometry, Position
+from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.results import ColumnAnalysis, Searched, SearchResult, describe_columns, describe_search
 from alphac4.mcts.search import Budget
-from alphac4.nn.foreign import FunctionEvaluator
+from alphac4.nn.foreign import FunctionEvaluator, ModuleEvaluator
+
+if TYPE_CHECKING:
+    from torch import nn
 
 DEFAULT_SIMULATIONS = 100  # of an evaluator of one's own
 
@@ -72,8 +77,8 @@ class SearchedPosition:
     def __repr__(self) -> str:
         moves = self.position.moves
         after = f"after {moves!r}" if moves is not None else f"with {self.position.plies} stones"
-        table = describe_search(self._result, self._index)
-        return f"{self.player} plays column {column_name(self.move)} {after}\n{table}"
+        table = describe_search(self._result, self._index, name=str)
+        return f"{self.player} plays {self.move} {after} (columns count from 0)\n{table}"
 
 
 def _seen(position: Position, player: str, result: SearchResult, index: int, trees: Searched) -> SearchedPosition:
@@ -101,8 +106,8 @@ class Agent:
         self.name = player.name
 
     def choose(self, positions: Sequence[Given]) -> list[int]:
-        """A 0-based column for each position."""
-        return self.player.choose(read_positions(positions, self.geometry))
+        """A 0-based column for each position. Raises ValueError if the player chooses a move that is illegal."""
+        return chosen_columns(self.player, read_positions(positions, self.geometry))
 
     @overload
     def search(  # type: ignore[overload-overlap] # a string is a sequence of strings, but here a single position
@@ -158,13 +163,16 @@ def load(
     threads: int | None = None,
     batch_size: int = 1,
     puct: PuctConfig | NetworkParameters | None = None,
+    planes: Literal["stones", "lines"] | None = None,
 ) -> Agent:
     """Make an agent.
 
     Args:
         player: the shipped network "best" or "fast", a checkpoint's file, any other player as the command line writes
-            them ("uct:1000", "solver", "model.onnx@600", "module:Class"), a `Player` of one's own, or a function that
-            stands for a network: planes [B, 2, R, C] to policy logits [B, C] and values [B] or win/draw/loss [B, 3].
+            them ("uct:1000", "solver", "model.onnx@600", "module:Class"), a `Player` of your own, or a network of your
+            own: a PyTorch module, which gets a tensor, or a function, which gets a NumPy array. Either takes planes
+            [B, P, R, C] and returns a policy [B, C] and a value: [B] in [-1, 1], or win/draw/loss [B, 3]. A function
+            returns policy logits and probabilities of win/draw/loss; a module may return logits or probabilities.
         geometry: the board; a network in a file decides it itself.
         seed: of its random choices.
         device: where networks run: "cpu", "cuda", or "auto".
@@ -173,10 +181,22 @@ def load(
         batch_size: how many positions a network will usually be asked about at once; other numbers work, more slowly.
         puct: how a network is searched, in place of what the specification says: a `PuctConfig`, or the parameters of
             a rule of one's own (see `scores_actions`).
+        planes: what a network of your own sees: the stones (P = 2), or also what the rules make of them (P = 8, see
+            `alphac4.game.planes`). By default a module sees what its first layer takes, and a function the stones.
 
     Raises:
-        ValueError: in one line, for an unknown player, or a file that cannot be used.
+        ValueError: for an unknown player, a file that cannot be used, an option that does not concern this player, or
+            a module that takes or returns something else.
     """
+    is_module = "torch" in sys.modules and isinstance(player, sys.modules["torch"].nn.Module)
+    is_own_network = is_module or (callable(player) and not hasattr(player, "choose"))
+    if planes is not None and not is_own_network:
+        raise PlayerError("planes are for a function or a module; any other player knows what it sees")
+    if planes is not None and planes not in PLANES:
+        raise PlayerError(f"planes are {' or '.join(PLANES)}, not {planes!r}")
+    is_written = isinstance(player, str | Path)
+    if puct is not None and not (is_own_network or (is_written and find_network(str(player)) is not None)):
+        raise PlayerError(f"puct is how a network is searched, and {player} is not one; leave puct out")
     if isinstance(player, Agent):
         return player
     rng = np.random.default_rng(seed)
@@ -194,11 +214,16 @@ def load(
         )
         return Agent(made, board)
     board = geometry or STANDARD
-    if hasattr(player, "choose"):
+    if not is_own_network and hasattr(player, "choose"):
         return Agent(cast(Player, player), board)
     if not callable(player):
         raise PlayerError(f"{player!r} is no player: it has no choose(positions), and is no function of planes")
-    evaluator = FunctionEvaluator(player)
+    count = None if planes is None else PLANES[planes]
+    evaluator = (
+        ModuleEvaluator(cast("nn.Module", player), board, count)
+        if is_module
+        else FunctionEvaluator(player, count or PLANES["stones"])
+    )
     budget = Budget(simulations=DEFAULT_SIMULATIONS)
     search = NetworkSearch(evaluator, puct, geometry=board, rng=rng, reuse="proofs")
     return Agent(NetworkPlayer(evaluator.name, evaluator, budget, search=search), board)

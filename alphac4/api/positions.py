@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from alphac4.game import Geometry, Outcome, Position, column_name
+from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.position import check_stones
 from alphac4.game.rules import STANDARD
 from alphac4.solver.solver import ExactColumn, exact, shared_solver
@@ -76,10 +76,11 @@ class SolvedPosition:
         return [column for column, verdict in self.columns.items() if verdict.best]
 
     def __repr__(self) -> str:
-        lines = [f"after {self.position.moves!r}: {self.outcome.name.lower()}, score {self.score}"]
+        found = f"{self.outcome.name.lower()}, score {self.score} (columns count from 0)"
+        lines = [f"after {self.position.moves!r}: {found}"]
         for column, verdict in self.columns.items():
             mark = " *" if verdict.best else ""
-            lines.append(f"  column {column_name(column)}: {verdict.score:+d}, {verdict.text}{mark}")
+            lines.append(f"  column {column}: {verdict.score:+d}, {verdict.text}{mark}")
         return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
 from alphac4.mcts.search import Budget
 from alphac4.runs import reports
-from alphac4.runs.session import TrainedRun, find_config
+from alphac4.runs.session import RunStopped, TrainedRun, find_config
 from alphac4.runs.session import train as train_run
 from alphac4.selfplay.samples import PolicyTarget
 
@@ -79,16 +79,30 @@ def train(
         policy_target: a function of S recorded positions (`alphac4.selfplay.samples.Samples`) to what the policy shall
             learn there, [S, A], in place of what ``selfplay.policy_target`` has recorded. It is no setting: whoever
             goes on with the run gives it again.
-        stop: ends the run early and cleanly when it is set.
+        stop: ends the run early and cleanly when it is set, after which the same call resumes it.
         progress: whether to write what the command line writes to the standard error: a table with a row for each
             iteration, and on a terminal progress bars.
+
+    Returns:
+        The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing`` is empty.
 
     Raises:
         ValueError: in one line, for unknown settings, or a folder that holds another run.
     """
     folder = Path(run)
     given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
-    return train_run(folder, find_config(folder, preset, given), stop, policy_target, progress=progress)
+    config = find_config(folder, preset, given)
+    try:
+        return train_run(folder, config, stop, policy_target, progress=progress)
+    except RunStopped:
+        file, best = folder / reports.REPORTS_FILE, folder / "checkpoints" / "best.safetensors"
+        return TrainedRun(
+            folder=folder,
+            best=best if best.exists() else best.with_name("000000.safetensors"),  # before the first iteration ends
+            config=config,
+            history=reports.read_reports(file) if file.is_file() else [],
+            closing=(),
+        )
 
 
 def read_reports(run: str | Path) -> list[reports.IterationReport]:

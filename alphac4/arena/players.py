@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +11,12 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, oriented
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
-from alphac4.mcts.network_search import Evaluate, NetworkSearch, finite_answers, input_planes
+from alphac4.mcts.network_search import Evaluate, NetworkSearch, NotFiniteError, finite_answers, input_planes
 from alphac4.mcts.results import NodeView, Searched, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, one_ply_earlier, proof_value
@@ -72,6 +73,28 @@ def drop_trees(player: SearchingPlayer) -> None:
 def as_searching(player: Player) -> SearchingPlayer | None:
     """The player as one that searches; None if it only chooses."""
     return player if isinstance(player, SearchingPlayer) else None
+
+
+def chosen_columns(player: Player, positions: Sequence[Position]) -> list[int]:
+    """The columns that a player chooses for these positions, checked.
+
+    Raises:
+        ValueError: naming the player, for another number of columns, something that is no column, or an illegal move.
+        NotFiniteError: for NaN.
+    """
+    columns = list(player.choose(positions)) if positions else []
+    if len(columns) != len(positions):
+        raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
+    for column, position in zip(columns, positions, strict=True):
+        if isinstance(column, float) and math.isnan(column):
+            raise NotFiniteError("it returned NaN for a column")
+        if not isinstance(column, int | np.integer):
+            raise ValueError(f"player {player.name} chose {column!r:.80}, expected a column, which counts from 0")
+        try:
+            position.play(int(column))
+        except IllegalMove as error:
+            raise IllegalMove(int(column), error.moves, f"{error.reason} (player {player.name})") from None
+    return list(map(int, columns))
 
 
 class RandomPlayer:

@@ -48,7 +48,7 @@ def read_arguments(
         prepare_help(kind)
         if os.environ.get("NO_COLOR"):
             os.environ["TERM"] = "dumb"  # all that tyro asks about; help ends the process
-        print(_wrapped(description or inspect.getdoc(kind) or ""), end="\n\n")
+        print(_paragraphs(description or inspect.getdoc(kind) or ""), end="\n\n")
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -82,7 +82,8 @@ def unreadable(kind: type, arguments: Sequence[str], command: str) -> str:
         if name not in known:
             helps = ("help", "help-all") if command == "train" else ("help",)
             guess = similar(name[2:], [*helps, *(option[2:] for option in known)]).replace("(is it ", "(is it --")
-            return f"no option {written!r}{guess}; `alphac4 {command} --help` lists them"
+            lists_all = helps[-1] if "." in name else helps[0]  # the short help of `train` lists few settings
+            return f"no option {written!r}{guess}; `alphac4 {command} --{lists_all}` lists them"
         hint = known[name]
         if hint == tuple[float, float] | None and not all(_reads(float, each) for each in following):
             return f"{name} needs two numbers"
@@ -133,7 +134,7 @@ def _own_words(end: BaseException) -> str:
     return ""
 
 
-def _wrapped(text: str) -> str:
+def _paragraphs(text: str) -> str:
     """The text with its paragraphs as wide as the terminal, and none of Sphinx's marks."""
     width = shutil.get_terminal_size().columns
     return "\n\n".join(

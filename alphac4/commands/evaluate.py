@@ -1,5 +1,7 @@
 """`alphac4 evaluate`: how good a network or any player is, measured against exact play."""
 
+from collections.abc import Sequence
+
 from alphac4.arena.specifications import common_geometry
 from alphac4.commands.options import EvaluateOptions
 from alphac4.evaluation.positions import choose_sets
@@ -28,11 +30,12 @@ def run(options: EvaluateOptions) -> int:
     return 0
 
 
-def parse_budgets(text: str) -> list[int]:
-    """Numbers of simulations from a text such as "0,100,600", ascending."""
+def parse_budgets(written: Sequence[str]) -> list[int]:
+    """Numbers of simulations, ascending, from words such as "0" and "100", or "0,100"."""
+    text = ",".join(written)
     words = text.split(",")
     if not all(word.strip().isdecimal() for word in words):
-        raise ValueError(f"--simulations takes numbers such as 0,100,600, not {text!r}")
+        raise ValueError(f"--simulations takes numbers such as 0 100 or 0,100, not {text!r:.60}")
     budgets = sorted(set(map(int, words)))
     if budgets[-1] > MAX_SIMULATIONS:
         raise ValueError(f"--simulations takes numbers up to {MAX_SIMULATIONS:,}, not {text!r:.60}")

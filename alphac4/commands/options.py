@@ -250,8 +250,9 @@ class EvaluateOptions:
     player: Annotated[str, tyro.conf.Positional] = "best"
     """A checkpoint (FILE.safetensors, best or fast), which is measured with every budget, or any other of the players
     that `alphac4 players` lists."""
-    simulations: str = "0,1,32,100,600,1600"
-    """Simulations a position, for networks; each is measured. 0 is the raw network, without any look ahead."""
+    simulations: tuple[str, ...] = ("0", "1", "32", "100", "600", "1600")
+    """Simulations per position, for networks, such as 0 100 or 0,100; each is measured. 0 is the raw network, without
+    any look ahead."""
     positions: tuple[Path, ...] = ()
     """Files to take instead of the package's six sets: lines with moves, then a score for each column."""
     count: int | None = None

@@ -12,6 +12,7 @@ from alphac4.game import Position, column_name
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.drawing import draw_tree
 from alphac4.mcts.results import SearchResult, describe_columns, describe_search
+from alphac4.play.screen import Screen
 from alphac4.storage.files import check_output, write_atomically
 
 
@@ -29,7 +30,9 @@ def run(options: SearchOptions) -> int:
     if options.json:
         print(json.dumps(_as_data(position, player.name, result)))
     else:
-        print(f"{position}\n\n{'x' if position.first_to_move else 'o'} to move, {player.name}\n")
+        screen = Screen(sys.stdout)
+        screen.board(position)
+        print(f"\n{screen.side(0 if position.first_to_move else 1)} to move, {player.name}\n")
         print(describe_search(result))
     if options.svg is not None:
         write_atomically(options.svg, draw_tree(player, depth=options.depth, width=options.width).encode())

@@ -8,7 +8,7 @@ from alphac4.commands.options import SolveOptions
 from alphac4.evaluation.positions import parse_unfinished
 from alphac4.game import Position, column_name
 from alphac4.game.position import describe_outcome
-from alphac4.play.screen import SolvingProgress
+from alphac4.play.screen import Screen, SolvingProgress
 from alphac4.solver.book import no_known_scores
 from alphac4.solver.solver import Solver, Verdict, best_columns
 from alphac4.storage.text import content_lines, read_stdin_lines
@@ -38,8 +38,9 @@ def _as_json(moves: str, scores: Sequence[int | None]) -> str:
 
 def report(position: Position, scores: Sequence[int | None], *, weak: bool) -> str:
     """The board of an unfinished game, who is to move, and each column's score with its meaning."""
-    lines, best = [str(position), ""], best_columns(scores)
-    lines += [f"{'x' if position.first_to_move else 'o'} to move", "", "column  score  with best play"]
+    screen, best = Screen(sys.stdout), best_columns(scores)
+    lines = [screen.drawn(position), "", f"{screen.side(0 if position.first_to_move else 1)} to move", ""]
+    lines.append("column  score  with best play")
     for column, score in enumerate(scores):
         shown, meaning = (".", "full") if score is None else (score, _meaning(position, score, weak=weak))
         lines.append(f"{column_name(column):>6}  {shown:>5}  {meaning}{'  *' if column in best else ''}")

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from alphac4.commands.arguments import Device, read_arguments, unreadable
+from alphac4.machine import wrapped
 from alphac4.storage.files import check_folder
 
 DESCRIPTION = """\
@@ -107,7 +109,7 @@ def run(options: Any) -> int:
     try:
         trained = train(options.run, options.config, stop, cluster=options.cluster)
     except RunStopped:
-        print(f"\nStopped. Everything recorded is in {options.run}; the same command goes on from there.")
+        print(wrapped(f"\nStopped. {options.run} has everything recorded. Rerun the command to resume.", sys.stdout))
         return 130
     except (ValueError, RuntimeError):
         if is_new:
@@ -116,7 +118,7 @@ def run(options: Any) -> int:
         raise
     finally:
         signal.signal(signal.SIGINT, before)
-    print(f"\n{trained}\n\nNext:")
+    print(wrapped(f"\n{trained}\n\nNext:", sys.stdout))
     print(f"  alphac4 play --network {trained.best}")
     print(f"  alphac4 evaluate {trained.best}")
     print(f"  tensorboard --logdir {options.run}")

@@ -76,7 +76,16 @@ class StrengthReport:
         return {name: figures.moves.error.value for name, figures in budgets[wanted].sets.items()}
 
     def __repr__(self) -> str:
-        return _as_text(self)
+        return f"{_as_text(self)}\n\n{self.summary()}"
+
+    def summary(self) -> str:
+        """The result in a sentence: the mistakes of each subject with its last budget, in all positions."""
+        found = []
+        for subject in self.subjects:
+            budget = subject.budgets[-1]
+            how = {0: " without search", None: ""}.get(budget.simulations, f" with {budget.simulations} simulations")
+            found.append(f"{_percent(budget.sets[ALL].moves.error)} % for {subject.name}{how}")
+        return f"Mistakes in all {self.sets[-1].positions:,} positions: {', '.join(found)}."
 
 
 def budget_report(

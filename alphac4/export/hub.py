@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alphac4.arena.specifications import NetworkOptions, describe
 from alphac4.compute import choose
-from alphac4.evaluation.measurement import Measurement, measure_network
+from alphac4.evaluation.measurement import Measurement, Progress, measure_network
 from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.evaluation.report import StrengthReport, summarise_sets
 from alphac4.export.onnx import INPUT, OUTPUT, export_onnx
@@ -118,7 +118,9 @@ def project_license() -> str:
 def measure(name: str, checkpoint: Checkpoint) -> StrengthReport:
     """Measure the network's mistakes in the packaged positions, as `alphac4 evaluate` does."""
     measurement = Measurement(sets=packaged_positions(), budgets=BUDGETS, compute=choose())
-    subject = measure_network(name, checkpoint, measurement, NetworkOptions())
+    positions = sum(len(part) for part in measurement.sets)
+    with Progress(positions * sum(budget + 1 for budget in BUDGETS)) as progress:
+        subject = measure_network(name, checkpoint, measurement, NetworkOptions(), None, progress)
     return StrengthReport(sets=summarise_sets(measurement.sets), subjects=[subject])
 
 

@@ -22,13 +22,19 @@ class Outcome(IntEnum):
 
 
 class IllegalMove(ValueError):  # noqa: N818 - the field's term
-    """A move that the rules forbid: which column (0-based), after which moves, and why."""
+    """A move that the rules forbid.
+
+    Args:
+        column: the move as it was given: an index, which counts from 0, or a character of a move string.
+        moves: the moves before it.
+        reason: why it is forbidden.
+    """
 
     def __init__(self, column: int | str, moves: str, reason: str) -> None:
         self.column = column
         self.moves = moves
         self.reason = reason
-        name = repr(column) if isinstance(column, str) else f"column {column_name(column)}"
+        name = repr(column) if isinstance(column, str) else f"{column} (columns count from 0)"
         after = f" after {moves!r}" if moves else ""
         super().__init__(f"illegal move {name}{after}: {reason}")
 
@@ -132,6 +138,11 @@ class Position:
     moves: str | None = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        for stones in (self.own, self.occupied):
+            if not isinstance(stones, np.integer | int):
+                raise ValueError(
+                    f"Position takes the bits of its stones, not {stones!r:.60}; write Position.from_moves('4455')"
+                )
         if self.moves == "" and self.occupied:  # stones that no moves have put there
             object.__setattr__(self, "moves", None)
 
@@ -148,7 +159,10 @@ class Position:
             if not 0 <= column < geometry.columns:
                 last = column_name(geometry.columns - 1)
                 raise IllegalMove(character, position.moves or "", f"columns are written 1 to {last}")
-            position = position.play(column)
+            try:
+                position = position.play(column)
+            except IllegalMove as error:
+                raise IllegalMove(character, error.moves, error.reason) from None
         return position
 
     @classmethod

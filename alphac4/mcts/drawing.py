@@ -8,17 +8,21 @@ from html import escape
 from alphac4.game import Position, column_name
 from alphac4.mcts.results import NodeView, Searched, describe_proof
 
-NODE_WIDTH, NODE_HEIGHT = 112, 116
-GAP_ACROSS, GAP_DOWN, MARGIN = 14, 62, 16
-CELL = 9
+# Sizes in pixels. The tree grows to the right, so that its text stays legible where a page is 800 pixels wide.
+CARD_WIDTH, CARD_HEIGHT = 216, 84
+GAP_ACROSS, GAP_DOWN, MARGIN = 64, 10, 12
+BOARD_WIDTH, BOARD_HEIGHT = 77, 66
+LINE_HEIGHT = 18
+EDGE_SPREAD = 12  # between the beginnings of two edges of a node
 
 STYLE = """
-svg { background: #fff; font-family: system-ui, sans-serif; font-size: 11px; }
-text { fill: #222; text-anchor: middle; }
-.quiet { fill: #777; }
+svg { background: #fff; font-family: system-ui, sans-serif; font-size: 14px; }
+text { fill: #222; }
+.move { font-weight: bold; }
+.quiet { fill: #666; }
 .card { fill: #f7f7f5; stroke: #bbb; }
 .best { stroke: #333; stroke-width: 2; }
-.edge { fill: none; stroke: #9aa; stroke-linecap: round; }
+.edge { fill: none; stroke: #9aa; }
 .board { fill: #2b5fa8; }
 .empty { fill: #fff; }
 .x { fill: #e5484d; }
@@ -37,20 +41,20 @@ text { fill: #222; text-anchor: middle; }
 
 @dataclass(frozen=True, kw_only=True)
 class _Subtree:
-    """A node's card and all below it, drawn with the upper left corner at 0, 0."""
+    """A node's card and all nodes to the right of it, drawn with the upper left corner at 0, 0."""
 
     svg: str
     width: float
     height: float
-    middle: float  # of the card, from the left
+    middle: float  # of the card, from the top
 
 
 def draw_tree(search: Searched, index: int = 0, *, depth: int = 2, width: int = 3) -> str:
     """The tree of the ``index``-th position searched last as a self-contained SVG document.
 
-    ``depth`` plies are drawn, and of each node the ``width`` most visited moves. A card shows the position after the
-    move, its visits, its value to the side that made the move, and what is proven; an edge is the thicker the larger
-    its share of its parent's visits.
+    ``depth`` plies are drawn from left to right, and of each node the ``width`` most visited moves. A card shows the
+    position after the move, the move's column, its visits, its value to the side that made the move, and what is
+    proven. The edge to it is the thicker the larger its share of its parent's visits.
 
     Raises:
         ValueError: if nothing has been searched or a limit is not positive.
@@ -58,7 +62,8 @@ def draw_tree(search: Searched, index: int = 0, *, depth: int = 2, width: int = 
     if depth < 1 or width < 1:
         raise ValueError("a drawn tree needs a depth and a width of at least 1")
     root = search.node(index, [])
-    card = _draw_card(root.position, root.total_visits, root.value, proof="", best=False)
+    title = f"{'x' if root.position.first_to_move else 'o'} to move"
+    card = _draw_card(root.position, title, root.total_visits, root.value, proof="", best=False)
     tree = _draw(search, index, [], root, card, depth, width)
     size_x, size_y = tree.width + 2 * MARGIN, tree.height + 2 * MARGIN
     return (
@@ -72,10 +77,10 @@ def draw_tree(search: Searched, index: int = 0, *, depth: int = 2, width: int = 
 def _draw(
     search: Searched, index: int, path: list[int], node: NodeView | None, card: str, depth: int, width: int
 ) -> _Subtree:
-    """A node, whose ``card`` is given, over its most visited moves for ``depth`` plies more."""
+    """A node, whose ``card`` is given, beside its most visited moves for ``depth`` plies more."""
     parts: list[str] = []
     children: list[tuple[int, float]] = []  # columns, and where the middle of each card is
-    left, height = 0.0, 0.0
+    top, width_right = 0.0, 0.0
     tried = [] if node is None else [int(c) for c in node.visits.argsort(kind="stable")[::-1] if node.visits[c] > 0]
     for column in sorted(tried[:width]):
         assert node is not None
@@ -84,40 +89,40 @@ def _draw(
             with contextlib.suppress(ValueError):  # proven at once: no node was made
                 below = search.node(index, [*path, column])
         visits, value, proof = int(node.visits[column]), float(node.values[column]), int(node.proofs[column])
-        card_below = _draw_card(position, visits, value, describe_proof(proof), best=column == tried[0])
-        child = _draw(search, index, [*path, column], below, card_below, depth - 1, width)
-        parts.append(f'<g transform="translate({left:.1f} {NODE_HEIGHT + GAP_DOWN})">\n{child.svg}\n</g>')
-        children.append((column, left + child.middle))
-        left += child.width + GAP_ACROSS
-        height = max(height, child.height + GAP_DOWN)
-    middle = (children[0][1] + children[-1][1]) / 2 if children else NODE_WIDTH / 2
-    start, end = NODE_HEIGHT, NODE_HEIGHT + GAP_DOWN
-    for column, x in children:
+        title, is_best = f"column {column_name(column)}", column == tried[0]
+        child_card = _draw_card(position, title, visits, value, describe_proof(proof), best=is_best)
+        child = _draw(search, index, [*path, column], below, child_card, depth - 1, width)
+        parts.append(f'<g transform="translate({CARD_WIDTH + GAP_ACROSS} {top:.1f})">\n{child.svg}\n</g>')
+        children.append((column, top + child.middle))
+        top += child.height + GAP_DOWN
+        width_right = max(width_right, child.width + GAP_ACROSS)
+    middle = (children[0][1] + children[-1][1]) / 2 if children else CARD_HEIGHT / 2
+    start, end = CARD_WIDTH, CARD_WIDTH + GAP_ACROSS
+    for place, (column, y) in enumerate(children):
         assert node is not None
-        thickness = 1 + 9 * node.visits[column] / max(node.total_visits, 1)
+        thickness = 1 + 7 * node.visits[column] / max(node.total_visits, 1)
+        begin, bend = middle + EDGE_SPREAD * (place - (len(children) - 1) / 2), (start + end) / 2
         parts.append(
-            f'<path class="edge" stroke-width="{thickness:.1f}" d="M{middle:.1f} {start} '
-            f"C{middle:.1f} {start + GAP_DOWN / 2} {x:.1f} {start + GAP_DOWN / 2} "
-            f'{x:.1f} {end - 16 - thickness / 2:.1f}"/>'
-            f'<text x="{x:.1f}" y="{end - 5}" font-weight="bold">{column_name(column)}</text>'
+            f'<path class="edge" stroke-width="{thickness:.1f}" '
+            f'd="M{start} {begin:.1f} C{bend} {begin:.1f} {bend} {y:.1f} {end} {y:.1f}"/>'
         )
-    parts.append(f'<g transform="translate({middle - NODE_WIDTH / 2:.1f} 0)">{card}</g>')
+    parts.append(f'<g transform="translate(0 {middle - CARD_HEIGHT / 2:.1f})">{card}</g>')
     return _Subtree(
         svg="\n".join(parts),
-        width=max(left - GAP_ACROSS, NODE_WIDTH),
-        height=NODE_HEIGHT + height,
+        width=CARD_WIDTH + width_right,
+        height=max(top - GAP_DOWN, CARD_HEIGHT),
         middle=middle,
     )
 
 
-def _draw_card(position: Position, visits: int, value: float, proof: str, *, best: bool) -> str:
+def _draw_card(position: Position, title: str, visits: int, value: float, proof: str, *, best: bool) -> str:
     """A position, and what is known of it: its value is to the side that moved there."""
     geometry = position.geometry
-    cell = min(CELL, (NODE_WIDTH - 12) / geometry.columns, 72 / geometry.rows)
+    cell = min(BOARD_WIDTH / geometry.columns, BOARD_HEIGHT / geometry.rows)
     width, height = cell * geometry.columns, cell * geometry.rows
-    left, top, middle = (NODE_WIDTH - width) / 2, 8, NODE_WIDTH / 2
+    left = top = (CARD_HEIGHT - BOARD_HEIGHT) / 2
     parts = [
-        f'<rect class="{"card best" if best else "card"}" width="{NODE_WIDTH}" height="{NODE_HEIGHT}" rx="8"/>',
+        f'<rect class="{"card best" if best else "card"}" width="{CARD_WIDTH}" height="{CARD_HEIGHT}" rx="8"/>',
         f'<rect class="board" x="{left:.1f}" y="{top}" width="{width:.1f}" height="{height:.1f}"/>',
     ]
     for row, line in enumerate(position.grid()[::-1]):
@@ -127,10 +132,13 @@ def _draw_card(position: Position, visits: int, value: float, proof: str, *, bes
             for column, stone in enumerate(line)
         ]
     shown = f"{value:+.2f}" if math.isfinite(value) else "-"
-    for lift, kind, text in (
-        (32, "plain", f"{visits:,} visit{'s' * (visits != 1)}"),
-        (19, "plain", f"value {shown}"),
-        (6, "quiet", proof),
-    ):
-        parts.append(f'<text class="{kind}" x="{middle:.1f}" y="{NODE_HEIGHT - lift}">{escape(text)}</text>')
+    texts = (
+        ("move", title),
+        ("plain", f"{visits:,} visit{'s' * (visits != 1)}"),
+        ("plain", f"value {shown}"),
+        ("quiet", proof),
+    )
+    for number, (kind, text) in enumerate(texts, start=1):
+        x, y = left + BOARD_WIDTH + 12, number * LINE_HEIGHT + 2
+        parts.append(f'<text class="{kind}" x="{x:.1f}" y="{y}">{escape(text)}</text>')
     return "".join(parts)

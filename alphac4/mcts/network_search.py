@@ -16,12 +16,11 @@ from alphac4.game import Geometry, Position
 from alphac4.game.planes import PLANES
 from alphac4.game.rules import STANDARD, U64_0, U64_1
 from alphac4.machine import check_block
-from alphac4.mcts import simulation
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.puct import expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch, compiled_for
-from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
+from alphac4.mcts.simulation import SIMULATIONS_A_STEP, check_rule, select_leaf
 from alphac4.mcts.tree import NO_NODE, Trees, is_searched
 
 Planes = npt.NDArray[np.float32]
@@ -260,7 +259,7 @@ class NetworkSearch(TreeSearch):
     position in one step all ask for it. Evaluations and kept trees are dropped when the evaluator has other weights.
 
     Raises:
-        ValueError: for parameters without a rule.
+        ValueError: for parameters without a rule that can be compiled; see `alphac4.mcts.simulation.check_rule`.
     """
 
     def __init__(
@@ -275,9 +274,8 @@ class NetworkSearch(TreeSearch):
     ) -> None:
         config = config or PuctConfig()
         parameters = config.parameters() if isinstance(config, PuctConfig) else config
-        if type(parameters) not in simulation.rules:
-            raise ValueError(f"no rule of selection is registered for {type(parameters).__name__}: see scores_actions")
         super().__init__(geometry, rng, reuse, parameters)
+        check_rule(parameters, self._kept.trees)
         self.evaluator = evaluator
         self._cache = make_cache(cache, geometry)
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, Protocol
@@ -135,22 +135,25 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def describe_search(result: SearchResult, index: int = 0) -> str:
-    """A line for each move of the ``index``-th position, the line of best play, and how long it took.
+def describe_search(result: SearchResult, index: int = 0, *, name: Callable[[int], str] = column_name) -> str:
+    """Describe each move of the ``index``-th position, the line of best play, and the time taken, as text.
 
-    Values, scores and win/draw/loss are seen by the side to move; the time is that of the whole batch.
+    Values, scores and win/draw/loss are for the side to move; the time is that of the whole batch. ``name`` writes a
+    0-based column, by default as move strings do. A move without visits has no score: its score ranks moves, but is
+    not an evaluation.
     """
     lines = ["column  visits   value   prior   score"]
     for item in describe_columns(result, index):
-        value, score = ("-" if number is None else f"{number:+.3f}" for number in (item.value, item.score))
-        line = f"{column_name(item.column):>6}  {item.visits:>6}  {value:>6}  {item.prior:>6.3f}  {score:>6}"
+        numbers = (item.value, item.score) if item.visits else (None, None)
+        value, score = ("-" if number is None else f"{number:+.3f}" for number in numbers)
+        line = f"{name(item.column):>6}  {item.visits:>6}  {value:>6}  {item.prior:>6.3f}  {score:>6}"
         lines.append(f"{line}{'  *' if item.column == result.moves[index] else ''}  {item.proof}".rstrip())
     win, draw, loss = (100 * share for share in result.wdl[index])
     rate = int(result.simulations.sum()) / max(result.seconds, 1e-9)
     lines += [
         "",
         f"value {result.value[index]:+.3f}: win {win:.0f} %, draw {draw:.0f} %, loss {loss:.0f} %",
-        f"best line {' '.join(column_name(column) for column in result.variations[index])}",
+        f"best line {' '.join(map(name, result.variations[index]))}",
         f"{int(result.simulations[index]):,} simulations in {result.seconds:.2f} s, {rate:,.0f} a second",
     ]
     return "\n".join(lines)

@@ -21,9 +21,10 @@ from alphac4.game import Geometry, Position, column_name
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import Words
 from alphac4.mcts.results import NodeView, SearchResult, principal_variations, root_wdl
-from alphac4.mcts.simulation import action_scores
+from alphac4.mcts.simulation import action_scores, is_own
 from alphac4.mcts.tree import (
     ARRAYS,
+    ILLEGAL,
     NO_NODE,
     PROVEN_DRAW,
     ROOT,
@@ -213,6 +214,8 @@ class TreeSearch(ABC):
             values = trees.value_sum[rows, node] / visits.astype(np.float64)
         scores = np.empty(visits.shape)
         compiled_for(self.parameters, action_scores)(trees, first, node, self.parameters, scores)
+        if not is_own(self.parameters) and np.isnan(scores[trees.proof[rows, node] != ILLEGAL]).any():
+            raise ValueError(f"the rule for {type(self.parameters).__name__} gives a score that is no number (NaN)")
         return {
             "visits": visits,
             "values": np.where(visits > 0, values, np.nan),
@@ -245,7 +248,7 @@ class TreeSearch(ABC):
 
 def compiled_for(parameters: Any, function: Callable[_P, _R]) -> Callable[_P, _R]:
     """The compiled function for these parameters; only the package's own rules are kept on disk."""
-    return function if type(parameters).__module__.startswith("alphac4.") else recompiled(function)
+    return function if is_own(parameters) else recompiled(function)
 
 
 class KeptTrees:

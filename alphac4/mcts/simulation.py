@@ -6,13 +6,16 @@ and `alphac4.mcts.classic.uct` register the two rules of this package in the sam
 `scores_actions`.
 """
 
+import inspect
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba.core.errors import NumbaError
 from numba.extending import overload
 
 from alphac4.compiled import compiled, inlined
@@ -32,6 +35,8 @@ from alphac4.mcts.tree import (
 )
 
 SIMULATIONS_A_STEP = 256  # of a tree, at most, before the caller can look at the clock: well under a millisecond
+
+RULE_ARGUMENTS = ("trees", "t", "node", "action", "totals", "parameters")
 
 Scores = npt.NDArray[np.float64]
 Score = TypeVar("Score", bound=Callable[..., float])
@@ -105,6 +110,7 @@ class Rule(NamedTuple):
 
     select: Callable[[Trees, int, int, Any], int]  # see `select_action`
     write_scores: Callable[[Trees, int, int, Any, Scores], None]  # see `write_scores`
+    score: Callable[..., float] | None = None  # what `scores_actions` was given
 
 
 rules: dict[type, Rule] = {}  # by the type of parameters, which is a NamedTuple
@@ -155,12 +161,17 @@ def scores_actions(parameters: type) -> Callable[[Score], Score]:
     with it may be compiled already.
 
     Raises:
-        ValueError: if the type has a rule.
+        ValueError: if the type has a rule or is no such NamedTuple, or the function takes other arguments.
     """
     if parameters in rules:
         raise ValueError(f"{parameters.__name__} has a rule already: make a new type for another one")
+    if "prior_temperature" not in getattr(parameters, "_fields", ()):
+        raise ValueError(f"{parameters!r:.80} is no NamedTuple with a field prior_temperature, which every rule needs")
 
     def register(score: Score) -> Score:
+        given = list(inspect.signature(getattr(score, "py_func", score)).parameters)
+        if len(given) != len(RULE_ARGUMENTS):
+            raise ValueError(f"{score.__name__} takes ({', '.join(given)}); expected ({', '.join(RULE_ARGUMENTS)})")
         function: Any = score
         if not hasattr(score, "py_func"):
             function = numba.njit(error_model="numpy", inline="always")(score)
@@ -172,7 +183,9 @@ def scores_actions(parameters: type) -> Callable[[Score], Score]:
                 if trees.proof[t, node, a] < PROVEN_DRAW:  # ILLEGAL too
                     continue
                 action_score = function(trees, t, node, a, totals, parameters)
-                if action_score > best_score:
+                if (
+                    best == NO_ACTION or action_score > best_score
+                ):  # NaN is above nothing, and some action must be taken
                     best, best_score = a, action_score
             return best
 
@@ -183,10 +196,46 @@ def scores_actions(parameters: type) -> Callable[[Score], Score]:
                 if trees.proof[t, node, a] != ILLEGAL:
                     scores[a] = function(trees, t, node, a, totals, parameters)
 
-        rules[parameters] = Rule(select, write)
+        rules[parameters] = Rule(select, write, score)
         return score
 
     return register
+
+
+def check_rule(parameters: Any, trees: Trees) -> None:
+    """Compile the function that scores actions by itself, so that an error in it is reported in its own terms.
+
+    Raises:
+        ValueError: for parameters without a rule or with a field that is no number, for a function that Numba cannot
+            compile, or for one that does not return a number.
+    """
+    kind = type(parameters)
+    rule = rules.get(kind)
+    if rule is None or rule.score is None:
+        raise ValueError(f"no rule of selection is registered for {kind.__name__}: see alphac4.scores_actions")
+    if is_own(parameters):
+        return
+    for name, value in parameters._asdict().items():
+        if not isinstance(value, Real):
+            raise ValueError(f"{kind.__name__}.{name} must be a number, not {value!r:.80}")
+    function: Any = numba.njit(error_model="numpy")(getattr(rule.score, "py_func", rule.score))
+    arguments = (trees, 0, 0, 0, NodeTotals(0, 0.0, 0.0), parameters)
+    name = f"the rule {function.__name__}"
+    try:
+        function.compile(tuple(map(numba.typeof, arguments)))  # type: ignore[attr-defined]
+    except NumbaError as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        problem = next(line for line in [*lines, "unknown"] if not line.startswith("Failed in"))
+        place = next((f" ({line.rstrip(':')})" for line in lines if line.startswith("File ")), "")
+        raise ValueError(f"{name} cannot be compiled by Numba: {problem}{place}") from error
+    (returned,) = function.nopython_signatures
+    if not isinstance(returned.return_type, numba.types.Number | numba.types.Boolean):
+        raise ValueError(f"{name} returns {returned.return_type}; expected a number in every case")
+
+
+def is_own(parameters: Any) -> bool:
+    """Return whether the rule for these parameters is a part of this package."""
+    return type(parameters).__module__.startswith("alphac4.")
 
 
 @inlined

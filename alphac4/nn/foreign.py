@@ -1,13 +1,14 @@
-"""Networks that are not ours: any function on planes, and ONNX files, our own export or another program's."""
+"""Networks that are not ours: functions on planes, PyTorch modules, and ONNX files from us or other programs."""
 
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from alphac4.game.planes import PLANES
 from alphac4.game.rules import Geometry, make_geometry
 from alphac4.machine import install_advice
 from alphac4.mcts.network_search import NotFiniteError
@@ -15,6 +16,9 @@ from alphac4.mcts.results import root_wdl
 from alphac4.nn.backends import random_boards
 from alphac4.nn.evaluator import softmax
 from alphac4.storage.records import first_line
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Array = npt.NDArray[np.float32]
 
@@ -28,14 +32,20 @@ EXPECTED = (
 
 
 class FunctionEvaluator:
-    """Evaluates positions by a function of planes [B, 2, R, C], all seen by the side to move.
+    """Evaluates positions by a function of planes [B, P, R, C], all seen by the side to move.
 
-    The planes hold the stones of the side to move, then its opponent's, bottom row first. The function returns policy
-    logits [B, C], and either values [B] in [-1, 1] or probabilities of win, draw and loss [B, 3].
+    The first two planes hold the stones of the side to move, then its opponent's, bottom row first. The function
+    returns policy logits [B, C], and either values [B] or [B, 1] in [-1, 1], or probabilities of win, draw and loss
+    [B, 3]: as NumPy arrays, lists, or PyTorch tensors.
+
+    Args:
+        function: the network.
+        input_planes: P; see `alphac4.game.planes`.
     """
 
-    def __init__(self, function: Callable[[Array], Any]) -> None:
+    def __init__(self, function: Callable[[Array], Any], input_planes: int = PLANES["stones"]) -> None:
         self.name = str(getattr(function, "__name__", type(function).__name__))
+        self.input_planes = input_planes
         self._function = function
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
@@ -43,27 +53,21 @@ class FunctionEvaluator:
 
         Raises:
             NotFiniteError: for NaN, or a value or highest logit that is infinite.
-            ValueError: for answers of another shape, or win, draw and loss that do not add up to 1.
+            ValueError: for an error of the function, or answers of another shape or range.
         """
-        count, columns = len(planes), planes.shape[3]
-        try:
-            policy, value = (np.asarray(answer, np.float32) for answer in self._function(planes))
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{self.name} must return a policy and a value for planes {planes.shape}: {error}"
-            ) from error
-        if policy.shape != (count, columns) or value.shape not in ((count,), (count, 1), (count, 3)):
-            raise ValueError(
-                f"{self.name} returned a policy {policy.shape} and a value {value.shape} for {count} positions; "
-                f"expected ({count}, {columns}), and ({count},) or ({count}, 3)"
-            )
-        is_open = planes[:, :, -1, :].sum(axis=1) == 0
+        count = len(planes)
+        policy, value = self._answer(planes)
+        is_open = planes[:, :2, -1, :].sum(axis=1) == 0
         highest = np.where(is_open, policy, -np.inf).max(axis=1, initial=-np.inf)
         if not np.isfinite(highest[is_open.any(axis=1)]).all() or np.isnan(policy).any():
             raise NotFiniteError(f"{self.name} returned a policy without a largest finite logit")
         if value.shape != (count, 3):
             if not np.isfinite(value).all():
                 raise NotFiniteError(f"{self.name} returned a value that is not finite")
+            if (size := np.abs(value).max(initial=0)) > 1 + TOLERANCE:
+                raise ValueError(
+                    f"{self.name} returned a value of size {size:.3g}; expected -1 (lost) to 1 (won), such as by tanh"
+                )
             # Nothing is known of draws, so that all is win or loss.
             return policy, root_wdl(np.clip(value.reshape(-1), -1, 1), np.zeros(count)).astype(np.float32)
         if not np.isfinite(value).all():
@@ -73,6 +77,105 @@ class FunctionEvaluator:
                 f"{self.name} returned win, draw and loss that are no probabilities: they must add up to 1"
             )
         return policy, value
+
+    def _answer(self, planes: Array) -> tuple[Array, Array]:
+        """The function's policy [B, C] and value [B], [B, 1] or [B, 3], as it returns them."""
+        count, columns = len(planes), planes.shape[3]
+        try:
+            answer = self._function(planes)
+        except Exception as error:
+            text = f"{type(error).__name__}: {first_line(error)}"
+            raise ValueError(f"{self.name} failed on planes {list(planes.shape)} with {text}") from error
+        expected = f"a policy [{count}, {columns}] and a value [{count}] or [{count}, 3]"
+        is_pair = isinstance(answer, tuple | list) and len(answer) == 2
+        try:
+            policy, value = map(_as_array, answer if is_pair else ())
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(
+                f"{self.name} returned {_describe_answer(answer)} for {count} positions; expected {expected}"
+            ) from None
+        if policy.shape != (count, columns) or value.shape not in ((count,), (count, 1), (count, 3)):
+            raise ValueError(
+                f"{self.name} returned a policy {list(policy.shape)} and a value {list(value.shape)} for {count} "
+                f"positions; expected {expected}"
+            )
+        return policy, value
+
+
+class ModuleEvaluator(FunctionEvaluator):
+    """Evaluates positions by a PyTorch module, on the device of its parameters and in evaluation mode.
+
+    It gets a tensor of planes [B, P, R, C] and returns a policy [B, C] and a value: [B] or [B, 1] in [-1, 1], or win,
+    draw and loss [B, 3]. Whether the policy and win/draw/loss are logits or probabilities is found on random boards.
+
+    Args:
+        module: the network.
+        geometry: the board.
+        input_planes: P; by default the number of channels that the first layer takes, or else 2.
+
+    Raises:
+        ValueError: if the module takes other planes, or does not return such answers.
+    """
+
+    def __init__(self, module: "nn.Module", geometry: Geometry, input_planes: int | None = None) -> None:
+        self._module = module
+        super().__init__(self._run, input_planes or _first_channels(module, geometry))
+        self.name = type(module).__name__
+        boards = random_boards(geometry, PROBED_BOARDS, np.random.default_rng(0), self.input_planes)
+        policy, value = super()._answer(boards)
+        self._policy_is_logits = not _are_probabilities(policy)
+        self._value_is_logits = value.shape[1:] == (3,) and not _are_probabilities(value)
+        self.evaluate(boards)  # raises for numbers that no search can use
+
+    def _answer(self, planes: Array) -> tuple[Array, Array]:
+        policy, value = super()._answer(planes)
+        return (
+            policy if self._policy_is_logits else _as_logits(policy),
+            softmax(value) if self._value_is_logits else value,
+        )
+
+    def _run(self, planes: Array) -> Any:
+        import torch
+
+        like = next(self._module.parameters(), torch.empty(0))
+        was_training = self._module.training
+        self._module.eval()
+        try:
+            with torch.inference_mode():
+                return self._module(torch.from_numpy(planes).to(like.device, like.dtype))
+        finally:
+            self._module.train(was_training)
+
+
+def _first_channels(module: "nn.Module", geometry: Geometry) -> int:
+    """The number of planes that the first convolution or linear layer takes; 2 if there is neither.
+
+    Raises:
+        ValueError: for a number that is none of `PLANES`.
+    """
+    for layer in module.modules():
+        channels = getattr(layer, "in_channels", None) or getattr(layer, "in_features", 0) / geometry.cells
+        if channels:
+            if channels not in PLANES.values():
+                known = " or ".join(f"{count} ({name})" for name, count in PLANES.items())
+                raise ValueError(
+                    f"{type(module).__name__}: its first layer takes {channels:g} planes; expected {known}"
+                )
+            return int(channels)
+    return PLANES["stones"]
+
+
+def _as_array(answer: Any) -> Array:
+    """A float32 array of an array, a list, or a tensor on any device, with a gradient or without."""
+    tensor = answer.detach().cpu().float() if hasattr(answer, "detach") else answer
+    return np.asarray(tensor, np.float32)
+
+
+def _describe_answer(answer: Any) -> str:
+    """What a function has returned, in a few words."""
+    if isinstance(answer, tuple | list):
+        return f"{type(answer).__name__} of {len(answer)} ({', '.join(map(_describe_answer, answer[:3]))})"
+    return f"{type(answer).__name__} {list(answer.shape)}" if hasattr(answer, "shape") else type(answer).__name__
 
 
 class OnnxEvaluator(FunctionEvaluator):
@@ -113,7 +216,7 @@ class OnnxEvaluator(FunctionEvaluator):
         answers = self._run(planes)
         policy, value = answers[self._policy], answers[self._value]
         if not self._policy_is_logits:
-            policy = np.log(np.maximum(policy, MIN_PROBABILITY))
+            policy = _as_logits(policy)
         return policy, softmax(value) if self._value_is_logits else value
 
     def _run(self, planes: Array) -> dict[str, Array]:
@@ -191,6 +294,10 @@ def _policy_and_value(path: Path, answers: Mapping[str, Array], columns: int) ->
         found = ", ".join(f"{name} {_shown(('B', *shape))}" for name, shape in shapes.items())
         raise ValueError(f"{path}: gives {found} on {columns} columns; expected {EXPECTED}")
     return policies[0], values[0]
+
+
+def _as_logits(probabilities: Array) -> Array:
+    return np.log(np.maximum(probabilities, MIN_PROBABILITY))
 
 
 def _are_probabilities(answers: Array) -> bool:

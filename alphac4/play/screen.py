@@ -2,10 +2,7 @@
 
 import contextlib
 import os
-import re
-import shutil
 import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 from typing import Self, TextIO
@@ -15,12 +12,12 @@ from tqdm import tqdm
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, signed
+from alphac4.machine import wrapped
 from alphac4.play.analysis import Analysis
 from alphac4.solver.solver import Solver, exact, shared_solver
 
 RESET, BOLD, DIM, UNDERLINE = "\033[0m", "\033[1m", "\033[2m", "\033[4m"
 COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
-COLOURING = re.compile("\033\\[[0-9]+m")
 SYMBOLS = EMPTY_SYMBOL, STONE_SYMBOL, BAR_SYMBOL = "·●█"
 PATIENCE = 1.0  # seconds for which nothing needs to be said
 BAR = 20  # characters of a full bar
@@ -35,10 +32,8 @@ class Screen:
         self._has_symbols = self.colour and _can_write(stream, SYMBOLS)
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """Write a text; on a terminal, what is longer than its lines goes on at the next word."""
-        if self._stream.isatty():
-            text = "\n".join(map(_wrapped, text.split("\n")))
-        print(self._styled(text, style), file=self._stream, flush=True)
+        """Write a text; on a terminal, lines that are too long break between words."""
+        print(self._styled(wrapped(text, self._stream), style), file=self._stream, flush=True)
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
@@ -156,13 +151,6 @@ def _can_write(stream: TextIO, text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _wrapped(line: str) -> str:
-    width = shutil.get_terminal_size().columns
-    if len(COLOURING.sub("", line)) <= width:
-        return line
-    return textwrap.fill(line, width, subsequent_indent=" " * 4, break_long_words=False)
 
 
 def _marked_cells(position: Position) -> set[tuple[int, int]]:

@@ -218,7 +218,8 @@ class TerminalGame:
     def _show(self) -> None:
         position = self.session.position
         self.screen.board(position)
-        outcome = position.outcome()
+        with self.screen.waiting("getting ready, which takes longer before the first game"):
+            outcome = position.outcome()  # waits while the other side's network is loaded
         if outcome is not None:
             winner = 1 if position.first_to_move else 0
             name = self._name(winner)

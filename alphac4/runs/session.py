@@ -17,7 +17,7 @@ from tqdm import tqdm
 from alphac4.compute import Actors, choose_for_run
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.rules import STANDARD
-from alphac4.machine import cores, resident_memory_mb
+from alphac4.machine import cores, resident_memory_mb, wrapped
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.costs import describe_network, load_start
 from alphac4.runs.folder import RunFolder
@@ -135,7 +135,7 @@ def write_progress(text: str) -> None:
     """Write a text above the progress bars. If the standard error is closed or full, the run does not end for that."""
     if sys.stderr:
         with contextlib.suppress(OSError):
-            tqdm.write(text, file=sys.stderr)
+            tqdm.write(wrapped(text, sys.stderr), file=sys.stderr)
             sys.stderr.flush()
 
 

@@ -18,19 +18,19 @@ from alphac4.training.reports import MatchReport
 
 SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
 
-# Groups stand in the order of their names, capital letters first: Strength is what one wants to see at once.
+# TensorBoard sorts groups by name, capital letters first: Mistakes, with three cards, and Strength come first.
 LAYOUT = {
     "Is it getting stronger?": {
-        # TensorBoard gives all curves of a run one colour, so here is one each: the sets are in the picture
-        # "Strength/mistakes".
-        "mistakes by the exact solver, raw network": ["Multiline", ["Strength/mistakes raw all"]],
-        "mistakes by the exact solver, with search": ["Multiline", ["Strength/mistakes search all"]],
-        "raw network on begin-hard, the hardest set": ["Multiline", ["Strength/mistakes raw begin-hard"]],
-        "with search on begin-hard": ["Multiline", ["Strength/mistakes search begin-hard"]],
+        # TensorBoard gives all curves of a run one colour, so each chart has one curve. The picture "Mistakes/by set"
+        # has all sets.
+        "mistakes by the exact solver, raw network": ["Multiline", ["Mistakes/raw"]],
+        "mistakes by the exact solver, with search": ["Multiline", ["Mistakes/with search"]],
+        "raw network on begin-hard, the hardest set": ["Multiline", ["mistakes by set/raw begin-hard"]],
+        "with search on begin-hard": ["Multiline", ["mistakes by set/with search begin-hard"]],
         "score against classic MCTS": ["Multiline", ["Strength/against .*"]],
         "score against classic MCTS at the end": ["Multiline", ["Strength/closing match against .*"]],
         "error of the raw network's value": ["Multiline", ["Strength/value error raw"]],
-        "error of the search's value": ["Multiline", ["Strength/value error search"]],
+        "error of the search's value": ["Multiline", ["Strength/value error with search"]],
     },
     "Is it learning?": {
         "loss of the policy": ["Multiline", ["loss/policy"]],
@@ -136,7 +136,7 @@ class Monitor:
         }
         judged = [past for past in self._history if past.evaluation is not None]
         if judged:
-            shown["Strength/mistakes"] = figures.errors_figure(judged)
+            shown["Mistakes/by set"] = figures.errors_figure(judged)
         for index, game in enumerate(selfplay.sample_games):
             shown[f"sample games/{index + 1}"] = figures.game_figure(
                 game, self._geometry, moments=6, columns=2, width=3.5
@@ -181,9 +181,9 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         names = ("nodes", "actors", "lost", "waiting", "staleness", "max_staleness")
         values |= {f"cluster/{name}": getattr(selfplay.cluster, name) for name in names}
     if report.evaluation is not None:
-        for name, figures in (("raw", report.evaluation.raw), ("search", report.evaluation.search)):
-            values |= {f"Strength/mistakes {name} {part}": error for part, error in figures.errors.items()}
-            values[f"Strength/mistakes {name} all"] = figures.error
+        for name, figures in (("raw", report.evaluation.raw), ("with search", report.evaluation.search)):
+            values[f"Mistakes/{name}"] = figures.error
+            values |= {f"mistakes by set/{name} {part}": error for part, error in figures.errors.items()}
             values[f"Strength/value error {name}"] = figures.value_error
     values |= {f"Strength/against {match.opponent}": match.score for match in report.matches}
     return values

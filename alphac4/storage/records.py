@@ -131,7 +131,9 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
     hints = typing.get_type_hints(record)
     fields = {item.name: item for item in dataclasses.fields(record)}
     if unknown := [key for key in value if key not in fields]:
-        raise ValueError(f"unknown entry {prefix + unknown[0]!r:.80}{similar(unknown[0], fields)}")
+        first, dot, rest = str(unknown[0]).partition(".")
+        advice = f"; write {{{first!r}: {{{rest!r}: ...}}}}" if dot and first in fields else similar(unknown[0], fields)
+        raise ValueError(f"unknown entry {prefix + str(unknown[0])!r:.80}{advice:.200}")
     for item in fields.values():
         optional = item.default is not dataclasses.MISSING or item.default_factory is not dataclasses.MISSING
         if item.name not in value and not optional:

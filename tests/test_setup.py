@@ -1,0 +1,42 @@
+"""The script that sets up an environment."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """The files that the script reads, with an environment that is there already: this one."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "setup.sh", tmp_path / "scripts")
+    for name in ("pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="runs a shell script as a Python")
+@pytest.mark.parametrize("variable", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"])
+def test_setup_ends_at_once_where_an_index_cannot_be_reached(variable: str, clone: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # nobody listens
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/simple"
+        environment = os.environ | {variable: url, "no_proxy": "127.0.0.1"}
+        done = subprocess.run(
+            [clone / "scripts" / "setup.sh", "web"], env=environment, capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"setup.sh: cannot reach the package index {url}: ")
+    assert variable in done.stderr
+    assert "installing" not in done.stdout
