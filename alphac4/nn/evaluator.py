@@ -20,9 +20,9 @@ from alphac4.storage.records import first_line
 logger = logging.getLogger(__name__)
 
 # Largest deviation from fp32, by the end of a backend's name: the root of its mean square, as a share of the spread of
-# the logits between positions. Measured on trained networks and `stand_in`s: 1e-4 in fp32 (0.006 where a GPU multiplies
-# 10 bits), 0.03 in bf16, 0.09 in 8 bits. A tower that is off by a tenth deviates by 0.2 or more.
-TOLERANCES = {"fp32": 0.02, "bf16": 0.06, "int8": 0.15}
+# the logits between positions. Measured on trained networks and `stand_in`s of up to 10 blocks: 1e-4 in fp32, 0.03 in
+# bf16, 0.1 in 8 bits. A GPU may multiply numbers of 10 bits in "fp32". A tower that is off by a tenth deviates by 0.2.
+TOLERANCES = {"fp32": 0.02, "bf16": 0.08, "int8": 0.15}
 MAX_DEVIATION = 0.1  # of one logit, as a share of the largest: products that saturate spoil few, but spoil them badly
 CHECKED_BOARDS = 128
 # Positions of a batch from which on a position's answer is the same in all, for most backends: on a Zen 4 PyTorch needs
@@ -253,7 +253,7 @@ def stand_in(network: PolicyValueNetwork) -> PolicyValueNetwork:
             module.reset_running_stats()
             module.momentum = None  # running statistics are the mean of all batches
             if not module.weight.any():
-                nn.init.normal_(module.weight, std=0.4, generator=generator)
+                nn.init.normal_(module.weight, std=0.3, generator=generator)
                 nn.init.normal_(module.bias, mean=-0.2, std=0.3, generator=generator)
     with torch_threads(1), torch.no_grad():
         copied(torch.from_numpy(boards_for(network.config, CHECKED_BOARDS, np.random.default_rng(2))))
