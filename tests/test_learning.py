@@ -1,3 +1,4 @@
+import copy
 import dataclasses
 import math
 from collections.abc import Iterator
@@ -100,6 +101,26 @@ def test_losses_are_those_worked_by_hand() -> None:
     assert float(both) == pytest.approx((expected + math.log(2)) / 2)
     wdl = torch.tensor([[1.0, 0.0, 0.0]])
     assert float(value_loss(torch.zeros(1, 3), wdl, 1.0)) == pytest.approx(math.log(3))
+    logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]]))
+    assert float(value_loss(logits, torch.tensor([[0.5, 0.5, 0.0]]), 1.0)) == pytest.approx(1.5 * math.log(2))
+
+
+def test_the_gradient_is_the_sum_over_all_parts() -> None:
+    """Each by itself through a copy of the network, with norms of its own; then clipped together."""
+    learner = make_learner(dataclasses.replace(CONFIG, batch_size=3 * PART))
+    (batch,) = stream_of(some_samples(3 * PART), 1, seed=0, size=3 * PART)
+    whole = TensorBatch(*map(torch.from_numpy, batch))
+    expected = []
+    for part in zip(*(tensor.split(PART) for tensor in whole), strict=True):
+        copied = copy.deepcopy(learner.network)
+        copied.zero_grad()
+        learner.losses(copied, TensorBatch(*part), Totals.of(whole))[0].backward()
+        expected.append(torch.cat([p.grad.flatten() for p in copied.parameters() if p.grad is not None]))
+    report = learner.learn_from([batch], SCHEDULE, 3 * PART)
+    actual = torch.cat([p.grad.flatten() for p in learner.network.parameters() if p.grad is not None])
+    total = sum(expected[1:], start=expected[0])
+    assert report.gradient_norm == pytest.approx(float(total.norm()), rel=1e-5)
+    torch.testing.assert_close(actual, total / max(1.0, float(total.norm())), atol=1e-6, rtol=1e-4)
 
 
 def test_the_loss_of_ownership_is_that_worked_by_hand() -> None:
