@@ -9,8 +9,8 @@
     alphac4.play_match("best@100", "uct:1000", games=20)
 
 The names in `__all__` are the public interface; they are loaded at their first use. Every other module is internal, and
-may change from one version to the next. Columns are 0-based in code and 1-based in move strings; values are for the
-side to move; a wrong argument raises one `ValueError` with a message of one line.
+may change from one version to the next. Columns count from 0 in code, in results and in what these print; move strings
+count from 1. Values are for the side to move. A wrong argument raises one `ValueError` with a message of one line.
 """
 
 from importlib import import_module
