@@ -15,6 +15,7 @@ SHIPPED = {
     "fast": "quick.safetensors",
     "standard": "standard.safetensors",
     "quick": "quick.safetensors",
+    "gpu-best": "gpu-best.safetensors",
 }
 PREFIX = "hf://"
 FORM = r"hf://[^@,]+"  # of a name within a player's specification
