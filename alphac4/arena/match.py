@@ -1,7 +1,6 @@
 """Matches in lockstep, so that networks see full batches, and the short openings from which they are played."""
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from alphac4.arena.players import Player
+from alphac4.arena.players import Player, checked_moves
 from alphac4.arena.ratings import Interval, score_interval
-from alphac4.game import Geometry, IllegalMove, Outcome, Position
+from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.network_search import NotFiniteError
@@ -124,13 +123,13 @@ def _play(
         for player, turn in ((challenger, True), (opponent, False)):
             games = [game for game in running if ours[game] == turn]
             try:
-                moved = _move(player, [positions[game] for game in games])
+                columns = checked_moves(player, [positions[game] for game in games])
             except NotFiniteError as error:
                 return _Forfeit(turns, f"{player.name} loses the match without playing it: {error}")
             turns += 1
-            for game, position in zip(games, moved, strict=True):
-                positions[game], ours[game] = position, not turn
-                outcome = position.outcome()
+            for game, column in zip(games, columns, strict=True):
+                positions[game], ours[game] = positions[game].play(column), not turn
+                outcome = positions[game].outcome()
                 if outcome is not None:
                     points[game] = MOVER_POINTS[outcome] if turn else 1.0 - MOVER_POINTS[outcome]
                     running.remove(game)
@@ -186,22 +185,6 @@ def match_bar(
     """A progress bar for a match. It shows nothing unless ``progress`` is set and the standard error is a terminal."""
     label = f"{challenger.name} v. {opponent.name}"
     return tqdm(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False)
-
-
-def _move(player: Player, positions: Sequence[Position]) -> list[Position]:
-    """The positions after the player's moves."""
-    columns = player.choose(positions) if positions else []
-    if len(columns) != len(positions):
-        raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
-    if any(isinstance(column, float) and math.isnan(column) for column in columns):
-        raise NotFiniteError("it returned NaN for a column")
-    after = []
-    for position, column in zip(positions, columns, strict=True):
-        try:
-            after.append(position.play(column))
-        except IllegalMove as error:
-            raise IllegalMove(column, error.moves, f"{error.reason} (player {player.name})") from error
-    return after
 
 
 def balanced_openings(

@@ -10,12 +10,12 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Geometry, Position
+from alphac4.game import Geometry, IllegalMove, Position
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD, oriented
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
-from alphac4.mcts.network_search import Evaluate, NetworkSearch, finite_answers, input_planes
+from alphac4.mcts.network_search import Evaluate, NetworkSearch, NotFiniteError, finite_answers, input_planes
 from alphac4.mcts.results import NodeView, Searched, SearchResult, join_results, root_wdl
 from alphac4.mcts.search import Budget, Reuse, TreeSearch
 from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, one_ply_earlier, proof_value
@@ -53,6 +53,32 @@ class SearchingPlayer(Player, Protocol):
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
         """A node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
+
+
+def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
+    """Return the 0-based columns that a player chooses, which may be anybody's class, if they are legal moves.
+
+    Raises:
+        IllegalMove: naming the player that made it.
+        NotFiniteError: if the player returns NaN for a column.
+        ValueError: if it returns another number of columns than there are positions, or other things than integers.
+    """
+    if not positions:
+        return []
+    columns = np.asarray(player.choose(positions))
+    if columns.ndim != 1:
+        raise ValueError(f"player {player.name} did not return a list of columns, but {columns.tolist()!r:.60}")
+    if len(columns) != len(positions):
+        raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
+    if columns.dtype.kind == "f" and np.isnan(columns).any():
+        raise NotFiniteError("it returned NaN for a column")
+    if columns.dtype.kind not in "iu":
+        raise ValueError(f"player {player.name} returned {columns.tolist()[0]!r:.60} for a column, not an integer")
+    for position, column in zip(positions, columns.tolist(), strict=True):
+        if not position.is_legal(column):
+            shown = position.moves if position.moves is not None else f"{position.plies} stones"
+            raise IllegalMove(column, shown, f"the column is full or not on the board (player {player.name})")
+    return columns.tolist()  # type: ignore[no-any-return]
 
 
 def keep_trees(player: SearchingPlayer) -> Searched:
