@@ -149,11 +149,11 @@ def test_the_solver_is_stopped_like_a_search() -> None:
 def test_the_command_answers_bytes_that_are_no_text_by_an_error_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = b"\xff\xfe\x00 \x80\nposition \xc3\x28\nisready\nquit\n"
+    given = b"\xef\xbb\xbfisready\n\xff\xfe\x00 \x80\nposition \xc3\x28\nisready\nquit\n"
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(given)))
     assert main(["engine", "--player", "uct:10"]) == 0
     output = capsys.readouterr()
-    assert [line.split()[0] for line in output.out.splitlines()] == ["error", "error", "readyok"]
+    assert [line.split()[0] for line in output.out.splitlines()] == ["readyok", "error", "error", "readyok"]
     assert output.err == ""
 
 

@@ -125,6 +125,26 @@ def test_players_that_fail_end_the_questions_at_once(monkeypatch: pytest.MonkeyP
         assert not thread.is_alive()
 
 
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (np.float32("nan"), "it returned NaN for a column"),
+        (2.0, "player random returned 2.0 for a column"),
+        (-1, "illegal move column 0 after .*player random"),
+        (7, "illegal move column 8 after .*player random"),
+    ],
+)
+def test_a_player_without_legal_moves_is_not_measured(column: Any, told: str) -> None:
+    """Without a check, column -1 would count as the last one, and 2.0 as 2."""
+
+    class Odd(RandomPlayer):
+        def choose(self, positions: Sequence[Position]) -> list[int]:
+            return [column] * len(positions)
+
+    with pytest.raises(ValueError, match=told):
+        ask_players([Odd(np.random.default_rng(0))], packaged_positions(2))
+
+
 def test_the_solver_makes_no_errors() -> None:
     """On sets that it solves quickly the solver keeps every outcome, and by default no score is lost either."""
     sets = packaged_positions(40)[3:]
@@ -211,10 +231,10 @@ def test_generated_sets_go_on_where_they_were_cut_and_leave_alone_what_is_no_set
 def test_samples_are_drawn_from_move_strings_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Scores in the source are not read: wrong ones make no difference. Too few positions are told."""
+    """Wrong scores in the source make no difference. Too few positions are told."""
     part = packaged_positions(12)[5]
     source, made = tmp_path / "end-easy.columns", tmp_path / "made" / "end-easy.columns"
-    source.write_text("".join(f"{position.moves} 99\n" for position in part.positions))
+    source.write_text("".join(f"{position.moves} 0\n" for position in part.positions))
     assert main(["positions", str(made.parent), "--count", "15", "--sample", str(source)]) == 0
     assert "12 of 15 positions; the sample has no more of this set" in caplog.text
     source.write_text("666165577462463234152541333211132724554777\n")  # drawn on a full board

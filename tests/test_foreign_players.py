@@ -1,3 +1,4 @@
+import json
 import os
 import shlex
 import subprocess
@@ -14,6 +15,7 @@ from alphac4.arena.foreign import EnginePlayer
 from alphac4.arena.match import play_match
 from alphac4.arena.players import PlayerError, RandomPlayer, as_searching
 from alphac4.arena.specifications import parse_player
+from alphac4.cli import main
 from alphac4.game import STANDARD, Position, make_geometry
 
 # Plays column 1 on an empty board, 2 after a stone, and so on, but has its moods after some first moves.
@@ -185,6 +187,26 @@ def test_what_is_no_player_is_reported_in_one_line(
         parse_player(specification, rng=rng, geometry=STANDARD)
     assert specification in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "command", ["arena odd:Talking random --games 2 --processes 1", "evaluate odd:Talking --count 1"]
+)
+def test_what_a_player_prints_is_not_part_of_the_json(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "odd.py").write_text(
+        "class Talking:\n"
+        "    name = 'talking'\n"
+        "    def choose(self, positions):\n"
+        "        print('thinking')\n"
+        "        return [position.legal_columns()[0] for position in positions]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main([*command.split(), "--json"]) == 0
+    output = capsys.readouterr()
+    json.loads(output.out)
+    assert "thinking" in output.err
 
 
 def test_the_command_finds_a_module_in_the_current_folder(module: str, tmp_path: Path) -> None:

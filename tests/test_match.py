@@ -21,7 +21,7 @@ class _Scripted:
 
     name = "scripted"
 
-    def __init__(self, index: int = 0, answer: list[int] | None = None) -> None:
+    def __init__(self, index: int = 0, answer: Any = None) -> None:
         self.index, self.answer = index, answer
         self.batches: list[int] = []
 
@@ -65,12 +65,18 @@ def test_the_score_is_what_a_replay_of_the_games_gives(rng: np.random.Generator)
     [
         ([3], "444444", r"illegal move 3 \(columns count from 0\) after '444444': .*full.*player scripted"),
         ([9], "44", r"illegal move 9 \(columns count from 0\).*7 columns.*player scripted"),
-        (["4"], "44", r"player scripted chose '4', expected a column, which counts from 0"),
         ([0, 0], "44", "player scripted chose 2 moves for 1 positions"),
         ([0], "1122334", "'1122334' is finished"),
+        ([-1], "44", r"illegal move -1 \(columns count from 0\).*player scripted"),
+        ([10**30], "44", r"player scripted returned 1000.* for a column, expected an integer that counts from 0"),
+        ([2.0], "44", r"player scripted returned 2\.0 for a column, expected an integer that counts from 0"),
+        (["3"], "44", "player scripted returned '3' for a column, expected an integer that counts from 0"),
+        ([None], "44", "player scripted returned None for a column, expected an integer that counts from 0"),
+        ([[3]], "44", r"player scripted did not return a list of columns, but \[\[3\]\]"),
+        (3, "44", "player scripted did not return a list of columns, but 3"),
     ],
 )
-def test_impossible_answers_and_openings_are_refused(answer: list[Any], opening: str, told: str) -> None:
+def test_impossible_answers_and_openings_are_refused(answer: Any, opening: str, told: str) -> None:
     with pytest.raises((IllegalMove, ValueError), match=told):
         play_match(_Scripted(answer=answer), _Scripted(), [Position.from_moves(opening)])
 
@@ -106,9 +112,10 @@ def test_a_player_that_returns_nan_loses_without_playing(caplog: pytest.LogCaptu
     assert result.games == tuple(opening.moves for opening in OPENINGS for _ in range(2))
     assert caplog.messages == ["bad loses the match without playing it: no number"]
     assert play_match(_Scripted(), _Failing("bad"), OPENINGS).pair_scores == (2.0,) * 4
-    nowhere: Any = [math.nan] * len(OPENINGS)
-    assert play_match(_Scripted(answer=nowhere), _Scripted(), OPENINGS).losses == 8
-    assert "scripted loses the match without playing it: it returned NaN for a column" in caplog.text
+    for nowhere in ([math.nan] * len(OPENINGS), [np.float32("nan")] * len(OPENINGS), [3, 3, 3, math.nan]):
+        caplog.clear()
+        assert play_match(_Scripted(answer=nowhere), _Scripted(), OPENINGS).losses == 8
+        assert caplog.messages == ["scripted loses the match without playing it: it returned NaN for a column"]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,12 @@ def test_a_saved_game_is_loaded_as_any_editor_saves_it(form: str, tmp_path: Path
         ("sample", "48"),
         ("sample", "1212121"),  # the game is over
         ("sample", "44 1 1"),
+        ("sample", "4455 4433"),  # two games, as from a file whose line ends were lost
+        ("sample", "4455 99"),
+        ("sample", "2 2 5 2 5 7 6 22"),
+        ("sample", f"{PUBLIC[0].split()[0]} . . . . . -1 ."),
+        ("sample", "4455 \u0661"),
+        ("positions", "112233 -2 0 1 18 0 -3 -\u0661"),
         ("games", "44 5"),
         ("games", "48"),
         ("puzzles", "44 9 3 1"),
@@ -107,7 +113,7 @@ class Stream(io.StringIO):
     """A standard input in an encoding that has no byte-order mark, as on Windows."""
 
     def __init__(self, content: bytes) -> None:
-        super().__init__(content.decode("cp1252"))
+        super().__init__(content.decode("cp1252", errors="replace"))
         self.buffer = io.BytesIO(content)
 
 
@@ -118,3 +124,25 @@ def test_a_batch_takes_lines_of_the_public_files_and_any_editors(
         monkeypatch.setattr("sys.stdin", Stream(written("CRLF", PUBLIC, blank) + b"# end\n"))
         assert run(SolveOptions(batch=True)) == 0
         assert capsys.readouterr().out.splitlines() == list(PUBLIC)  # our scores are the published ones
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_standard_input_is_read_as_any_editor_saves_it(
+    form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", Stream(written(form, PUBLIC, " ")))
+    assert run(SolveOptions(batch=True)) == 0
+    assert capsys.readouterr().out.splitlines() == list(PUBLIC)
+
+
+@pytest.mark.parametrize(("weak", "wrong"), [(False, ["1", "-2", ". . . . . -2 -2"]), (True, ["1", "0", "1"])])
+def test_a_batch_reports_lines_that_give_another_score(
+    weak: bool, wrong: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A game with a word per column, such as "4 4", looks like a position with a score."""
+    moves, right = PUBLIC[0].split()
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{moves} {given}\n" for given in (right, "", *wrong))))
+    assert run(SolveOptions(batch=True, weak=weak)) == 2
+    output = capsys.readouterr()
+    assert output.out.splitlines() == [f"{moves} -1"] * 5
+    assert [line.partition(": ")[0] for line in output.err.splitlines()] == ["line 3", "line 4", "line 5"]

@@ -278,6 +278,29 @@ def test_no_move_waits_while_the_certificates_are_read(
             thread.join(PATIENCE)
 
 
+def test_no_hint_waits_while_the_certificates_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact scores and the level that plays by them would wait for the hint."""
+    monkeypatch.setattr(searches, "HINT_SECONDS", 0.0)
+    monkeypatch.setattr(searches, "OUTCOME_SECONDS", 0.0)
+    shared_solver.cache_clear()
+    reading, released, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def read(*_arguments: object, **_options: object) -> None:
+        reading.set()
+        released.wait(PATIENCE)
+        ended.set()
+
+    monkeypatch.setattr(searches, "certificates", read)
+    service = SearchService("fast")
+    service.prepare()
+    try:
+        assert reading.wait(PATIENCE)
+        assert service.hint(Position.from_moves("22661"), Stop()).source == "the network's opinion"
+        assert not ended.is_set()
+    finally:
+        released.set()
+
+
 def test_an_analysis_holds_up_nobody_and_ends_with_the_sessions_next(client: TestClient) -> None:
     """A session has one tree, so the first comes to its last line early, and says that it is not finished."""
     lines: list[dict[str, Any]] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
 import numpy as np
 
 from alphac4.api.positions import Given, read_positions
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError, as_searching, chosen_columns, keep_trees
+from alphac4.arena.players import NetworkPlayer, Player, PlayerError, as_searching, checked_moves, keep_trees
 from alphac4.arena.specifications import common_geometry, find_network, parse_player
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
@@ -107,7 +107,7 @@ class Agent:
 
     def choose(self, positions: Sequence[Given]) -> list[int]:
         """A 0-based column for each position. Raises ValueError if the player chooses a move that is illegal."""
-        return chosen_columns(self.player, read_positions(positions, self.geometry))
+        return checked_moves(self.player, read_positions(positions, self.geometry))
 
     @overload
     def search(  # type: ignore[overload-overlap] # a string is a sequence of strings, but here a single position

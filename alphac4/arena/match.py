@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from alphac4.arena.players import Player, chosen_columns
+from alphac4.arena.players import Player, checked_moves
 from alphac4.arena.ratings import Interval, score_interval
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.rules import STANDARD
@@ -123,7 +123,7 @@ def _play(
         for player, turn in ((challenger, True), (opponent, False)):
             games = [game for game in running if ours[game] == turn]
             try:
-                columns = chosen_columns(player, [positions[game] for game in games])
+                columns = checked_moves(player, [positions[game] for game in games])
             except NotFiniteError as error:
                 return _Forfeit(turns, f"{player.name} loses the match without playing it: {error}")
             turns += 1

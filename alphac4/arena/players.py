@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,6 +55,35 @@ class SearchingPlayer(Player, Protocol):
         """A node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
 
 
+def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
+    """Return the 0-based columns that a player chooses, which may be anybody's class, if they are legal moves.
+
+    Raises:
+        IllegalMove: naming the player that made it.
+        NotFiniteError: if the player returns NaN for a column.
+        ValueError: if it returns another number of columns than there are positions, or other things than integers.
+    """
+    if not positions:
+        return []
+    columns = np.asarray(player.choose(positions))
+    if columns.ndim != 1:
+        raise ValueError(f"player {player.name} did not return a list of columns, but {columns.tolist()!r:.60}")
+    if len(columns) != len(positions):
+        raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
+    if columns.dtype.kind == "f" and np.isnan(columns).any():
+        raise NotFiniteError("it returned NaN for a column")
+    if columns.dtype.kind not in "iu":
+        raise ValueError(
+            f"player {player.name} returned {columns.tolist()[0]!r:.60} for a column, expected an integer that counts from 0"
+        )
+    for position, column in zip(positions, columns.tolist(), strict=True):
+        try:
+            position.play(column)
+        except IllegalMove as error:
+            raise IllegalMove(column, error.moves, f"{error.reason} (player {player.name})") from None
+    return columns.tolist()  # type: ignore[no-any-return]
+
+
 def keep_trees(player: SearchingPlayer) -> Searched:
     """The trees of a player's last search, which stay as they are whatever it searches next.
 
@@ -73,28 +101,6 @@ def drop_trees(player: SearchingPlayer) -> None:
 def as_searching(player: Player) -> SearchingPlayer | None:
     """The player as one that searches; None if it only chooses."""
     return player if isinstance(player, SearchingPlayer) else None
-
-
-def chosen_columns(player: Player, positions: Sequence[Position]) -> list[int]:
-    """The columns that a player chooses for these positions, checked.
-
-    Raises:
-        ValueError: naming the player, for another number of columns, something that is no column, or an illegal move.
-        NotFiniteError: for NaN.
-    """
-    columns = list(player.choose(positions)) if positions else []
-    if len(columns) != len(positions):
-        raise ValueError(f"player {player.name} chose {len(columns)} moves for {len(positions)} positions")
-    for column, position in zip(columns, positions, strict=True):
-        if isinstance(column, float) and math.isnan(column):
-            raise NotFiniteError("it returned NaN for a column")
-        if not isinstance(column, int | np.integer):
-            raise ValueError(f"player {player.name} chose {column!r:.80}, expected a column, which counts from 0")
-        try:
-            position.play(int(column))
-        except IllegalMove as error:
-            raise IllegalMove(int(column), error.moves, f"{error.reason} (player {player.name})") from None
-    return list(map(int, columns))
 
 
 class RandomPlayer:

@@ -4,6 +4,7 @@ import dataclasses
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -238,6 +239,7 @@ def _prepare_process() -> None:
     """End at once on Ctrl-C or with the parent, which alone reports and cleans up."""
     adapt_process()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.stdout = sys.stderr  # only the parent prints results
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

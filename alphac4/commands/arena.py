@@ -1,8 +1,10 @@
 """`alphac4 arena`: matches between any players."""
 
+import contextlib
 import dataclasses
 import json
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ def run(options: ArenaOptions) -> int:
     players = options.players if len(options.players) > 1 else ("best", *options.players)
     if len(players) < 2 or len(set(players)) < len(players):
         raise ValueError("an arena needs two different players or more")
-    with own_file(options.output):
+    with own_file(options.output), contextlib.redirect_stdout(sys.stderr):  # players of the user's own may print
         tournament, results = _play(options, players)
     print(_as_json(tournament, results) if options.json else _as_text(tournament, results))
     return 0

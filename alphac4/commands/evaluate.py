@@ -1,5 +1,7 @@
 """`alphac4 evaluate`: how good a network or any player is, measured against exact play."""
 
+import contextlib
+import sys
 from collections.abc import Sequence
 
 from alphac4.arena.specifications import common_geometry
@@ -20,7 +22,7 @@ def run(options: EvaluateOptions) -> int:
     check_output(options.picture)
     from alphac4.evaluation.measurement import Measurement, measure_strength  # with PyTorch, which takes seconds
 
-    with options.place.pool() as pool:
+    with options.place.pool() as pool, contextlib.redirect_stdout(sys.stderr):  # players of the user's own may print
         compute = options.place.compute()
         measurement = Measurement(sets=sets, budgets=budgets, seed=options.seed, compute=compute, pool=pool)
         report = measure_strength(options.player, measurement, options.reference, twin=options.twin)

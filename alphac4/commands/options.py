@@ -159,7 +159,8 @@ class SolveOptions:
     batch: bool = False
     """Read a position from each line of the standard input, and write its moves and its score.
 
-    A line has the moves in one word; known scores after them are not used. Games that are over are errors."""
+    A line has the moves in one word, then nothing, a known score, or one for each column. Other scores than those found
+    and games that are over are errors."""
     column_scores: bool = False
     """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
     weak: bool = False

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from alphac4.commands.options import SolveOptions
-from alphac4.evaluation.positions import parse_unfinished
+from alphac4.evaluation.positions import parse_claim
 from alphac4.game import Position, column_name
 from alphac4.game.position import describe_outcome
 from alphac4.play.screen import Screen, SolvingProgress
@@ -54,11 +54,11 @@ def _meaning(position: Position, score: int, *, weak: bool) -> str:
 
 
 def _solve_lines(options: SolveOptions, solver: Solver) -> int:
-    """Answer line by line; report a bad line with its number, and continue."""
+    """Answer line by line; report a bad line, or one that gives another score, with its number, and continue."""
     code = 0
     for number, words in content_lines(read_stdin_lines()):
         try:
-            position = parse_unfinished(words, solver.geometry)
+            position, claim = parse_claim(words, solver.geometry)
         except ValueError as error:
             print(f"line {number}: {error}", file=sys.stderr)
             code = 2
@@ -66,10 +66,15 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
         moves = words[0]
         if options.column_scores:
             scores = solver.analyze(position, weak=options.weak)
+            score = max(found for found in scores if found is not None)
             cells = ["." if score is None else str(score) for score in scores]
             line = _as_json(moves, scores) if options.json else " ".join([moves, *cells])
         else:
             score = solver.solve(position, weak=options.weak)
             line = json.dumps({"moves": moves, "score": score}) if options.json else f"{moves} {score}"
         print(line, flush=True)
+        expected = score if claim is None else (claim > 0) - (claim < 0) if options.weak else claim
+        if score != expected:
+            print(f"line {number}: the score is {score}, but the line gives {expected}", file=sys.stderr)
+            code = 2
     return code

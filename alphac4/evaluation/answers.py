@@ -8,7 +8,7 @@ from queue import SimpleQueue
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import NetworkPlayer, Player, as_searching, chosen_columns
+from alphac4.arena.players import NetworkPlayer, Player, as_searching, checked_moves
 from alphac4.arena.ratings import Z95, Interval
 from alphac4.compute import Compute
 from alphac4.evaluation.positions import PositionSet
@@ -66,7 +66,7 @@ def ask_players(
         try:
             searching = as_searching(player)
             if searching is None:
-                moves, values = np.array(chosen_columns(player, batch), np.int64), None
+                moves, values = np.array(checked_moves(player, batch), np.int64), None
             else:
                 result = searching.search(batch)
                 moves, values = result.moves, result.value

@@ -31,7 +31,7 @@ ALL = "all"  # the name of all sets together
 # The most stones on the board in each stage, and the most still to come with best play in each difficulty.
 STAGES = {"begin": 14, "middle": 28, "end": STANDARD.cells - 1}
 DIFFICULTIES = {"easy": 14, "medium": 28, "hard": STANDARD.cells}
-_SCORE = re.compile(r"-?\d+|\.")  # "." stands for a full column
+_SCORE = re.compile(r"-?[0-9]{1,2}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,21 +142,28 @@ def format_line(position: Position, scores: Sequence[int | None]) -> str:
 def parse_unfinished(words: Sequence[str], geometry: Geometry = STANDARD) -> Position:
     """Return the position of a line's ``words``: moves, then nothing, a score, or a score for each column.
 
-    The public test sets have one score per line, and `write_set` writes one for each column. Scores are not read here.
+    The public test sets have one score per line, and `write_set` writes one for each column.
 
     Raises:
-        ValueError: for an illegal move, a game that is over, or other words after the moves.
+        ValueError: for an illegal move, a game that is over, an impossible score, or other words after the moves.
     """
-    moves, *scores = words
+    return parse_claim(words, geometry)[0]
+
+
+def parse_claim(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple[Position, int | None]:
+    """Return what `parse_unfinished` does, and the score that the line gives the position, if any."""
+    moves, *shown = words
     position = Position.from_moves(moves, geometry)
-    if len(scores) not in (0, 1, geometry.columns) or not all(map(_SCORE.fullmatch, scores)):
+    if len(shown) not in (0, 1, geometry.columns):
         raise ValueError(
             f"expected moves in one word, then at most a score, or a score for each of {geometry.columns} columns, "
             f"not {' '.join(words)!r:.60}"
         )
     if position.outcome() is not None:
         raise ValueError(f"the game is over after {moves}: {describe_outcome(position)}")
-    return position
+    if len(shown) == 1:
+        return position, _parse_score(shown[0], position)
+    return position, max(_parse_scores(shown, position), default=None)
 
 
 def _parse_scored(words: Sequence[str], geometry: Geometry) -> tuple[Position, list[int]]:
@@ -165,21 +172,28 @@ def _parse_scored(words: Sequence[str], geometry: Geometry) -> tuple[Position, l
     if len(shown) != geometry.columns:
         raise ValueError(f"expected moves and a score for each of {geometry.columns} columns, found {len(shown)}")
     position = parse_unfinished([words[0]], geometry)
-    return position, [_parse_score(text, position, column) for column, text in enumerate(shown)]
+    return position, _parse_scores(shown, position)
 
 
-def _parse_score(text: str, position: Position, column: int) -> int:
-    if position.is_legal(column) == (text == "."):
-        state = "can be played, but has no score" if text == "." else f"is full, but has the score {text:.40}"
-        raise ValueError(f"column {column + 1} {state}")
-    if text == ".":
-        return FULL_COLUMN
-    try:
-        score = int(text)
-    except ValueError as error:
-        raise ValueError(f"column {column + 1}: {text!r:.40} is no score") from error
+def _parse_scores(shown: Sequence[str], position: Position) -> list[int]:
+    scores = []
+    for column, text in enumerate(shown):
+        if position.is_legal(column) == (text == "."):
+            state = "can be played, but has no score" if text == "." else f"is full, but has the score {text:.40}"
+            raise ValueError(f"column {column + 1} {state}")
+        try:
+            scores.append(FULL_COLUMN if text == "." else _parse_score(text, position))
+        except ValueError as error:
+            raise ValueError(f"column {column + 1}: {error}") from error
+    return scores
+
+
+def _parse_score(text: str, position: Position) -> int:
+    if not _SCORE.fullmatch(text):
+        raise ValueError(f"{text!r:.40} is no score")
+    score = int(text)
     if abs(score) > (position.geometry.cells + 1 - position.plies) // 2:
-        raise ValueError(f"column {column + 1}: a score of {text:.40} is impossible after {position.plies} stones")
+        raise ValueError(f"a score of {text} is impossible after {position.plies} stones")
     return score
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import Player, SearchingPlayer, as_searching
+from alphac4.arena.players import Player, SearchingPlayer, as_searching, checked_moves
 from alphac4.certificate.walk import (
     ASK,
     LOST,
@@ -317,7 +317,7 @@ def _ask_moves(player: Player, positions: Sequence[Position]) -> tuple[Sequence[
         return [], []
     searching = as_searching(player)
     if searching is None or searching.reuse == "nothing":  # then it does not play out what it has proven
-        return player.choose(positions), [False] * len(positions)
+        return checked_moves(player, positions), [False] * len(positions)
     result = searching.search(positions)
     return result.moves.tolist(), result.proven_wins.tolist()
 

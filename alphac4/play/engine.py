@@ -64,7 +64,7 @@ class Engine:
 
     def handle(self, line: str) -> bool:
         """Obey one line; False after ``quit``. Whatever is wrong is answered by a line that begins with "error"."""
-        words = line.split()
+        words = line.removeprefix("\ufeff").split()  # some programs begin with a byte-order mark
         if not words:
             return True
         command, arguments = words[0].lower(), words[1:]

@@ -21,16 +21,27 @@ def read_text_lines(path: Path) -> list[str]:
     Raises:
         OSError: if the file cannot be read.
     """
-    content = path.read_bytes()
-    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return content.decode("utf-16" if is_utf16 else "utf-8", errors="replace").splitlines()
+    return _decode(path.read_bytes()).splitlines()
 
 
 def read_stdin_lines() -> Iterator[str]:
-    """Yield the lines of the standard input, read as UTF-8 whatever the terminal's encoding is."""
-    binary = getattr(sys.stdin, "buffer", None)  # a stand-in for the stream may have none
-    for line in sys.stdin if binary is None else binary:
-        yield line if isinstance(line, str) else line.decode("utf-8", errors="replace")
+    """Yield the lines of the standard input as soon as they arrive, in the encodings and line ends that files have."""
+    binary = getattr(sys.stdin, "buffer", None)
+    if binary is None:  # a stand-in for the stream
+        yield from sys.stdin
+        return
+    first = binary.readline()
+    yield from _decode(first + binary.read() if _is_utf16(first) else first).splitlines()
+    for line in binary:
+        yield from line.decode("utf-8", errors="replace").splitlines()
+
+
+def _decode(content: bytes) -> str:
+    return content.decode("utf-16" if _is_utf16(content) else "utf-8", errors="replace")
+
+
+def _is_utf16(content: bytes) -> bool:
+    return content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def content_lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:

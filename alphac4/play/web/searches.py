@@ -148,7 +148,8 @@ class SearchService:
             return Hint(column=found.column, outcome=found.text if found.score else "draws", source="exact")
         except TimeIsUp:
             pass
-        known = self.proven_result(position)
+        # The only thread for exact scores does not wait while the certificates are read, or asked by somebody else.
+        known = None if self._reading.locked() else self.proven_result(position)
         if known is not None and known.column is not None and known.plies is not None:
             wins = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
             return Hint(column=known.column, outcome=wins, source="certificate")
