@@ -73,9 +73,8 @@ def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
     if columns.dtype.kind == "f" and np.isnan(columns).any():
         raise NotFiniteError("it returned NaN for a column")
     if columns.dtype.kind not in "iu":
-        raise ValueError(
-            f"player {player.name} returned {columns.tolist()[0]!r:.60} for a column, expected an integer that counts from 0"
-        )
+        found = f"{columns.tolist()[0]!r:.60}"
+        raise ValueError(f"player {player.name} returned {found} for a column, expected an integer that counts from 0")
     for position, column in zip(positions, columns.tolist(), strict=True):
         try:
             position.play(column)

@@ -22,7 +22,7 @@ from alphac4.arena.tournament import (
     short_names,
 )
 from alphac4.commands.options import ArenaOptions
-from alphac4.machine import cores
+from alphac4.machine import cores, wrapped
 from alphac4.storage.locks import own_file
 
 
@@ -74,10 +74,11 @@ def _as_text(tournament: Tournament, results: Results) -> str:
     for (first, second), result in results.items():
         elo = elo_interval(result.interval)
         test = tournament.test(result)
-        lines.append(
+        line = (
             f"{short[first]} v. {short[second]}: {result}, "
             f"Elo {elo.value:+.0f} [{elo.low:+.0f}, {elo.high:+.0f}]" + (f"; {test}" if test else "")
         )
+        lines.append(wrapped(line, sys.stdout))
     return "\n".join(lines)
 
 

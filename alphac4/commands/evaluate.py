@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from alphac4.arena.specifications import common_geometry
 from alphac4.commands.options import EvaluateOptions
 from alphac4.evaluation.positions import choose_sets
+from alphac4.machine import wrapped
 from alphac4.storage.files import check_output
 from alphac4.storage.records import MAX_SIMULATIONS
 
@@ -28,7 +29,11 @@ def run(options: EvaluateOptions) -> int:
         report = measure_strength(options.player, measurement, options.reference, twin=options.twin)
     if options.picture is not None:
         save_picture(report, options.picture)
-    print(report.to_json() if options.json else report)
+    if options.json:
+        print(report.to_json())
+    else:
+        tables, newline, summary = str(report).rpartition("\n")
+        print(tables + newline + wrapped(summary, sys.stdout))
     return 0
 
 
