@@ -19,10 +19,13 @@ from page_browser import (  # noqa: F401 - fixtures
 )
 
 from alphac4.compute.gpu.device import the_device
-from alphac4.machine import cores
+from alphac4.machine import adapt_process, cores
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+
+
+adapt_process()  # the processes that pytest-xdist starts share the cores, and inherit how long their threads spin
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
