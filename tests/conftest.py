@@ -24,7 +24,6 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
-
 adapt_process()  # the processes that pytest-xdist starts share the cores, and inherit how long their threads spin
 
 

@@ -36,7 +36,7 @@ from alphac4.runs import judge as judging
 from alphac4.runs.judge import judge
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
-from alphac4.selfplay.samples import Block
+from alphac4.selfplay.samples import Samples
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import GateConfig, RunRandom, TrainConfig, from_dict
 from alphac4.training.matches import Contender, Matches, make_sides
@@ -135,13 +135,13 @@ def test_killed_actors_nodes_and_drivers_lose_nothing(
             wait_for(lambda: actors._lost == 2)
 
         after_block = {4: kill_actor, 8: kill_node}
-        record, recorded = session.folder.record, itertools.count(1)
+        record, recorded = session.folder.replay.add, itertools.count(1)
 
-        def record_and_kill(block: Block, *name: int) -> None:
-            record(block, *name)
+        def record_and_kill(samples: Samples, iteration: int) -> None:
+            record(samples, iteration)
             after_block.pop(next(recorded), lambda: None)()
 
-        monkeypatch.setattr(session.folder, "record", record_and_kill)
+        monkeypatch.setattr(session.folder.replay, "add", record_and_kill)
         with caplog.at_level(logging.WARNING):
             session.train()
     assert not after_block

@@ -59,13 +59,13 @@ def train(folder: Path, **changes: object) -> list[IterationReport]:
 
 def watch(session: TrainingSession, seen: Callable[[Block], object]) -> None:
     """Call a function with each block that a run has recorded."""
-    real = session.folder.record
+    real = session.played
 
-    def record(block: Block, iteration: int, number: int) -> None:
-        real(block, iteration, number)
+    def played(block: Block) -> None:
+        real(block)
         seen(block)
 
-    session.folder.record = record  # type: ignore[method-assign]
+    session.played = played  # type: ignore[method-assign]
 
 
 def interrupt(session: TrainingSession, blocks: int = 0, done: int = 0) -> list[Block]:
@@ -291,8 +291,8 @@ def test_an_interrupted_iteration_goes_on_with_its_games(
         keep, folder = session.folder.keep_games, session.folder
         in_progress: list[bytes] = []
 
-        def keep_and_die(iteration: int, shards: int, games: GamesInProgress) -> None:
-            keep(iteration, shards, games)
+        def keep_and_die(iteration: int, games: GamesInProgress) -> None:
+            keep(iteration, games)
             if iteration == 2 and folder.replay.count(2):
                 in_progress.extend(
                     moves[:plies].tobytes()

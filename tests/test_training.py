@@ -20,8 +20,7 @@ from alphac4.cli import main
 from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8
 from alphac4.nn.evaluator import Evaluator
-from alphac4.runs.folder import RunFolder
-from alphac4.runs.reports import read_reports
+from alphac4.runs.reports import IterationReport, read_reports
 from alphac4.runs.session import RunStopped, TrainingSession, find_config
 from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import load_checkpoint
@@ -127,16 +126,16 @@ def test_training_from_python_shows_what_the_command_shows(tmp_path: Path, capsy
 def test_ctrl_c_stops_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real, recorded = RunFolder.record, []
+    real, recorded = TrainingSession.played, []
 
-    def record(folder: RunFolder, block: Block, *name: int) -> None:
-        real(folder, block, *name)
+    def played(session: TrainingSession, block: Block) -> None:
+        real(session, block)
         recorded.append(len(block.samples))
         if len(recorded) == 1:
             signal.raise_signal(signal.SIGINT)
         assert sum(recorded) < 30_000, "it goes on"
 
-    monkeypatch.setattr(RunFolder, "record", record)
+    monkeypatch.setattr(TrainingSession, "played", played)
     assert main(train_command(tmp_path, samples=10**6)) == 130
     assert "Rerun the command to resume." in capsys.readouterr().out
 
@@ -211,10 +210,11 @@ def test_a_resumed_run_chooses_the_backends_that_an_uninterrupted_one_does(
             with TrainingSession(tmp_path / name, config) as session, contextlib.suppress(RunStopped):
                 commit = session.commit
 
-                def commit_and_stop(iteration: Iteration, session: Any = session, last: int = last) -> None:
-                    commit(iteration)  # noqa: B023 - called within this turn
+                def commit_and_stop(iteration: Iteration, session: Any = session, last: int = last) -> IterationReport:
+                    report = commit(iteration)  # noqa: B023 - called within this turn
                     if iteration.number == last:
                         session.stop.set()
+                    return report
 
                 monkeypatch.setattr(session, "commit", commit_and_stop)
                 session.train()

@@ -253,7 +253,7 @@ class TrainingSession(Watcher):
         self._write(HEADINGS)
         with contextlib.closing(self._monitor()) as monitor:
             for iteration in self.loop.iterations(self.state.iteration):
-                monitor.record(self._commit(iteration))
+                monitor.record(self.commit(iteration))
         return self.history
 
     def play_closing_matches(self) -> list[MatchReport]:
@@ -314,7 +314,7 @@ class TrainingSession(Watcher):
         if self.stop.is_set():
             raise RunStopped
 
-    def _commit(self, iteration: Iteration) -> IterationReport:
+    def commit(self, iteration: Iteration) -> IterationReport:
         """Make an iteration count, once its best network is measured, for people to see."""
         state, number, best = self.state, iteration.number, iteration.best
         state.best_iteration = best.iteration

@@ -48,7 +48,7 @@ class Watcher:
         return contextlib.nullcontext()
 
     def played(self, block: Block) -> None:
-        """Receive finished games, before their samples are recorded."""
+        """Receive finished games, whose samples are recorded."""
 
     def recorded(self) -> None:
         """Called when every game is either recorded or among the games in progress of the actors."""
@@ -107,8 +107,8 @@ class TrainingLoop:
 
         def on_block(_actor: int, block: Block) -> None:
             block = dataclasses.replace(block, samples=retarget(block.samples, self.policy_target))
-            self.watcher.played(block)
             self.replay.add(block.samples, number)
+            self.watcher.played(block)
             blocks.append(dataclasses.replace(block, in_progress={}))  # what the report is of, and not more
 
         actors, last = self.actors, number == self.config.iterations
