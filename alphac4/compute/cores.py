@@ -99,7 +99,7 @@ class Compute:
             device=self._device,
             backend=self.backends.evaluators,
             threads=self._threads,
-            alike=self._alike,
+            alike=self._alike and self._device == "cpu",  # a GPU promises no bits
         )
         if not self._alike:
             self.backends = dataclasses.replace(self.backends, evaluators=evaluator.backend)
@@ -158,7 +158,7 @@ class Compute:
             backend=self.backends.actors,
             int8=True,
             threads=count,
-            alike=True,
+            alike=self._device == "cpu",
         )
         rng, cache = seeds(0), make_cache(MAX_CACHED, geometry)
         players = [Actor(geometry, config, evaluator, size, rng, cache) for size in sizes]
