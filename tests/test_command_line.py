@@ -106,6 +106,7 @@ def test_what_the_parser_cannot_read_is_told_by_it(
         ("play --puzzle --moves 44", "--moves has no effect with --puzzle"),
         ("play --rows 5 --columns 6 --level 3", "best does not play on 5 x 6 with runs of 4"),
         ("review 49", "illegal move '9'"),
+        ("solve 44 --batch", "--batch reads positions from the standard input: leave out the moves"),
         ("review nofile.txt", "there is no such file"),
         ("review 44 --player nobody", "unknown player"),
         ("search 44 --player master", "'master' is a level of `alphac4 play`, no player"),

@@ -16,6 +16,8 @@ from alphac4.storage.text import content_lines, read_stdin_lines
 
 def run(options: SolveOptions) -> int:
     """Score one position or many; 2 if a line of the input could not be read."""
+    if options.batch and options.moves:
+        raise ValueError("--batch reads positions from the standard input: leave out the moves, or leave out --batch")
     geometry = options.board.geometry()
     book = None if options.book else no_known_scores()
     solver = Solver(geometry, table_bits=options.table_bits, book=book)
