@@ -87,6 +87,7 @@ def test_a_rule_of_ones_own_decides_what_is_tried() -> None:
 
 ASK = """
 import numpy as np
+from alphac4.game.planes import make_planes
 from alphac4.game.rules import STANDARD
 from alphac4.compiled import announce_compilation
 announce_compilation(lambda: print("compiles"))

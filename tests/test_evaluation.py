@@ -131,8 +131,8 @@ def test_players_that_fail_end_the_questions_at_once(monkeypatch: pytest.MonkeyP
     [
         (np.float32("nan"), "it returned NaN for a column"),
         (2.0, "player random returned 2.0 for a column"),
-        (-1, "illegal move column 0 after .*player random"),
-        (7, "illegal move column 8 after .*player random"),
+        (-1, r"illegal move -1 \(columns count from 0\).*player random"),
+        (7, r"illegal move 7 \(columns count from 0\).*player random"),
     ],
 )
 def test_a_player_without_legal_moves_is_not_measured(column: Any, told: str) -> None:
