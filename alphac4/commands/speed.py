@@ -1,5 +1,6 @@
 """Measurements of `alphac4 doctor`: how fast each part is on this machine, and how long training takes."""
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -28,10 +29,13 @@ from alphac4.selfplay.actor import MAX_CACHED, Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Batch, Replay
 from alphac4.selfplay.samples import Block, Work
+from alphac4.storage.records import first_line
 from alphac4.training.config import PRESETS, LearningConfig, TrainConfig
 from alphac4.training.device_learner import make_learner
 from alphac4.training.learner import Learner
 from alphac4.training.optimizer import Schedule
+
+logger = logging.getLogger(__name__)
 
 REPEATS = 3  # of each measurement; the median counts
 NAME_WIDTH = 40  # of a figure's name, in characters
@@ -155,7 +159,13 @@ def measure_inference(options: DoctorOptions) -> Iterator[Figure]:
         for batch in options.batches:
             planes = boards_for(network.config, batch, rng)
             for name in backend_names(device):
-                found = rate_of_streams(make_backend(name, network, batch, 1), planes, cores(), options.seconds)
+                try:
+                    backend = make_backend(name, network, batch, 1)
+                    backend(planes)
+                except Exception as error:  # such as bf16 where the processor lacks it: the others are measured
+                    logger.warning("backend %s does not work here: %s", name, first_line(error))
+                    continue
+                found = rate_of_streams(backend, planes, cores(), options.seconds)
                 yield Figure(f"inference, {name}, batch {batch}", found, "evaluations/s")
 
 
