@@ -14,7 +14,7 @@ from numba.core import event
 
 from alphac4.machine import cache_folder
 
-KEPT_SOURCES = 4  # so that going back and forth between two branches compiles nothing anew
+KEPT_SOURCES = 4  # so that switching between two branches compiles nothing again
 _MACHINE_CODE = "machine-code-"
 _COMPILED = re.compile(rb"\n(?:@(?:compiled|inlined|allocating|kernel)\s|class \w+\(NamedTuple\))")
 

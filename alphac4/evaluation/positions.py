@@ -190,7 +190,7 @@ def _parse_scores(shown: Sequence[str], position: Position) -> list[int]:
 
 def _parse_score(text: str, position: Position) -> int:
     if not _SCORE.fullmatch(text):
-        raise ValueError(f"{text!r:.40} is no score")
+        raise ValueError(f"{text!r:.40} is not a score")
     score = int(text)
     if abs(score) > (position.geometry.cells + 1 - position.plies) // 2:
         raise ValueError(f"a score of {text} is impossible after {position.plies} stones")

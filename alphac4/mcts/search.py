@@ -215,7 +215,7 @@ class TreeSearch(ABC):
         scores = np.empty(visits.shape)
         compiled_for(self.parameters, action_scores)(trees, first, node, self.parameters, scores)
         if not is_own(self.parameters) and np.isnan(scores[trees.proof[rows, node] != ILLEGAL]).any():
-            raise ValueError(f"the rule for {type(self.parameters).__name__} gives a score that is no number (NaN)")
+            raise ValueError(f"the rule for {type(self.parameters).__name__} gives a score that is not a number (NaN)")
         return {
             "visits": visits,
             "values": np.where(visits > 0, values, np.nan),

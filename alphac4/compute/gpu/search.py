@@ -41,7 +41,7 @@ SIMULATIONS_A_STEP = 32  # without a leaf, before the other trees' leaves are ev
 
 @kernel
 def grow(trees: Trees, targets: Any, parameters: Any, exchange: Exchange, unfinished: Any) -> None:
-    """`alphac4.mcts.network_search.step` for one tree per thread; ``unfinished`` [T] is 1 where a search goes on."""
+    """`alphac4.mcts.network_search.step` for one tree per thread; ``unfinished`` [T] is 1 where a search continues."""
     t = cuda.grid(1)
     if t >= targets.shape[0]:
         return
@@ -123,7 +123,7 @@ class DeviceSearch(NetworkSearch):
             signed(getattr(trees, name))[:count] = device.tensors[name][:count].cpu().numpy()
 
     def _make_place(self, slots: int, nodes: int) -> Workplace:
-        """Memory for searches of up to so many positions and nodes."""
+        """Allocate memory for ``slots`` positions with trees of ``nodes`` nodes, and capture the step."""
         trees = share(make_trees(slots, nodes, self.geometry, np.random.default_rng(0)), self._device)
         trees.tensors["leaf"].fill_(NO_NODE)
         targets = torch.zeros(slots, dtype=torch.int64, device=self._device)
