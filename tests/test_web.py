@@ -234,17 +234,14 @@ def test_a_search_has_its_whole_time_from_when_it_begins(
     assert looks == [0]
 
 
-def test_nobodys_search_waits_for_the_solver(
-    application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
+def assert_a_move_does_not_wait(
+    client: TestClient, early: list[threading.Thread], queue: searches.WorkQueue, released: threading.Event
 ) -> None:
-    """More positions than there are threads wait for the solver; a level moves at once."""
-    released = threading.Event()
-    monkeypatch.setattr(application.service, "exact", lambda *_arguments: [] if released.wait(PATIENCE) else None)
-    early = [threading.Thread(target=lambda: ask(client, "exact", moves=HARD)) for _ in range(4)]
+    """Start requests that stay in a queue until they are released; a level moves meanwhile."""
     try:
         for thread in early:
             thread.start()
-        while len(application.exact_searches.taken) < len(early):
+        while len(queue.taken) < len(early):
             assert all(thread.is_alive() for thread in early)
             time.sleep(0.01)
         assert ask(client, "move", **MOVE)["column"] == 3
@@ -253,6 +250,16 @@ def test_nobodys_search_waits_for_the_solver(
         released.set()
         for thread in early:
             thread.join(PATIENCE)
+
+
+def test_nobodys_search_waits_for_the_solver(
+    application: WebApplication, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More positions than there are threads wait for the solver; a level moves at once."""
+    released = threading.Event()
+    monkeypatch.setattr(application.service, "exact", lambda *_arguments: [] if released.wait(PATIENCE) else None)
+    early = [threading.Thread(target=lambda: ask(client, "exact", moves=HARD)) for _ in range(4)]
+    assert_a_move_does_not_wait(client, early, application.exact_searches, released)
 
 
 def test_no_move_waits_while_the_certificates_are_read(
@@ -264,18 +271,7 @@ def test_no_move_waits_while_the_certificates_are_read(
         monkeypatch.setattr(application.service, name, lambda _position: None if released.wait(PATIENCE) else 0)
     early = [threading.Thread(target=lambda: ask(client, "certificate", moves="4")) for _ in range(cores() + 1)]
     early += [threading.Thread(target=lambda: ask(client, "move", **MOVE | {"level": "master"}))]
-    try:
-        for thread in early:
-            thread.start()
-        while len(application.certificate_reads.taken) < len(early):
-            assert all(thread.is_alive() for thread in early)
-            time.sleep(0.01)
-        assert ask(client, "move", **MOVE)["column"] == 3
-        assert all(thread.is_alive() for thread in early)
-    finally:
-        released.set()
-        for thread in early:
-            thread.join(PATIENCE)
+    assert_a_move_does_not_wait(client, early, application.certificate_reads, released)
 
 
 def test_no_hint_waits_while_the_certificates_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
