@@ -14,15 +14,15 @@ import time
 from collections.abc import Iterator, Sequence
 from math import comb
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
+from alphac4.arena.players import NetworkPlayer
 from alphac4.arena.specifications import network_digest, parse_player
 from alphac4.certificate.file import read_certificate, walk_certificate
 from alphac4.certificate.walk import Claim, Columns, Keys, Walk, unpack_key
 from alphac4.compute import choose
-from alphac4.evaluation.walks import KnownMoves, ProvingPlayer, build
+from alphac4.evaluation.walks import KnownMoves, build
 from alphac4.game.rules import STANDARD
 from alphac4.version import __version__
 
@@ -82,16 +82,16 @@ def main() -> None:
     claim = Claim(side=options.side, after=options.after, result=options.result)
     compute = choose(threads=1)
     player = parse_player(options.player, rng=rng, threads=1, compute=compute, reuse="nothing", batch_size=256)
-    proving = cast(ProvingPlayer, player)
+    assert isinstance(player, NetworkPlayer)
     about = {"player": options.player, "network": network_digest(options.player), "code": __version__}
     known = KnownMoves(STANDARD, options.record and options.record / "moves.jsonl", {**about, "claim": str(claim)})
     for draw, cells in enumerate(draws):
         positions, hours, met, began = 0.0, 0.0, 0, time.perf_counter()
-        for level in build([proving], known, claim, cells=cells):
-            weight = estimate(level.keys, options.cells) / max(1, level.positions)
+        for level in build([player], known, claim, cells=cells):
+            weight = estimate(level.keys, options.cells) / max(1, len(level.keys))
             seconds, began = time.perf_counter() - began, time.perf_counter()
-            positions, hours = positions + weight * level.positions, hours + weight * seconds / 3600
-            met += level.positions
+            positions, hours = positions + weight * len(level.keys), hours + weight * seconds / 3600
+            met += len(level.keys)
         known.save()
         print(
             f"draw {draw}: {met:,} positions met, estimate {positions:,.0f}, {hours:,.1f} hours of a core", flush=True

@@ -37,7 +37,7 @@ from alphac4.certificate.walk import (
     unpack_key,
 )
 from alphac4.cli import main
-from alphac4.evaluation.walks import Kind, KnownMoves, Moves, build, moves_in_order
+from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves, build, moves_in_order
 from alphac4.game import Geometry, Outcome, Position, make_geometry
 from alphac4.game.rules import STANDARD, canonical_key
 from alphac4.mcts.network_search import NetworkSearch
@@ -47,7 +47,6 @@ from alphac4.mcts.tree import PROVEN_DRAW, UNPROVEN
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.solver import Solver
 from alphac4.storage.checkpoints import Checkpoint, named_file, save_checkpoint, shipped_file
 from alphac4.storage.files import FileError
 
@@ -129,8 +128,8 @@ class BestByMinimax:
 def small() -> Certificate:
     known = KnownMoves(SMALL)
     levels = list(build([BestByMinimax(SMALL), BestByMinimax(SMALL)], known, CLAIM))
-    assert not any(level.errors for level in levels)
-    assert levels[-1].last
+    assert not any(level.failures for level in levels)
+    assert levels[-1].is_last
     return Certificate(claim=CLAIM, columns=moves_in_order(known, CLAIM), about={"player": "minimax"})
 
 
@@ -283,32 +282,24 @@ def test_files_are_read_as_written_and_refused_if_altered(tmp_path: Path, small:
     assert refused > 10
 
 
-def blunder(small: Certificate) -> tuple[Position, int]:
-    """The first position of the walk in which a move does not win, and its key."""
-    position = next(p for p in named_positions(small) if any(value(p.play(c)) > -1 for c in p.legal_columns()))
-    return position, int(position.own) + int(position.occupied)
+def blunder(small: Certificate) -> Position:
+    """The first position of the walk in which a move does not win."""
+    return next(p for p in named_positions(small) if any(value(p.play(c)) > -1 for c in p.legal_columns()))
 
 
 def test_a_move_that_a_line_refutes_is_taken_back(small: Certificate, tmp_path: Path) -> None:
-    """By the rules alone, and what is remembered in the folder leads to the same certificate.
-
-    A judge tells the first answer to be an error, where it is made, and the walk goes on elsewhere.
-    """
-    (start, key), path = blunder(small), tmp_path / "moves.jsonl"
+    """By the rules only; the stored moves lead to the same certificate."""
+    position, path = blunder(small), tmp_path / "moves.jsonl"
     known = KnownMoves(SMALL, path)
-    levels = list(build([BestByMinimax(SMALL, blunder_in=start)], known, CLAIM))
-    assert not levels[-1].errors
-    assert levels[-1].last
-    assert {level.stones: level.mended for level in levels if level.mended} == {start.plies: 1}
+    levels = list(build([BestByMinimax(SMALL, blunder_in=position)], known, CLAIM))
+    assert not levels[-1].failures
+    assert levels[-1].is_last
+    assert {level.stones: level.taken_back for level in levels if level.taken_back} == {position.plies: 1}
     columns = moves_in_order(known, CLAIM)
     walk_certificate(Certificate(claim=CLAIM, columns=columns))
     known.save()
     again = BestByMinimax(SMALL)
-    assert list(build([again], KnownMoves(SMALL, path), CLAIM))[-1].last
-    first = KnownMoves(SMALL, path, first_answers=True)
-    judged = list(build([again], first, CLAIM, judge=Solver(SMALL)))
-    assert [error for level in judged for error in level.errors] == [key]
-    assert not any(level.mended for level in judged)
+    assert list(build([again], KnownMoves(SMALL, path), CLAIM))[-1].is_last
     assert not again.asked
     np.testing.assert_array_equal(moves_in_order(KnownMoves(SMALL, path), CLAIM), columns)
 
@@ -319,7 +310,7 @@ def test_where_nothing_wins_every_move_is_taken_back_and_the_first_position_is_t
     assert value(Position(geometry=geometry)) == 0
     known = KnownMoves(geometry)
     *_, last = build([BestByMinimax(geometry)], known, Claim(geometry=geometry))
-    assert (last.stones, last.errors) == (0, [0])
+    assert (last.stones, last.failures) == (0, [Position(geometry=geometry)])
     assert set(known.taken_back[0]) >= {0, 1}
 
 
@@ -329,7 +320,7 @@ def test_a_later_proof_counts_more_than_giving_up(tmp_path: Path) -> None:
     key = np.array([canonical_key(STANDARD, position.own, position.occupied)], np.uint64)
     known = KnownMoves(STANDARD, path, {"player": "x"})
     known.take_back(np.repeat(key, 7), np.arange(7, dtype=np.int8))
-    known.add([Moves.of_kind(Kind.PROOF, key, np.array([3], np.int8))])
+    known.add([Moves.of_kind(MoveKind.PROOF, key, np.array([3], np.int8))])
     for _ in range(2):
         assert known.find(2, key)[0].tolist() == [3]
         assert not known.is_taken_back(key).any()
@@ -346,7 +337,7 @@ def test_an_interrupted_walk_asks_nothing_twice(small: Certificate, tmp_path: Pa
     known = KnownMoves(SMALL, path, {"player": "x"})
     list(build([first], known, CLAIM, max_stones=4))
     known.save()
-    assert list(build([second], KnownMoves(SMALL, path, {"player": "x"}), CLAIM))[-1].last
+    assert list(build([second], KnownMoves(SMALL, path, {"player": "x"}), CLAIM))[-1].is_last
     assert first.asked
     assert len(first.asked + second.asked) == len(small.columns)
 
@@ -370,7 +361,7 @@ def test_a_proof_of_a_search_is_a_certificate_from_there(
     search = NetworkSearch(UniformEvaluator(), rng=np.random.default_rng(0))
     search.search([claim.start], Budget(simulations=2000))
     known = KnownMoves(STANDARD)
-    known.add([Moves.of_kind(Kind.PROOF, *search.proven_moves(0, PROVEN_DRAW + claim.min_outcome))])
+    known.add([Moves.of_kind(MoveKind.PROOF, *search.proven_moves(0, PROVEN_DRAW + claim.min_outcome))])
     columns = moves_in_order(known, claim)
     assert len(columns) > 10
 
@@ -512,7 +503,7 @@ def test_a_claim_of_either_side_to_a_win_or_a_draw_is_shown_and_checked(claim: C
     geometry, path = claim.geometry, tmp_path / "claim.certificate"
     known = KnownMoves(geometry)
     blunder_in = claim.start if claim.start.first_to_move == (claim.side == "first") else claim.start.play(0)
-    assert list(build([BestByMinimax(geometry, blunder_in)], known, claim))[-1].last
+    assert list(build([BestByMinimax(geometry, blunder_in)], known, claim))[-1].is_last
     certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about={"player": "minimax"})
     write_certificate(path, certificate)
     assert read_certificate(path).claim == claim
@@ -542,8 +533,8 @@ def test_a_proven_draw_ends_a_line_of_a_claim_to_a_draw() -> None:
     search = NetworkSearch(UniformEvaluator(), geometry=geometry)
     player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=300), search=search)
     levels = list(build([player], known, claim))
-    assert levels[-1].last
-    assert any(level.proven and not level.answered for level in levels)
+    assert levels[-1].is_last
+    assert any(level.count(MoveKind.PROOF) and not level.count(MoveKind.ANSWER) for level in levels)
     walk_certificate(Certificate(claim=claim, columns=moves_in_order(known, claim)))
     player.search([Position(geometry=geometry)])
     assert not len(player.proven_moves(0, PROVEN_DRAW + 1)[0])
@@ -552,7 +543,7 @@ def test_a_proven_draw_ends_a_line_of_a_claim_to_a_draw() -> None:
 def test_what_is_not_true_is_not_shown() -> None:
     """The second player cannot win from the start of a won game, nor after a move that lets the first win at once."""
     claim = Claim(geometry=SMALL, side="second", result="draw")
-    assert any(level.errors for level in build([BestByMinimax(SMALL)], KnownMoves(SMALL), claim))
+    assert any(level.failures for level in build([BestByMinimax(SMALL)], KnownMoves(SMALL), claim))
     with pytest.raises(ValueError, match="the opponent's first move ends the game"):
         list(build([BestByMinimax(SMALL)], KnownMoves(SMALL), Claim(geometry=SMALL, side="second", after="1424")))
     with pytest.raises(ValueError, match="the game is over"):

@@ -9,7 +9,7 @@ from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlaye
 from alphac4.certificate.walk import Claim, position_of
 from alphac4.cli import main
 from alphac4.compute import Backends, Compute
-from alphac4.evaluation.walks import FORMAT, Kind, KnownMoves, PlyReport, outcome_solver, unpack_moves, walk_games
+from alphac4.evaluation.walks import FORMAT, KnownMoves, LevelReport, MoveKind, outcome_solver, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
@@ -24,15 +24,15 @@ SMALL = make_geometry(ROWS, COLUMNS, RUN)
 
 def walk(
     player: Player, path: Path | None, first: bool, plies: int = ROWS * COLUMNS, *, beyond: bool = False
-) -> list[PlyReport]:
+) -> list[LevelReport]:
     known = KnownMoves(SMALL, path, {"player": player.name})
     claim = Claim(geometry=SMALL, side="first" if first else "second")
     return list(walk_games([player], outcome_solver(SMALL), known, claim, plies=plies, beyond_mistakes=beyond))
 
 
-def counts_of(reports: list[PlyReport]) -> dict[int, Counter[str]]:
+def counts_of(reports: list[LevelReport]) -> dict[int, Counter[str]]:
     """Kinds of moves that there are, by the number of stones."""
-    return {r.ply: Counter({kind.name: count for kind, count in r.counts.items() if count}) for r in reports}
+    return {report.stones: Counter(MoveKind(kind).name for kind in report.kinds) for report in reports}
 
 
 def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> dict[int, Counter[str]]:
@@ -42,8 +42,8 @@ def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> 
         for key, column, kind in zip(*moves, strict=True):
             grid = position_of(SMALL, key).grid()
             board: Board = tuple("".join(".xo"[cell] for cell in stack if cell) for stack in grid.T)
-            table[board] = int(column), Kind(kind).name
-            table[board[::-1]] = COLUMNS - 1 - int(column), Kind(kind).name
+            table[board] = int(column), MoveKind(kind).name
+            table[board[::-1]] = COLUMNS - 1 - int(column), MoveKind(kind).name
     seen: dict[int, Counter[str]] = {}
     layer: set[Board] = {("",) * COLUMNS}
     for ply in range(plies + 1):
@@ -57,7 +57,7 @@ def naive_walk(path: Path, first: bool, plies: int, *, beyond: bool = False) -> 
             column, verdict = table[board]
             after = drop(board, column, side)
             if -minimax(after, ROWS, RUN)[0] < minimax(board, ROWS, RUN)[0]:
-                expected = "ERRS"
+                expected = "MISTAKE"
                 if beyond:
                     following.add(after)
             elif wins(after, side, ROWS, RUN):
@@ -93,12 +93,9 @@ def test_every_position_is_judged_as_minimax_does(kind: str, first: bool, beyond
     reports = walk(player, path, first, plies, beyond=beyond)
     expected = naive_walk(path, first, plies, beyond=beyond)
     assert counts_of(reports) == expected
-    counts = Counter[str]()
-    for report in reports:
-        counts.update(counts_of([report])[report.ply])
-        assert len(report.errors) == report.counts[Kind.ERRS]
-    assert counts["ERRS"] > 0
-    assert (counts["PROOF"] > 0) == (kind == "network")
+    assert all(len(report.failures) == report.count(MoveKind.MISTAKE) for report in reports)
+    assert any(report.failures for report in reports)
+    assert any(report.count(MoveKind.PROOF) for report in reports) == (kind == "network")
 
 
 def test_an_interrupted_walk_goes_on(tmp_path: Path) -> None:
@@ -156,8 +153,8 @@ def test_a_proof_that_is_not_played_out_ends_no_line() -> None:
     player = AutoPlayer("uniform@auto", evaluator, first, deeper, TimeManagement())
     claim = Claim(after="616156132153")
     reports = list(walk_games([player], outcome_solver(STANDARD), KnownMoves(STANDARD), claim, plies=14))
-    assert not reports[0].counts[Kind.PROOF]
-    assert reports[1].errors == ["616156132153473"]
+    assert not reports[0].count(MoveKind.PROOF)
+    assert [position.moves for position in reports[1].failures] == ["616156132153473"]
 
 
 def test_a_record_names_the_backend_that_was_taken(

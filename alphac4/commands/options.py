@@ -336,9 +336,6 @@ class CertificateOptions:
     """A folder for the answers so far."""
     stones: int = 64
     """Look no further than positions with so many stones; then no certificate is written."""
-    judge: bool = False
-    """Measure instead: the exact solver counts those of the player's own moves that give the result away. None is taken
-    back, and what would follow is left out."""
     seed: int = 0
     """Seed of a player that plays at random."""
     device: Device = "auto"

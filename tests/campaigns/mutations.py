@@ -26,7 +26,7 @@ from alphac4.arena.tournament import FORMAT as TOURNAMENT_FORMAT
 from alphac4.arena.tournament import read_part
 from alphac4.certificate.walk import ASK, stones_of
 from alphac4.evaluation.positions import load_positions
-from alphac4.evaluation.walks import Kind, KnownMoves, Moves
+from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.play.terminal import Session
 from alphac4.runs.costs import CostJournal
@@ -138,7 +138,7 @@ def make_files(folder: Path) -> None:
         result = MatchResult(wins=1, draws=1, losses=0, pair_scores=(1.5,), games=("1234", "4321"))
         tournament.add({"players": ("a", "b"), "part": part, **dataclasses.asdict(result)})
     for key, column in WALKED.items():
-        walk.add([Moves.of_kind(Kind.ANSWER, np.array([key], np.uint64), np.array([column]))])
+        walk.add([Moves.of_kind(MoveKind.ANSWER, np.array([key], np.uint64), np.array([column]))])
         walk.save()
     book = KnownScores(np.arange(3, 90, 3, dtype=np.uint64), np.arange(29, dtype=np.int8), 4)
     save_book(folder / "board.book", SMALL_BOARD, book)
