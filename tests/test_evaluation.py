@@ -6,7 +6,6 @@ import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import naive
@@ -19,7 +18,7 @@ from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.cli import main
 from alphac4.evaluation import answers
 from alphac4.evaluation.answers import Answers, ask_players, judge_moves, judge_values, mean, proportion
-from alphac4.evaluation.measurement import Progress, untrained
+from alphac4.evaluation.measurement import untrained
 from alphac4.evaluation.positions import (
     SETS,
     PositionSet,
@@ -368,18 +367,3 @@ def test_position_sets_are_made_and_can_be_evaluated_on(tmp_path: Path, capsys: 
     assert [part["name"] for part in report["sets"]] == ["middle-easy", "end-easy", "all"]
     (subject,) = report["subjects"]  # no untrained twin
     assert subject["budgets"][0]["sets"]["all"]["moves"]["error"]["value"] == 0.0
-
-
-def test_the_time_left_is_estimated_once_searches_are_timed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """2,020 of 101,000 simulations in 4 s leave 194 s for the other 97,970."""
-    clock = iter([0.0, 1.0, 4.0, 8.0])
-    monkeypatch.setattr("alphac4.evaluation.measurement.time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    with Progress(101_000) as progress:
-        on_batch = progress.begin("best", 100)
-        for _ in range(4):
-            on_batch(10)
-    assert [line for line in capsys.readouterr().err.splitlines() if "about" in line] == [
-        "measuring takes about 3 minutes more"
-    ]

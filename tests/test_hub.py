@@ -227,7 +227,7 @@ def test_a_folder_that_is_there_is_not_replaced(
 def test_a_network_is_not_given_away_without_a_licence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save_small(tmp_path / "other.safetensors")
     assert main(["export", str(tmp_path / "other.safetensors"), "--hub", str(tmp_path / "out")]) == 2
-    assert "say under which licence" in capsys.readouterr().err.splitlines()[-1]
+    assert "choose a licence" in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
 
 

@@ -8,15 +8,10 @@ from queue import SimpleQueue
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import NetworkPlayer, Player, as_searching, checked_moves
+from alphac4.arena.players import Player, as_searching, checked_moves
 from alphac4.arena.ratings import Z95, Interval
-from alphac4.compute import Compute
 from alphac4.evaluation.positions import PositionSet
-from alphac4.game import Geometry
 from alphac4.machine import worker_threads
-from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.search import Budget
-from alphac4.nn.evaluator import Evaluator
 
 BATCH = 128  # positions searched together: large enough to fill the network's calls, small enough for the caches
 MIN_BATCH = 16  # the same where there are many players for few positions
@@ -30,19 +25,7 @@ class Answers:
     """The moves played in every position of some sets, an array [S] for each set."""
 
     columns: list[npt.NDArray[np.int64]]  # 0-based
-    values: list[npt.NDArray[np.float64]] | None = None  # in [-1, 1], for the side to move; None if it tells none
-
-
-def network_players(
-    compute: Compute,
-    evaluator: Evaluator,
-    simulations: int,
-    geometry: Geometry,
-    puct: PuctConfig | None = None,
-) -> list[NetworkPlayer]:
-    """As many players of one network as may usefully ask it at once; without ``simulations`` they play its policy."""
-    searches = [compute.search(evaluator, puct, geometry=geometry) for _ in range(compute.streams)]
-    return [NetworkPlayer("network", evaluator, Budget(simulations=simulations), search=search) for search in searches]
+    values: list[Floats] | None = None  # in [-1, 1], for the side to move; None if the player returns no values
 
 
 def ask_players(
@@ -50,9 +33,9 @@ def ask_players(
     sets: Sequence[PositionSet],
     on_batch: Callable[[int], object] = lambda _count: None,
 ) -> Answers:
-    """Share positions out among copies of one player, each of which answers a batch at a time.
+    """Divide positions among copies of one player, each of which answers a batch at a time.
 
-    A batch is `BATCH` positions, or fewer if some would have none; ``on_batch`` gets how many have just been answered.
+    A batch has `BATCH` positions, or fewer if some copy would get none. ``on_batch`` gets the size of each batch.
     """
     positions = [position for part in sets for position in part.positions]
     size = min(BATCH, max(MIN_BATCH, -(-len(positions) // len(players))))
@@ -60,7 +43,7 @@ def ask_players(
     for player in players:
         idle.put(player)
 
-    def answer(first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+    def answer(first: int) -> tuple[npt.NDArray[np.int64], Floats | None]:
         batch = positions[first : first + size]
         player = idle.get()
         try:
@@ -71,7 +54,7 @@ def ask_players(
                 result = searching.search(batch)
                 moves, values = result.moves, result.value
         finally:
-            idle.put(player)  # whatever went wrong: others wait for one
+            idle.put(player)  # after an error too: other threads wait for a player
         on_batch(len(batch))
         return moves, values
 
@@ -135,7 +118,7 @@ def proportion(hits: npt.NDArray[np.bool_]) -> Estimate:
     scale = 1 + Z95**2 / n
     middle = (p + Z95**2 / (2 * n)) / scale
     half = Z95 * math.sqrt(error**2 + Z95**2 / (4 * n * n)) / scale
-    # The ends are exact at 0 and 1, where rounding would leave them beside.
+    # The ends are exact at 0 and 1 despite rounding.
     return Estimate(value=p, error=error, low=min(p, middle - half), high=max(p, middle + half), count=n)
 
 
@@ -154,8 +137,8 @@ def judge_moves(
 ) -> Accuracy:
     """Figures of the chosen 0-based ``columns``, an array [S] for each set, over all positions of the sets.
 
-    A move errs if its outcome is worse than the best move's, as AlphaZero.jl counts it. With ``decisive`` only
-    positions count where at least one move errs.
+    A move is a mistake if its outcome is worse than the best move's, as AlphaZero.jl counts it. With ``decisive`` only
+    positions in which at least one move is a mistake count.
 
     Raises:
         ValueError: for a move into a full column.

@@ -21,14 +21,14 @@ class Figures:
 
     moves: Accuracy
     decisive: Accuracy  # the same where at least one move errs
-    value: ValueAccuracy | None  # None for players that tell no value
+    value: ValueAccuracy | None  # None for players that return no values
 
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetReport:
     """One subject's figures with one budget."""
 
-    simulations: int | None  # a position; 0 is the raw network, None whatever the player itself does
+    simulations: int | None  # per position; 0 is the raw network, None the player's own
     sets: dict[str, Figures]  # by name, and `ALL`
     seconds: float  # wall time
 
@@ -54,7 +54,7 @@ class SetSummary:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StrengthReport:
-    """Everything that an evaluation found, shown as tables; the first subject is the one asked about."""
+    """The results of an evaluation, shown as tables; the first subject is the one to measure."""
 
     sets: list[SetSummary]
     subjects: list[SubjectReport]
@@ -193,6 +193,6 @@ def _percent(share: Estimate) -> str:
 
 
 def _number(number: Estimate) -> str:
-    if number.count < 2:  # one alone says nothing of its error
+    if number.count < 2:  # a single one has no standard error
         return f"{number.value:.2f}" if number.count else "-"
     return f"{number.value:.2f} ± {Z95 * number.error:.2f}"

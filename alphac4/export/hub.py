@@ -6,11 +6,11 @@ import json
 from importlib import metadata
 from pathlib import Path
 
-from alphac4.arena.specifications import NetworkOptions, describe
+from alphac4.arena.specifications import describe
 from alphac4.compute import choose
-from alphac4.evaluation.measurement import Measurement, Progress, measure_network
+from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import ALL, packaged_positions
-from alphac4.evaluation.report import StrengthReport, summarise_sets
+from alphac4.evaluation.report import StrengthReport
 from alphac4.export.onnx import INPUT, OUTPUT, export_onnx
 from alphac4.game import STANDARD
 from alphac4.game.rules import board_settings
@@ -79,19 +79,23 @@ def export_hub(name: Path, folder: Path, license_id: str | None = None) -> None:
 
     Raises:
         ValueError: before anything is measured, without a licence or a package, or if the folder exists.
-        RuntimeError: if the ONNX file would answer otherwise than the network.
+        RuntimeError: if the answers of the ONNX file differ from the network's.
     """
     shipped = str(name) in SHIPPED
     license_id = license_id or (PROJECT_LICENSE if shipped else None)
     if license_id is None:
-        raise ValueError("say under which licence you give the network: --license mit, or another that the hub knows")
+        raise ValueError("choose a licence for the network: --license mit, or another name that the hub uses")
     for package, extra in PACKAGES.items():
         if importlib.util.find_spec(package) is None:
             raise ValueError(f"--hub needs {package}: {install_advice(extra)}")
     checkpoint = load_checkpoint(name)
-    report = measure(name.stem, checkpoint) if checkpoint.geometry == STANDARD else None
     with new_folder(folder) as new:
         save_checkpoint(new / NETWORK_FILE, checkpoint)
+        report = None
+        if checkpoint.geometry == STANDARD:
+            measurement = Measurement(sets=packaged_positions(), budgets=BUDGETS, compute=choose())
+            report = measure_strength(str(new / NETWORK_FILE), measurement, twin=False)
+            report.subjects[0] = dataclasses.replace(report.subjects[0], name=name.stem)
         deviation = export_onnx(checkpoint, new / ONNX_FILE)
         card = model_card(name.stem, checkpoint, license_id, report, deviation)
         write_atomically(new / CARD, card.encode())
@@ -111,17 +115,8 @@ def project_license() -> str:
     """The text of the project's licence, as it was installed."""
     text = metadata.distribution("alphac4").read_text("licenses/LICENSE")
     if not text:
-        raise ValueError("the installation lacks its licence: install the package anew")
+        raise ValueError("the installation lacks its licence: reinstall the package")
     return text
-
-
-def measure(name: str, checkpoint: Checkpoint) -> StrengthReport:
-    """Measure the network's mistakes in the packaged positions, as `alphac4 evaluate` does."""
-    measurement = Measurement(sets=packaged_positions(), budgets=BUDGETS, compute=choose())
-    positions = sum(len(part) for part in measurement.sets)
-    with Progress(positions * sum(budget + 1 for budget in BUDGETS)) as progress:
-        subject = measure_network(name, checkpoint, measurement, NetworkOptions(), None, progress)
-    return StrengthReport(sets=summarise_sets(measurement.sets), subjects=[subject])
 
 
 def model_card(
