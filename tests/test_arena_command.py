@@ -149,7 +149,7 @@ def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path:
 def test_a_foreign_file_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "notes.md"
     path.write_text(content, encoding="latin-1")
-    with pytest.raises(match="is no alphac4-tournament file"):
+    with pytest.raises(match="is not a file of alphac4-tournament"):
         play_round_robin(Tournament(players=("random", "uct:1"), pairs=1), path)
     assert path.read_text(encoding="latin-1") == content
 

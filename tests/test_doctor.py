@@ -52,7 +52,7 @@ def test_what_does_not_work_is_told_and_ends_with_1(
     assert main(["doctor"]) == 1
     told = capsys.readouterr().out
     assert "BAD  rules and solver: the solver scores 112233 as 1 instead of 18" in told
-    assert "BAD  networks: the shipped network 'best' is not here" in told
+    assert "BAD  networks: the shipped network 'best' is missing" in told
     assert "ok   the page: " in told
 
 

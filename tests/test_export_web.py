@@ -99,7 +99,7 @@ def test_what_is_there_already_is_safe(
     given = ("--web-runtime", str(runtime))
     other.mkdir()
     (other / "chapter").write_text("one")
-    refuse(other, f"{other} is there already: remove it, or name a new folder", *given)
+    refuse(other, f"{other} exists already: remove it, or choose a new folder", *given)
     runtime.write_bytes(runtime.read_bytes()[:-10])
     refuse(page, "not the onnxruntime-web expected", *given)
     monkeypatch.setattr(pages, "RUNTIME_URL", "http://127.0.0.1:9/onnxruntime-web-1.30.0.tgz")

@@ -14,8 +14,15 @@ from pathlib import Path
 import pytest
 
 from alphac4.runs.state import Costs
-from alphac4.storage.files import FileError, append_line, check_output, read_lines, remove_leftovers, write_atomically
-from alphac4.storage.folders import new_folder
+from alphac4.storage.files import (
+    FileError,
+    append_line,
+    check_output,
+    new_folder,
+    read_lines,
+    remove_leftovers,
+    write_atomically,
+)
 from alphac4.storage.journal import Journal
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.storage.records import parse_json, read_record
@@ -148,7 +155,7 @@ def test_journal_leaves_out_lines_that_cannot_be_read(tmp_path: Path, caplog: py
 def test_journal_refuses_another_file(header: str, tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_text(f"{header}\n")
-    with pytest.raises(FileError, match=f"{path} is no alphac4-test file"):
+    with pytest.raises(FileError, match=f"{path} is not a file of alphac4-test"):
         Journal(path, "alphac4-test", {"seed": 1})
 
 
@@ -267,7 +274,7 @@ def test_a_new_folder_is_whole_or_not_there_and_replaces_nothing(tmp_path: Path)
         assert not page.exists()
     assert stat.S_IMODE(page.stat().st_mode) == stat.S_IMODE((tmp_path / "above").stat().st_mode)
     for taken in (page, page / "index", tmp_path / "above"):
-        with pytest.raises(ValueError, match="is there already: remove it, or name a new folder"), new_folder(taken):
+        with pytest.raises(ValueError, match="exists already: remove it, or choose a new folder"), new_folder(taken):
             pass
     assert (page / "index").read_text() == "mine"
     assert list(page.parent.iterdir()) == [page]

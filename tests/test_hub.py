@@ -151,7 +151,7 @@ def test_what_the_hub_lacks_is_told_in_one_line(
     for name, words in (
         ("hf://nobody/nothing", "hf://nobody/nothing: the hub gives no model.safetensors: 404"),
         (f"{NAME}/no.safetensors", "the hub gives no no.safetensors: 404"),
-        (f"{NAME}/bad.safetensors", "truncated, or no safetensors file"),
+        (f"{NAME}/bad.safetensors", "truncated, or not a safetensors file"),
         ("hf://someone", "is no network on the hub; write hf://OWNER/NAME"),
     ):
         assert words in refused(name)
@@ -220,7 +220,7 @@ def test_a_folder_that_is_there_is_not_replaced(
     monkeypatch.chdir(tmp_path)
     save_small(tmp_path / "small.safetensors")
     assert main(["export", str(tmp_path / "small.safetensors"), *kind, str(tmp_path)]) == 2
-    assert f"{tmp_path} is there already" in capsys.readouterr().err
+    assert f"{tmp_path} exists already" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["small.safetensors"]
 
 

@@ -4,8 +4,7 @@ import logging
 
 from alphac4.commands.options import ExportOptions
 from alphac4.storage.checkpoints import load_checkpoint
-from alphac4.storage.files import check_folder, check_output, write_atomically
-from alphac4.storage.folders import check_new
+from alphac4.storage.files import check_folder, check_new, check_output, write_atomically
 
 _log = logging.getLogger(__name__)
 

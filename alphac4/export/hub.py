@@ -16,8 +16,7 @@ from alphac4.game import STANDARD
 from alphac4.game.rules import board_settings
 from alphac4.machine import install_advice
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
-from alphac4.storage.files import write_atomically
-from alphac4.storage.folders import new_folder
+from alphac4.storage.files import new_folder, write_atomically
 from alphac4.storage.hub import NETWORK_FILE, SHIPPED
 from alphac4.version import __version__
 

@@ -1,7 +1,4 @@
-"""Arrays in one `safetensors` file, with a JSON header that says what they are and a SHA-256 over both.
-
-A truncated, altered or foreign file is refused in one line. Nothing is unpickled.
-"""
+"""Arrays in one `safetensors` file with a JSON header and a SHA-256 over both. Nothing is unpickled."""
 
 import contextlib
 import hashlib
@@ -23,7 +20,7 @@ Header = dict[str, Any]  # among its entries the file's "format"
 
 
 def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]) -> None:
-    """Write arrays and what a header says of them, among it their "format", atomically."""
+    """Write arrays and a header, which holds their "format", atomically."""
     write_atomically(path, pack_arrays(arrays, header))
 
 
@@ -35,7 +32,7 @@ def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any
 
 
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
-    """Arrays and header of a file of some format.
+    """The arrays and the header of a file.
 
     Raises:
         FileError: if it is missing, truncated, altered, or has another format.
@@ -49,7 +46,7 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
 
 
 def load_header(path: Path, kind: str) -> Header:
-    """The header alone, without a look at the arrays.
+    """The header, without reading the arrays.
 
     Raises:
         FileError: if the file is missing, truncated, or has another format.
@@ -67,7 +64,7 @@ def _read_header(path: Path, file: Any, kind: str) -> Header:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A `safetensors` file; what goes wrong while it is read is told in one line that names it."""
+    """A `safetensors` file; errors in the block become a FileError that names it."""
     try:
         with safetensors.safe_open(path, framework="np") as file:
             yield file
@@ -79,7 +76,7 @@ def _opened(path: Path) -> Iterator[Any]:
         raise FileError(f"{path}: cannot be read: {error}") from error
     except (safetensors.SafetensorError, ValueError) as error:
         found = first_line(error).removeprefix("Error while deserializing header: ")
-        raise FileError(f"{path}: truncated, or no safetensors file ({found})") from error
+        raise FileError(f"{path}: truncated, or not a safetensors file ({found})") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise FileError(f"{path}: a safetensors file, but not one of alphac4") from error
 

@@ -1,6 +1,6 @@
-"""Networks in files, with their configuration, provenance and measured strength, and the networks that have names.
+"""Networks in files, with their configuration, provenance and measured strength, and networks by name.
 
-PyTorch, which takes a second to import, is loaded for the weights alone, not for names and headers.
+PyTorch, which takes a second to import, is loaded only for weights.
 """
 
 import dataclasses
@@ -70,9 +70,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
         if (config.rows, config.columns) != (geometry.rows, geometry.columns):
             raise ValueError("the network is for another board than the header says")
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        with torch.device("meta"):  # names and shapes are compared before any memory is taken
+        with torch.device("meta"):  # compares names and shapes before any memory is taken
             PolicyValueNetwork(config).load_state_dict(tensors, assign=True)
-        with torch.random.fork_rng(devices=[]):  # a new network draws weights, and the caller's random numbers stay
+        with torch.random.fork_rng(devices=[]):  # making a network draws random weights
             network = PolicyValueNetwork(config)
         network.load_state_dict(tensors)
         provenance, strength = dict(header["provenance"]), dict(header["strength"])
@@ -85,7 +85,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def checkpoint_geometry(path: Path) -> Geometry:
-    """The board that a checkpoint's network plays on, by its header; the weights are not looked at.
+    """The board of a checkpoint's network, by its header; the weights are not read.
 
     Raises:
         FileError: if the file is missing, cut short, or of another format or schema.
@@ -94,10 +94,8 @@ def checkpoint_geometry(path: Path) -> Geometry:
 
 
 def _read_geometry(path: Path, header: Header) -> Geometry:
-    """The board that a header of the current schema names."""
-    found = header.get("schema_version")
-    if found != SCHEMA_VERSION:
-        raise FileError(f"{path}: schema version {found!r}, this program reads {SCHEMA_VERSION}")
+    if (version := header.get("schema_version")) != SCHEMA_VERSION:
+        raise FileError(f"{path}: schema version {version!r}, this program reads {SCHEMA_VERSION}")
     try:
         return read_record(BoardConfig, header["geometry"], "geometry").geometry()
     except (KeyError, TypeError, ValueError) as error:
@@ -105,28 +103,23 @@ def _read_geometry(path: Path, header: Header) -> Geometry:
 
 
 def named_file(name: Path) -> Path:
-    """The file of a network that is named in one of three ways: a name in `SHIPPED`, hf://OWNER/NAME, or its path.
+    """The file of a network named by a name in `SHIPPED`, by hf://OWNER/NAME, or by its path.
 
-    A name always means the shipped network, whatever the current folder holds; a file that happens to be called
-    "best" is read by its absolute path.
+    A name always means the shipped network; write the absolute path of a file that happens to be called "best".
 
     Raises:
-        FileError: for a shipped network that is not there, or one that the hub does not give.
+        FileError: for a shipped network or one on the hub that is missing.
     """
     if str(name) not in SHIPPED:
         return hub_file(name.as_posix()) if is_hub_name(name.as_posix()) else name
     path = shipped_file(SHIPPED[str(name)])
     if not path.exists():  # the package was copied without its networks
-        raise FileError(f"the shipped network {str(name)!r} is not here ({path}); name a checkpoint file")
+        raise FileError(f"the shipped network {str(name)!r} is missing ({path}); name a checkpoint file")
     return path
 
 
 def shipped_file(name: str) -> Path:
-    """A file of the `checkpoints` folder, be it there or not.
-
-    A wheel carries that folder inside the package; a checkout has it at the top, where an editable installation finds
-    it too.
-    """
+    """The path of a file of the `checkpoints` folder, which a wheel has inside the package and a clone beside it."""
     package = Path(__file__).resolve().parents[1]
     places = [folder / "checkpoints" / name for folder in (package, package.parent)]
     return next((path for path in places if path.exists()), places[-1])

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Files and folders that are either whole or do not exist."""
 
 import contextlib
 import errno
@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-_TEMPORARY = ".alphac4-tmp"  # the ending of temporary names
+_TEMPORARY = ".alphac4-tmp"  # the end of temporary names
 
 
 class FileError(ValueError):
-    """A file that cannot be used, and why, in one line."""
+    """A file that cannot be used; the message says why in one line."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -68,20 +68,44 @@ def read_lines(path: Path) -> list[str]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what `write_atomically` left directly in a folder when it was killed; nobody else may be writing there."""
+    """Remove the temporary files of killed calls of `write_atomically`; no other process may be writing there."""
     for path in folder.glob(f".*{_TEMPORARY}"):
         if path.is_file():
             path.unlink(missing_ok=True)
 
 
 def flush_folder(folder: Path) -> None:
-    """Make the names in a folder outlast a power failure, where the system can: Windows opens no folders."""
+    """Make the names in a folder survive a power failure, where the system can: Windows opens no folders."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def check_new(folder: Path) -> None:
+    """Raise ValueError, naming the folder, if it exists: nothing is replaced."""
+    if folder.exists():
+        raise ValueError(f"{folder} exists already: remove it, or choose a new folder")
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder that is renamed to ``folder`` at the end of the block, or removed if something fails.
+
+    Raises:
+        ValueError: see `check_new`.
+    """
+    check_new(folder)
+    target = folder.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as beside:
+        new = Path(beside) / "new"  # a temporary folder is private to its owner; this one has the usual permissions
+        new.mkdir()
+        yield new
+        new.rename(target)
+    flush_folder(target.parent)
 
 
 def check_output(path: Path | None) -> None:
@@ -111,22 +135,22 @@ def check_regular(path: Path) -> None:
 
 
 def check_folder(folder: Path, asked: Path | None = None) -> None:
-    """The same for a folder, which is made if it is not there; an error names ``asked``, or else the folder.
+    """Check that a folder can be written, and make it if it does not exist.
 
     Raises:
-        OSError: naming it.
+        OSError: naming ``asked``, or else the folder.
     """
     with naming(asked or folder):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
-            raise OSError(errno.ENOTDIR, "is in a file's place: a folder is needed there") from error
+            raise OSError(errno.ENOTDIR, "is a file, but a folder is needed there") from error
         tempfile.TemporaryFile(dir=folder).close()
 
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let errors name the file that was asked for: a full disk does not say which file a write was for."""
+    """Let errors name the file: that of a full disk does not."""
     try:
         yield
     except OSError as error:

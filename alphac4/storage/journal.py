@@ -1,4 +1,4 @@
-"""Journals: files of JSON lines that grow with a long piece of work, from which an interrupted command goes on."""
+"""Journals: files of JSON lines that grow during long work, from which an interrupted command resumes."""
 
 import json
 import logging
@@ -17,17 +17,16 @@ _T = TypeVar("_T")
 class Journal:
     """A file of JSON lines that belongs to one piece of work.
 
-    The first line says of what ``kind`` the file is, and what it is ``about``: the settings that decide what the other
-    lines hold. A line is written at once and flushed. One that is damaged, or that a kill or a full disk cut short, is
-    reported and left out when the file is read again: what it held is done once more.
+    The first line holds the ``kind`` of the file and what it is ``about``: the settings that decide the other lines. A
+    line is written and flushed at once. A damaged or incomplete line is logged and skipped when the file is read.
 
     Args:
-        path: the file; without one nothing is kept.
+        path: the file; without one nothing is stored.
         kind: such as "alphac4-tournament".
         about: settings, as JSON takes them.
 
     Raises:
-        FileError: if the file holds something else, or is about other settings.
+        FileError: if the file holds something else, or has other settings.
     """
 
     def __init__(self, path: Path | None, kind: str, about: Mapping[str, Any]) -> None:
@@ -47,7 +46,7 @@ class Journal:
                 )
 
     def read(self, parse: Callable[[dict[str, Any]], _T]) -> Iterator[_T]:
-        """Give what ``parse`` makes of each entry; those for which it raises a ValueError are left out as damaged."""
+        """Yield what ``parse`` makes of each entry; skip those for which it raises a ValueError."""
         if self._path is None:
             return iter(())
         return read_entries(self._path, lambda line: parse(read_entry(line)), first=2)
@@ -63,9 +62,9 @@ class Journal:
 
 
 def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iterator[_T]:
-    """Give what ``parse`` makes of each line of a file that grows, from ``first`` on; damaged ones are left out.
+    """Yield what ``parse`` makes of each line from ``first`` on; skip those for which it raises a ValueError.
 
-    Those are lines for which it raises a ValueError, as a kill or a full disk leaves them. A warning names each.
+    A kill or a full disk leaves such lines. A warning names each.
     """
     for number, line in enumerate(read_lines(path)[first - 1 :], start=first):
         if not line.strip():
@@ -93,7 +92,7 @@ def read_entry(line: str) -> dict[str, Any]:
 
 
 def read_about(path: Path, kind: str) -> dict[str, Any] | None:
-    """Read what the journal in a file is about; None if there is no file, or nothing in it.
+    """The ``about`` of the journal in a file; None if there is no file, or nothing in it.
 
     Raises:
         FileError: if the file holds something else.
@@ -107,4 +106,4 @@ def read_about(path: Path, kind: str) -> dict[str, Any] | None:
             raise ValueError(f"its first line is not that of {kind}")
         return read_value(dict[str, Any], header["about"], "about")  # type: ignore[no-any-return]
     except ValueError as error:
-        raise FileError(f"{path} is no {kind} file, or damaged ({error}): choose another") from error
+        raise FileError(f"{path} is not a file of {kind}, or damaged ({error}): choose another") from error

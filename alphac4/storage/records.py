@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from alphac4.game import Geometry
 
 MAX_SEED = 2**63 - 1
-MAX_SIMULATIONS = 10_000_000  # of a search that a command takes, of about 130 bytes each
-MAX_NUMBER = 1_000_000_000_000  # where a larger number can only be a slip of the finger
+MAX_SIMULATIONS = 10_000_000  # of one search by a command; each takes about 130 bytes
+MAX_NUMBER = 1_000_000_000_000  # a larger number must be a typing error
 
 _T = TypeVar("_T")
 
@@ -37,7 +37,7 @@ class BoardConfig:
         """The compiled geometry.
 
         Raises:
-            ValueError: for a board that there is not.
+            ValueError: for an impossible board.
         """
         from alphac4.game.rules import make_geometry  # with Numba, which options do without
 
@@ -56,7 +56,7 @@ def parse_json(text: str | bytes) -> Any:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}" if text.strip() else "it is empty"
         raise ValueError(f"not JSON: {where}") from None
     except UnicodeDecodeError:
-        raise ValueError("not JSON: it is no text") from None
+        raise ValueError("not JSON: it is not text") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -104,7 +104,7 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """A guess what a misspelt word was meant to be, as " (is it ...?)"; empty if it is like none."""
+    """The known word most like a misspelt one, as " (is it ...?)"; empty if there is none."""
     found = difflib.get_close_matches(word, list(known), n=1)
     return f" (is it {found[0]}?)" if found else ""
 
@@ -142,7 +142,7 @@ def _read_dataclass(record: type, value: Any, name: str) -> Any:
 
 
 def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
-    """Check that each named field is within ``(minimum, maximum)``; None is left alone, of a list each item is checked.
+    """Check that each named field, or each item of a tuple, is within ``(minimum, maximum)``; None is skipped.
 
     Raises:
         ValueError: in one line that names the field.
@@ -156,7 +156,7 @@ def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
 
 
 def check_finite(settings: Any) -> None:
-    """Check that no field is infinite or not a number: whatever is computed from those is no number either.
+    """Check that no field is infinite or not a number.
 
     Raises:
         ValueError: in one line that names the field.

@@ -30,8 +30,7 @@ from alphac4.puzzles import packaged_puzzles
 from alphac4.review import Review
 from alphac4.solver.book import packaged_book
 from alphac4.storage.checkpoints import Checkpoint
-from alphac4.storage.files import write_atomically
-from alphac4.storage.folders import new_folder
+from alphac4.storage.files import new_folder, write_atomically
 
 STATIC, LOCAL = (Path(__file__).parent / name for name in ("static", "local"))
 SIMULATIONS = 800  # of an analysis in the exported page; a phone makes some hundred a second
