@@ -62,9 +62,7 @@ def resident_memory_mb() -> float:
 
 
 def cache_folder() -> Path:
-    """Folder for what can be computed or downloaded again: ``ALPHAC4_CACHE``, or else in the system's cache.
-
-    It may not exist.
+    """Folder for what can be computed or downloaded again, which may not exist: ``ALPHAC4_CACHE``, or the system's.
 
     Raises:
         RuntimeError: if the system does not know a home folder of the user.
@@ -73,7 +71,7 @@ def cache_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """Folder for what a person would miss: ``ALPHAC4_STATE``, or else where the system keeps such."""
+    """Folder for what a person would miss: ``ALPHAC4_STATE``, or the system's."""
     return _folder(STATE, mac="Application Support", variable="XDG_STATE_HOME", usual=".local/state")
 
 
@@ -90,33 +88,19 @@ def _folder(named: str, *, mac: str, variable: str, usual: str) -> Path:
 
 
 def adapt_process() -> None:
-    """Set up a process of this program's own, such as a command's: the package changes no other process so.
+    """Set up a process of this program, such as a command's; the package changes no other process.
 
-    This must come before PyTorch is loaded.
-    """
-    _bound_openmp_spinning()
-    _keep_freed_memory()
+    Call it before PyTorch is loaded. Settings of the user stay, and child processes inherit the first one.
 
+    Threads of PyTorch's operations spin at their barriers for half a millisecond, then sleep. GNU's OpenMP spins for
+    15 ms by default, so that a search beside another program took 100 times as long as on an idle machine. A shorter
+    time costs speed on an idle machine, as waking takes longer than most operations.
 
-def _bound_openmp_spinning() -> None:
-    """Let the threads of PyTorch's operations spin at their barriers for half a millisecond, then sleep.
-
-    GNU's OpenMP spins for 15 ms by default. While another program uses the cores, the thread that all wait for is one
-    that cannot run, so that each of a network's many barriers takes that long: a search took 100 times as long as
-    alone. Spinning less than this costs time on an idle machine, as waking takes longer than most operations.
-
-    The library reads it when it is loaded. What the user has set stays, and processes started by this one inherit it.
+    glibc keeps the memory that each forward frees instead of returning it to the system. The page faults of getting it
+    back took a third of the time of a forward by PyTorch.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-
-
-def _keep_freed_memory() -> None:
-    """Tell glibc to keep the memory that each forward frees instead of returning it to the system.
-
-    The page faults of getting it back took a third of the time of a forward by PyTorch. No effect elsewhere than on
-    glibc. What the user has set stays.
-    """
     options = {  # by the variables of the environment that set the same
         "MALLOC_TRIM_THRESHOLD_": (-1, 2**31 - 1),
         "MALLOC_TOP_PAD_": (-2, 64 * 2**20),
@@ -132,9 +116,9 @@ def _keep_freed_memory() -> None:
 
 @contextlib.contextmanager
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads until the end of the block, which does not wait for what they do when it raises.
+    """Threads until the end of the block, which does not wait for their work when it raises.
 
-    So an error or Ctrl-C can end at once whatever they wait for. What they do ends at its next call of `check_block`.
+    So an error or Ctrl-C ends the block at once. The threads' work ends at its next call of `check_block`.
     """
     ended = threading.Event()
     pool = ThreadPoolExecutor(count, initializer=setattr, initargs=(_thread, "block_ended", ended))
@@ -149,7 +133,7 @@ def check_block() -> None:
     """End this thread's work if its `worker_threads` block is over: at its exit the program would wait for it.
 
     Raises:
-        BlockEndedError: in such a thread; nobody is left to hear of it.
+        BlockEndedError: in such a thread.
     """
     ended = getattr(_thread, "block_ended", None)
     if ended is not None and ended.is_set():

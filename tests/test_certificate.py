@@ -124,13 +124,18 @@ class BestByMinimax:
         raise AssertionError("nothing was proven")
 
 
-@pytest.fixture(scope="module")
-def small() -> Certificate:
-    known = KnownMoves(SMALL)
-    levels = list(build([BestByMinimax(SMALL), BestByMinimax(SMALL)], known, CLAIM))
+def certify(claim: Claim, blunder_in: Position | None = None) -> Certificate:
+    """The certificate of a true claim, by two copies of the player above."""
+    known = KnownMoves(claim.geometry)
+    levels = list(build([BestByMinimax(claim.geometry, blunder_in) for _ in range(2)], known, claim))
     assert not any(level.failures for level in levels)
     assert levels[-1].is_last
-    return Certificate(claim=CLAIM, columns=moves_in_order(known, CLAIM), about={"player": "minimax"})
+    return Certificate(claim=claim, columns=moves_in_order(known, claim), about={"player": "minimax"})
+
+
+@pytest.fixture(scope="module")
+def small() -> Certificate:
+    return certify(CLAIM)
 
 
 @pytest.fixture(scope="module")
@@ -488,23 +493,17 @@ AFTER = "114"
 """On the small board the second player wins after these moves."""
 
 
-def claims() -> list[Claim]:
-    """Claims that are true for a second player on the small board, and of a drawn game on 3 x 4."""
-    drawn = make_geometry(3, 4, 4)
-    return [
-        Claim(geometry=SMALL, side="second", after=AFTER),
-        *(Claim(geometry=drawn, side=side, result="draw") for side in ("first", "second")),
-    ]
+DRAWN_BOARD = make_geometry(3, 4, 4)
+SECOND_WINS = Claim(geometry=SMALL, side="second", after=AFTER)
+FIRST_DRAWS, SECOND_DRAWS = (Claim(geometry=DRAWN_BOARD, side=side, result="draw") for side in ("first", "second"))
 
 
-@pytest.mark.parametrize("claim", claims(), ids=str)
+@pytest.mark.parametrize("claim", [SECOND_WINS, FIRST_DRAWS, SECOND_DRAWS], ids=str)
 def test_a_claim_of_either_side_to_a_win_or_a_draw_is_shown_and_checked(claim: Claim, tmp_path: Path) -> None:
-    """Its moves are those that a plain minimax keeps the result by, also after a blunder; one changed is found."""
+    """Plain minimax finds that each of its moves keeps the result, also after a blunder."""
     geometry, path = claim.geometry, tmp_path / "claim.certificate"
-    known = KnownMoves(geometry)
     blunder_in = claim.start if claim.start.first_to_move == (claim.side == "first") else claim.start.play(0)
-    assert list(build([BestByMinimax(geometry, blunder_in)], known, claim))[-1].is_last
-    certificate = Certificate(claim=claim, columns=moves_in_order(known, claim), about={"player": "minimax"})
+    certificate = certify(claim, blunder_in)
     write_certificate(path, certificate)
     assert read_certificate(path).claim == claim
     for _, keys, moves in walk_certificate(read_certificate(path)):
@@ -512,15 +511,6 @@ def test_a_claim_of_either_side_to_a_win_or_a_draw_is_shown_and_checked(claim: C
             position = position_of(geometry, key)
             assert move < 0 or value(position.play(int(move))) <= -claim.min_outcome
             assert position.first_to_move == (claim.side == "first")
-    refuted = 0
-    for index in range(len(certificate.columns)):
-        columns = certificate.columns.copy()
-        columns[index] = (columns[index] + 1) % geometry.columns
-        try:
-            walk_certificate(Certificate(claim=claim, columns=columns))
-        except CertificateError:
-            refuted += 1
-    assert refuted > 0
     other = Claim(geometry=geometry, side="second" if claim.side == "first" else "first", after=claim.after)
     with pytest.raises(CertificateError):  # moves of one side are none of the other's
         walk_certificate(Certificate(claim=other, columns=certificate.columns))
@@ -528,8 +518,7 @@ def test_a_claim_of_either_side_to_a_win_or_a_draw_is_shown_and_checked(claim: C
 
 def test_a_proven_draw_ends_a_line_of_a_claim_to_a_draw() -> None:
     """Deeper down the player is asked no more; to a claim of a win such a proof means nothing."""
-    geometry = make_geometry(3, 4, 4)
-    claim, known = Claim(geometry=geometry, result="draw"), KnownMoves(geometry)
+    geometry, claim, known = DRAWN_BOARD, FIRST_DRAWS, KnownMoves(DRAWN_BOARD)
     search = NetworkSearch(UniformEvaluator(), geometry=geometry)
     player = NetworkPlayer("uniform", UniformEvaluator(), Budget(simulations=300), search=search)
     levels = list(build([player], known, claim))
@@ -562,10 +551,8 @@ def test_a_claim_in_which_its_player_never_moves_shows_nothing(checker: ModuleTy
 
 def test_who_does_not_lose_says_so_and_does_not(tmp_path: Path) -> None:
     """By a certificate of a draw: against every reply the game is won or drawn, and nothing is said of when."""
-    claim = claims()[1]
-    path, known = tmp_path / "draw.certificate", KnownMoves(claim.geometry)
-    list(build([BestByMinimax(claim.geometry)], known, claim))
-    write_certificate(path, Certificate(claim=claim, columns=moves_in_order(known, claim)))
+    claim, path = FIRST_DRAWS, tmp_path / "draw.certificate"
+    write_certificate(path, certify(claim))
     player = CertificatePlayer([path], claim.geometry, lambda _name: BestByMinimax(claim.geometry))
 
     def follow(position: Position) -> int:
@@ -586,11 +573,10 @@ def test_who_does_not_lose_says_so_and_does_not(tmp_path: Path) -> None:
 
 def test_a_player_plays_by_several_certificates(small: Certificate, tmp_path: Path) -> None:
     """As the first player and as the second after a move that gives the game away; it wins every such game."""
-    claim, known = Claim(geometry=SMALL, side="second", after=AFTER), KnownMoves(SMALL)
-    list(build([BestByMinimax(SMALL)], known, claim))
+    claim = SECOND_WINS
     paths = [tmp_path / "first.certificate", tmp_path / "second.certificate"]
     write_certificate(paths[0], small)
-    write_certificate(paths[1], Certificate(claim=claim, columns=moves_in_order(known, claim)))
+    write_certificate(paths[1], certify(claim))
     other = BestByMinimax(SMALL)
     player = CertificatePlayer(paths, SMALL, lambda _name: other)
     for start in (Position(geometry=SMALL), claim.start, claim.start.mirror()):

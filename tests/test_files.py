@@ -6,7 +6,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,15 +36,6 @@ def test_a_link_stays_and_what_it_names_is_written(tmp_path: Path) -> None:
         write_atomically(tmp_path / name, b"after")
         assert (tmp_path / name).is_symlink()
         assert (tmp_path / "real" / name).read_bytes() == b"after"
-
-
-def test_files_of_a_file_system_below_dev_are_replaced_as_a_whole(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else tmp_path) as folder:
-        path = Path(folder) / "file"  # in memory, a folder like others
-        write_atomically(path, b"1")
-        with path.open("rb") as before:
-            write_atomically(path, b"2")
-            assert before.read() == b"1"
 
 
 def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ def test_a_saved_game_is_loaded_as_any_editor_saves_it(form: str, tmp_path: Path
     ("kind", "line"),
     [
         ("positions", "4455 1 1 1 1 1 1"),
-        ("positions", "1 1 1 1 1 1 1"),
+        ("positions", "44444 1 1 1 . 1 1 1"),  # column 4 can be played
+        ("positions", "4455 1 1 99 1 1 1 1"),
         ("sample", "4 4 5 5"),
         ("sample", "44 5x"),
         ("sample", "48"),

@@ -123,7 +123,7 @@ def choose_sets(
     if count is not None and count < 1:
         raise ValueError(f"count must be at least 1, not {count}")
     if not files and geometry != STANDARD:
-        raise ValueError("the package has positions of the standard board alone; --positions takes files of another")
+        raise ValueError("the package has positions of the standard board only; --positions takes files of another")
     if not files:
         return packaged_positions(count)
     sets = [load_positions(path, geometry) for path in files]
@@ -139,19 +139,14 @@ def format_line(position: Position, scores: Sequence[int | None]) -> str:
     return f"{position.moves} {' '.join('.' if score is None else str(score) for score in scores)}"
 
 
-def parse_unfinished(words: Sequence[str], geometry: Geometry = STANDARD) -> Position:
-    """Return the position of a line's ``words``: moves, then nothing, a score, or a score for each column.
+def parse_claim(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple[Position, int | None]:
+    """The unfinished position of a line's ``words`` and its score, if any.
 
-    The public test sets have one score per line, and `write_set` writes one for each column.
+    Moves come first, then nothing, a score as in the public test sets, or a score for each column as in our own.
 
     Raises:
         ValueError: for an illegal move, a game that is over, an impossible score, or other words after the moves.
     """
-    return parse_claim(words, geometry)[0]
-
-
-def parse_claim(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple[Position, int | None]:
-    """Return what `parse_unfinished` does, and the score that the line gives the position, if any."""
     moves, *shown = words
     position = Position.from_moves(moves, geometry)
     if len(shown) not in (0, 1, geometry.columns):
@@ -171,7 +166,7 @@ def _parse_scored(words: Sequence[str], geometry: Geometry) -> tuple[Position, l
     shown = words[1:]
     if len(shown) != geometry.columns:
         raise ValueError(f"expected moves and a score for each of {geometry.columns} columns, found {len(shown)}")
-    position = parse_unfinished([words[0]], geometry)
+    position, _ = parse_claim(words[:1], geometry)
     return position, _parse_scores(shown, position)
 
 
@@ -226,15 +221,15 @@ def random_positions(stage: str, rng: np.random.Generator) -> Iterator[Position]
 
 
 def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position]:
-    """Yield the positions of a file's lines in random order; see `parse_unfinished`.
+    """Yield the positions of a file's lines in random order; see `parse_claim`.
 
     Raises:
         OSError: if the file cannot be read.
         FileError: if a line is malformed.
     """
-    positions = list(parse_lines(read_text_lines(path), str(path), parse_unfinished))
+    positions = list(parse_lines(read_text_lines(path), str(path), parse_claim))
     for index in rng.permutation(len(positions)):
-        yield positions[index]
+        yield positions[index][0]
 
 
 def write_set(
@@ -248,8 +243,8 @@ def write_set(
 ) -> int:
     """Fill a file with ``count`` different candidates that belong to the set ``name``, scored by ``solver``.
 
-    Each line is on disk as soon as its scores are known; those found there count, so that an interrupted call can be
-    repeated and goes on. Returns how many there are: fewer than ``count`` only where there are no more candidates.
+    Each line is written as soon as its scores are known, and lines that are there count: repeat an interrupted call to
+    resume. Returns their number, which is below ``count`` only if there are no more candidates.
 
     Raises:
         FileError: if the file is there and holds anything else.
@@ -260,7 +255,7 @@ def write_set(
     for position in candidates:
         if len(known) >= count:
             break
-        # The stage is plain to see, while the difficulty takes a search.
+        # The stage costs nothing to find; the difficulty takes a search.
         if position in known or stage_of(position) != name.partition("-")[0]:
             continue
         if set_of(position, solver.solve(position)) == name:
@@ -276,7 +271,7 @@ def _whole_lines(path: Path) -> set[Position]:
         return set()
     text = path.read_bytes().decode("utf-8", errors="replace")
     whole = text[: text.rfind("\n") + 1]
-    if text[len(whole) :].strip("0123456789 .-"):  # no part of such a line: the file is somebody else's, and refused
+    if text[len(whole) :].strip("0123456789 .-"):  # not part of such a line: the file holds something else
         whole = text
     known = set(parse_positions(whole.splitlines(), str(path), path.stem).positions) if whole.strip() else set()
     if whole != text:
