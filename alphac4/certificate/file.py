@@ -1,9 +1,8 @@
-"""The file of a certificate, and what it is worth: nothing until it has been checked.
+"""The file of a certificate, and its check.
 
-The first line is a JSON header, which says what is claimed. The rest is compressed by zlib (RFC 1950) and holds a
-1-based column, one character each, for every position that needs one, in the order of the walk in
-`alphac4.certificate.walk`. No position is written down: whoever checks the file walks the positions from those that the
-claim begins with, and takes the moves as they come.
+The first line is a JSON header with the claim. The rest is compressed by zlib (RFC 1950): a 1-based column, one
+character each, for every position that needs one, in the order of the walk in `alphac4.certificate.walk`. It holds no
+positions: the check walks them from the start of the claim and takes the moves in order.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ import numpy as np
 
 from alphac4.certificate.walk import ASK, LOST, Claim, Columns, Level, Walk, position_of, rule_moves
 from alphac4.game.position import COLUMN_NAMES
-from alphac4.game.rules import Geometry, board_settings
+from alphac4.game.rules import board_settings
 from alphac4.storage.checkpoints import shipped_file
 from alphac4.storage.files import write_atomically
 from alphac4.storage.records import BoardConfig, parse_json, read_record, read_value
@@ -26,20 +25,20 @@ from alphac4.storage.records import BoardConfig, parse_json, read_record, read_v
 SHIPPED = "best.certificate"
 """The certificate of the first player that comes with the project; see `shipped_file`."""
 FORMAT, VERSION = "alphac4-certificate", 2
-MAX_RATIO = 64  # moves in a byte of the file; shipped ones hold five
+MAX_RATIO = 64  # moves per byte of the file; shipped ones have five
 
 
 class CertificateError(ValueError):
-    """A certificate that cannot be read, or does not hold, and why, in one line."""
+    """A certificate that cannot be read or does not hold; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """The moves of the player that a claim is of, in the order of the walk."""
+    """A claim and the moves of its player, in the order of the walk."""
 
     claim: Claim
     columns: Columns  # [N] 0-based
-    about: Mapping[str, Any] = field(default_factory=dict)  # whose moves they are
+    about: Mapping[str, Any] = field(default_factory=dict)  # the player and its network
 
 
 def shipped_certificates() -> list[Path]:
@@ -49,7 +48,7 @@ def shipped_certificates() -> list[Path]:
 
 
 def write_certificate(path: Path, certificate: Certificate) -> None:
-    """Write it whole or not at all."""
+    """Write a certificate atomically."""
     claim = certificate.claim
     text = "".join(COLUMN_NAMES[column] for column in certificate.columns.tolist()).encode()
     header = {
@@ -65,7 +64,7 @@ def write_certificate(path: Path, certificate: Certificate) -> None:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Read a file; whether its moves win is for `walk_certificate` to find out.
+    """Read a file; `walk_certificate` checks its moves.
 
     Raises:
         CertificateError: in one line that names the file.
@@ -83,34 +82,26 @@ def read_certificate(path: Path) -> Certificate:
         if len(text) != count or not reader.eof or hashlib.sha256(text).hexdigest() != header.get("sha256"):
             raise ValueError("it is damaged, or was altered")
         geometry = read_record(BoardConfig, header.get("board"), "board").geometry()
-        claim = read_claim(header.get("claim"), geometry)
+        claim = read_record(Claim, {**read_value(dict[str, Any], header.get("claim"), "claim"), "geometry": geometry})
         codes = np.full(256, -1, np.int8)
         codes[list(COLUMN_NAMES[: geometry.columns].encode())] = np.arange(geometry.columns)
         columns = codes[np.frombuffer(text, np.uint8)]
         if (columns < 0).any():
-            raise ValueError("it holds something else than columns")
+            raise ValueError("it holds something other than columns")
     except OSError as error:
         raise CertificateError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, zlib.error) as error:
-        raise CertificateError(f"{path}: no certificate that can be used: {error}") from error
+        raise CertificateError(f"{path}: not a valid certificate: {error}") from error
     own = ("format", "version", "board", "claim", "moves", "sha256")
     return Certificate(
         claim=claim, columns=columns, about={name: value for name, value in header.items() if name not in own}
     )
 
 
-def read_claim(described: object, geometry: Geometry) -> Claim:
-    """The claim that a header describes. Raises ValueError if it describes none."""
-    found = read_value(dict[str, Any], described, "the claim")
-    if found.keys() != {"side", "after", "result"}:
-        raise ValueError(f"a claim has side, after and result, not {', '.join(found)}")
-    return read_record(Claim, {**found, "geometry": geometry})
-
-
 def walk_certificate(
     certificate: Certificate, on_level: Callable[[Level], object] = lambda _level: None
 ) -> list[Level]:
-    """Play the certificate's moves against every reply, from where its claim begins to the end of every game.
+    """Play the certificate's moves against every reply, from the start of its claim to the end of every game.
 
     Raises:
         CertificateError: naming a position from which the claim does not hold, or that lacks a move.

@@ -1,4 +1,4 @@
-"""The walk over every reply to a player, compiled: which positions there are, and how badly the lines of play end.
+"""The compiled walk over every reply to a player: the positions that come up, and the worst results of their lines.
 
 Positions in which the player is to move are walked in levels of equal numbers of stones, in the order of their
 canonical keys; a position and its mirror image are one. The player may be the one that began the game or the other.
@@ -36,7 +36,7 @@ Columns = npt.NDArray[np.int8]
 WINS_NOW = -1
 """No move needs to be named: the player completes a run."""
 ASK = -2
-"""No rule says the move."""
+"""The rules do not decide the move."""
 LOST = -3
 """The opponent has two immediate wins and the player none."""
 
@@ -99,15 +99,15 @@ class Replies(NamedTuple):
 
 
 class Walk:
-    """The positions of a claim, level by level, as far as the player's moves and all replies to them lead.
+    """The positions of a claim, level by level, that the player's moves and all replies to them lead to.
 
-    `play` takes the moves of the level at hand, and `go_on` leads to the next one. Where moves turn out to be wrong,
-    others are played; `back` returns to the level before.
+    `play` plays the moves of the current level, and `go_on` moves to the next one. Wrong moves can be replaced by
+    playing others; `back` returns to the level before.
 
     Args:
-        claim: whose walk it is, and from where.
-        named: keep a move string that leads to each position of the level at hand.
-        cells: where the opponent may put stones; elsewhere it does not, so that only a part of the games is walked.
+        claim: the player's side and the start.
+        named: store a move string that leads to each position of the current level.
+        cells: where the opponent may put stones, so that only a part of the games is walked.
     """
 
     def __init__(self, claim: Claim, *, named: bool = False, cells: np.uint64 | None = None) -> None:
@@ -119,7 +119,7 @@ class Walk:
         start = claim.start
         own, occupied = stones([start])
         begins = start.first_to_move == (claim.side == "first")
-        self.stones = start.plies  # on the board in each position of the level at hand
+        self.stones = start.plies  # on the board in each position of the current level
         if begins:
             keys, mirrored = canonical_keys(self.geometry, own, occupied)
             if mirrored[0]:
@@ -134,7 +134,7 @@ class Walk:
 
     @property
     def keys(self) -> Keys:
-        """The positions of the level at hand [B], by their canonical keys, sorted."""
+        """The positions of the current level [B], by their canonical keys, sorted."""
         return self._levels[-1]
 
     @property
@@ -144,13 +144,13 @@ class Walk:
 
     @property
     def depth(self) -> int:
-        """Number of levels before the one at hand."""
+        """Number of levels before the current one."""
         return len(self._levels) - 1
 
     def play(self, moves: Columns) -> Columns:
         """Play the level's moves [B] and every reply; the worst end of a game that they lead to at once [B].
 
-        WINS_NOW and what stands below it is passed over, and counts as a win.
+        WINS_NOW and smaller values are not played, and count as a win.
         """
         own, occupied, ends = play_moves(self.geometry, self.keys, moves)
         replies = play_replies(self.geometry, own, occupied, self._cells)
@@ -160,7 +160,7 @@ class Walk:
         return worst
 
     def go_on(self) -> None:
-        """Go on to the positions that follow from the moves played last."""
+        """Move to the positions that follow from the moves played last."""
         keys, self.names = self._next
         self._levels.append(keys)
         self.stones += 2
@@ -171,7 +171,7 @@ class Walk:
         self.stones -= 2
 
     def _collect(self, replies: Replies, before: Sequence[str]) -> tuple[Keys, list[str]]:
-        """The different positions that follow, and names for them if they are wanted."""
+        """The different positions that follow, and their names if this walk has names."""
         if not self._named:
             keys = np.sort(replies.keys)  # sorting is many times as fast as NumPy's `unique`, which hashes
             return keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]], []
@@ -292,9 +292,9 @@ def leading_to(geometry: Geometry, keys: Keys, moves: Columns, targets: Keys) ->
 def longest_games(
     geometry: Geometry, levels: Sequence[Level], on_level: Callable[[], object] = lambda: None
 ) -> list[Columns]:
-    """In each position [B] of each level of a won walk: in how many plies the player has won at the latest.
+    """The most plies until the player has won, in each position [B] of each level of a won walk.
 
-    ``on_level`` is called before each level, and ends this by raising.
+    ``on_level`` is called before each level, and may raise to stop.
     """
     plies: list[Columns] = []
     after = (np.empty(0, np.uint64), np.empty(0, np.int8))  # the positions of the next level, and their plies
@@ -314,6 +314,6 @@ def _replies_to(geometry: Geometry, keys: Keys, moves: Columns) -> Replies:
 
 
 def position_of(geometry: Geometry, key: int, moves: str | None = None) -> Position:
-    """The position of a canonical key; how it came about is known if ``moves`` say so."""
+    """The position of a canonical key, with the ``moves`` that led to it if they are known."""
     own, occupied = unpack_key(geometry, np.uint64(key))
     return Position(np.uint64(own), np.uint64(occupied), geometry, moves)

@@ -19,7 +19,7 @@ def submission_text(checkpoint: Checkpoint) -> str:
     """The text of a submission file with the checkpoint's weights filled in.
 
     Raises:
-        ValueError: for a network of a game that Kaggle's ConnectX is not.
+        ValueError: for a network trained without diagonals, or weights too large for half precision.
     """
     geometry = checkpoint.geometry
     if not geometry.diagonals and geometry.run_length <= min(geometry.rows, geometry.columns):

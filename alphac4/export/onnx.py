@@ -90,15 +90,15 @@ class _Answers(nn.Module):
 def export_onnx(checkpoint: Checkpoint, path: Path) -> float:
     """Write the network; returns the largest deviation from PyTorch in a probability.
 
-    The file's metadata say what goes in, what comes out, and on which board.
+    The file's metadata describe its input, its outputs and its board.
 
     Raises:
-        RuntimeError: if a package is missing, or the file would answer otherwise than the network.
+        RuntimeError: if a package is missing, or the answers of the file differ from the network's.
     """
     content = onnx_bytes(checkpoint)
     deviation = deviation_from_torch(checkpoint, content)
     if not deviation <= TOLERANCE:
-        raise RuntimeError(f"{path} is not written: ONNX would answer otherwise than PyTorch, by {deviation:.2g}")
+        raise RuntimeError(f"{path} is not written: the answers of ONNX differ from PyTorch's by {deviation:.2g}")
     write_atomically(path, content)
     return deviation
 
@@ -117,7 +117,7 @@ def onnx_bytes(checkpoint: Checkpoint) -> bytes:
         raise RuntimeError(f"ONNX needs {error.name}: {install_advice('onnx')}") from error
     geometry = checkpoint.geometry
     disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # the exporter tells of every step, and of packages that nothing here needs
+    logging.disable(logging.WARNING)  # the exporter logs every step and unneeded packages
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -56,20 +56,20 @@ def save_book(path: Path, geometry: Geometry, book: KnownScores) -> None:
 
 
 def load_book(path: Path, geometry: Geometry) -> KnownScores:
-    """Read a book file. Raises FileError in one line, if it is missing, damaged, or made for another board."""
+    """Read a book file. Raises FileError if it is missing, damaged, or made for another board."""
     arrays, header = load_arrays(path, FORMAT)
     try:
         board, plies = header["board"], int(header["plies"])
         # Copies: views of a file are read-only, a type for which the search would be compiled again.
         keys, scores = arrays["keys"].astype(np.uint64), arrays["scores"].astype(np.int8)
     except (KeyError, TypeError, ValueError) as error:
-        raise FileError(f"{path}: no opening book") from error
+        raise FileError(f"{path}: not an opening book") from error
     if board != board_settings(geometry):
         raise FileError(f"{path}: a book for {board}, expected {board_settings(geometry)}")
     return KnownScores(keys, scores, plies)
 
 
 def packaged_book(geometry: Geometry) -> KnownScores:
-    """The package's own book, an empty one if there is none for the geometry. Raises FileError if it is damaged."""
+    """The package's book for a geometry, or an empty one. Raises FileError if it is damaged."""
     path = Path(__file__).with_name(book_name(geometry))
     return load_book(path, geometry) if path.exists() else no_known_scores()

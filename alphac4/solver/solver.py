@@ -102,7 +102,7 @@ class Solver:
 
 
 def _checked(own: Words, occupied: Words) -> tuple[Words, Words]:
-    """The arrays as the compiled code takes them: another layout would be compiled for anew."""
+    """The arrays in the layout that the code is compiled for."""
     own = np.require(own, np.uint64, ["C", "W"])
     occupied = np.require(occupied, np.uint64, ["C", "W"])
     if own.ndim != 1 or own.shape != occupied.shape:
@@ -120,14 +120,14 @@ def moves_to_end(geometry: Geometry, plies: int, score: int) -> int:
 
 
 def best_columns(scores: Sequence[int | None]) -> list[int]:
-    """The 0-based columns whose score none exceeds."""
+    """The 0-based columns with the highest score."""
     playable = [score for score in scores if score is not None]
     return [column for column, score in enumerate(scores) if playable and score == max(playable)]
 
 
 @cache
 def shared_solver(geometry: Geometry = STANDARD) -> Solver:
-    """One solver a geometry for the whole process."""
+    """One solver per geometry for the whole process."""
     return Solver(geometry)
 
 
@@ -136,10 +136,9 @@ class TimeIsUp(Exception):  # noqa: N818 - a state, not an error
 
 
 def deadline(seconds: float, on_pause: OnPause = lambda: None) -> OnPause:
-    """An ``on_pause`` of the solver that raises `TimeIsUp` so many seconds after its first call, and calls another one.
+    """An ``on_pause`` that calls another one, and raises `TimeIsUp` when ``seconds`` have passed since its first call.
 
-    By then the compiled code and the book are there, which a process takes seconds to load: of little time nothing
-    would be left for what the book knows at once.
+    So loading the compiled code and the book, which takes seconds in a new process, does not count.
     """
     until: float | None = None
 
@@ -156,7 +155,7 @@ def deadline(seconds: float, on_pause: OnPause = lambda: None) -> OnPause:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The truth about a position or a move, for the side to move."""
+    """The exact result of a position or a move, for the side to move."""
 
     score: int  # the solver's exact score
     moves: int  # how many the winner still makes, its last included; 0 for a draw
@@ -179,17 +178,16 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class ExactColumn(Verdict):
-    """The truth about a move that can be made."""
+    """The exact result of a legal move."""
 
     column: int  # 0-based
     best: bool
 
 
 def exact(position: Position, on_pause: Callable[[], None] | None = None) -> list[ExactColumn]:
-    """The solver's verdict on each move that can be made.
+    """The solver's verdict on each legal move.
 
-    Positions with few stones that the opening book lacks take seconds to minutes: ``on_pause`` is called some dozens of
-    times a second meanwhile, and what it raises ends the search.
+    Early positions that the opening book lacks take seconds to minutes; see `Solver.analyze` for ``on_pause``.
     """
     scores = shared_solver(position.geometry).analyze(position, on_pause)
     best = best_columns(scores)
@@ -203,7 +201,7 @@ def exact(position: Position, on_pause: Callable[[], None] | None = None) -> lis
 def best_moves(position: Position, score: int, solve: Callable[[Position], int | None]) -> Iterator[int]:
     """The 0-based columns that keep a position's score, the most central first.
 
-    ``solve`` scores the positions after them, or says None where that would take too long.
+    ``solve`` scores the positions after them, or returns None where that would take too long.
     """
     middle = (position.geometry.columns - 1) / 2
     for column in sorted(position.legal_columns(), key=lambda column: abs(column - middle)):
@@ -212,7 +210,7 @@ def best_moves(position: Position, score: int, solve: Callable[[Position], int |
 
 
 def best_play(position: Position, score: int, solve: Callable[[Position], int | None]) -> Iterator[int]:
-    """Best play by both sides from a position of this score, as far as ``solve`` says; see `best_moves`."""
+    """Best play by both sides from a position of this score, until ``solve`` returns None; see `best_moves`."""
     while (column := next(best_moves(position, score, solve), None)) is not None:
         yield column
         position, score = position.play(column), -score
