@@ -251,7 +251,7 @@ def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
         (lambda: agent.search("44", seconds=math.nan), "a positive number, not nan"),
         (lambda: agent.search("44", simulations=2.5), "a whole number of simulations, not 2.5"),
         (lambda: agent.choose("4455"), "several positions are a list of them, not '4455'"),
-        (lambda: alphac4.load(7), "7 is no player"),
+        (lambda: alphac4.load(7), "7 is not a player"),
         (lambda: load(checkpoint).search("44", simulations=10**10), "16,777,216 simulations at most"),
         (lambda: load(checkpoint).search(alphac4.Position(geometry=alphac4.make_geometry(5, 6))), "on another board"),
         (lambda: alphac4.play_match("random", "random", games=3), "games must be an even number, not 3"),
@@ -259,7 +259,7 @@ def test_bad_arguments_are_one_clear_value_error(checkpoint: Path) -> None:
         (lambda: alphac4.train(settings={"learning.batch_size": 9}), r"write \{'learning': \{'batch_size': \.\.\.\}\}"),
         (
             lambda: alphac4.load("uct:9", puct=alphac4.PuctConfig()),
-            "puct is how a network is searched, and uct:9 is no",
+            "puct is for networks, and uct:9 is not one",
         ),
         (lambda: alphac4.load("uct:9", planes="lines"), "planes are for a function or a module"),
         (lambda: alphac4.load(lambda planes: planes, planes="all"), "planes are lines or stones, not 'all'"),

@@ -220,7 +220,7 @@ def test_samples_are_drawn_from_move_strings_alone(
     assert main(over) == 2
     assert "end-easy.columns, line 1: the game is over after 6661" in capsys.readouterr().err
     assert main(["positions", str(made.parent), "--sample", str(source.rename(tmp_path / "other.columns"))]) == 2
-    assert "no set 'other' of which" in capsys.readouterr().err
+    assert "unknown set 'other', the name of" in capsys.readouterr().err
     found = load_positions(made)
     assert dict(zip([p.moves for p in found.positions], found.scores.tolist(), strict=True)) == dict(
         zip([p.moves for p in part.positions], part.scores.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""A player made ready for use from Python, and what it sees in a position."""
+"""A player for use from Python, and the results of its searches."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -191,12 +191,12 @@ def load(
     is_module = "torch" in sys.modules and isinstance(player, sys.modules["torch"].nn.Module)
     is_own_network = is_module or (callable(player) and not hasattr(player, "choose"))
     if planes is not None and not is_own_network:
-        raise PlayerError("planes are for a function or a module; any other player knows what it sees")
+        raise PlayerError("planes are for a function or a module; leave planes out for any other player")
     if planes is not None and planes not in PLANES:
         raise PlayerError(f"planes are {' or '.join(PLANES)}, not {planes!r}")
     is_written = isinstance(player, str | Path)
     if puct is not None and not (is_own_network or (is_written and find_network(str(player)) is not None)):
-        raise PlayerError(f"puct is how a network is searched, and {player} is not one; leave puct out")
+        raise PlayerError(f"puct is for networks, and {player} is not one; leave puct out")
     if isinstance(player, Agent):
         return player
     rng = np.random.default_rng(seed)
@@ -217,7 +217,7 @@ def load(
     if not is_own_network and hasattr(player, "choose"):
         return Agent(cast(Player, player), board)
     if not callable(player):
-        raise PlayerError(f"{player!r} is no player: it has no choose(positions), and is no function of planes")
+        raise PlayerError(f"{player!r} is not a player: it has no choose(positions), and is not a function of planes")
     count = None if planes is None else PLANES[planes]
     evaluator = (
         ModuleEvaluator(cast("nn.Module", player), board, count)

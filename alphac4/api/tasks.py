@@ -68,18 +68,17 @@ def train(
     stop: threading.Event | None = None,
     progress: bool = True,
 ) -> TrainedRun:
-    """Train a network from nothing, or go on with the run in the folder.
+    """Train a network from nothing, or resume the run in the folder.
 
     Args:
-        preset: "quick" or "standard"; `alphac4 doctor` tells how long they take here. By default a run in the folder
-            goes on with its own settings, and a new one is "standard".
+        preset: "quick" or "standard"; `alphac4 doctor` estimates how long they take here. By default a run in the
+            folder resumes with its own settings, and a new one is "standard".
         run: the run's folder.
         settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, over
             the preset's, or over those of the run in the folder.
-        policy_target: a function of S recorded positions (`alphac4.selfplay.samples.Samples`) to what the policy shall
-            learn there, [S, A], in place of what ``selfplay.policy_target`` has recorded. It is no setting: whoever
-            goes on with the run gives it again.
-        stop: ends the run early and cleanly when it is set, after which the same call resumes it.
+        policy_target: a function from S recorded positions (`alphac4.selfplay.samples.Samples`) to the targets of the
+            policy, [S, A], instead of those of ``selfplay.policy_target``. It is not stored: pass it again to resume.
+        stop: ends the run early and cleanly when it is set; the same call then resumes it.
         progress: whether to write what the command line writes to the standard error: a table with a row for each
             iteration, and on a terminal progress bars.
 
@@ -138,11 +137,11 @@ def evaluate(
 
     Args:
         player: a specification, as the command line writes players.
-        simulations: a position, for networks; each is measured. 0 is the raw network.
-        positions: files to take instead of the package's six sets.
-        count: only the first so many positions of each set.
-        references: other players to set beside.
-        seed: fixes searches and the untrained network that is set beside a checkpoint.
+        simulations: numbers per position, for networks; each is measured. 0 is the raw network.
+        positions: files to use instead of the package's six sets.
+        count: use only the first N positions of each set.
+        references: other players to compare with.
+        seed: of searches, and of the untrained network that a checkpoint is compared with.
         device: where networks run.
         backend: of inference.
 

@@ -12,9 +12,7 @@ _log = logging.getLogger(__name__)
 def run(options: ExportOptions) -> int:
     """Write every form that was asked for."""
     if options.kaggle is options.onnx is options.web is options.hub is None:
-        raise ValueError(
-            "nothing to do: say what to write: --kaggle main.py, --onnx network.onnx, --web page or --hub folder"
-        )
+        raise ValueError("choose what to write: --kaggle main.py, --onnx network.onnx, --web page or --hub folder")
     for given, needs in (("license", "hub"), ("web_runtime", "web")):
         if getattr(options, given) is not None and getattr(options, needs) is None:
             raise ValueError(f"--{given.replace('_', '-')} has no effect without --{needs}")

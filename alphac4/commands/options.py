@@ -257,7 +257,7 @@ class EvaluateOptions:
     positions: tuple[Path, ...] = ()
     """Files to take instead of the package's six sets: lines with moves, then a score for each column."""
     count: int | None = None
-    """Only the first so many positions of each set."""
+    """Only the first N positions of each set."""
     reference: tuple[str, ...] = ()
     """Other players to measure beside it."""
     twin: bool = True
@@ -276,16 +276,16 @@ class EvaluateOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ProveOptions:
-    """Judge every move that a player makes in any game that an opponent can play against it, by the exact solver.
+    """Judge every move that a player makes against any opponent, by the exact solver.
 
     A move is a mistake if it gives away a win, or a draw in a position that is not won. If there is none and every line
-    is followed to its end, it is proven that the player makes none. A line ends early once the player's own search has
+    is followed to its end, this proves that the player makes none. A line ends early once the player's own search has
     proven that it wins: it plays on from that tree. The number of positions grows about threefold with every two plies,
     so begin with --plies 10.
     """
 
     player: Annotated[str, tyro.conf.Positional] = "best@600"
-    """Any player that `alphac4 players` lists; one that plays at random proves nothing beyond the games seen."""
+    """Any player that `alphac4 players` lists; of one that plays at random, this judges only the moves it makes."""
     side: Literal["first", "second"] = "first"
     """Whether the player has the first move of the game or the second."""
     start: str = ""
@@ -293,9 +293,9 @@ class ProveOptions:
     plies: int | None = None
     """Look no further than positions with so many stones; by default to the end of every game."""
     beyond_mistakes: bool = False
-    """Go on after a mistake, so that players can be compared by their share of mistakes."""
+    """Continue after a mistake, so that players can be compared by their share of mistakes."""
     record: Path | None = None
-    """A file for the player's move in each position. If interrupted, the same command goes on from it."""
+    """A file for the player's move in each position. If interrupted, rerun the command to resume."""
     seed: int = 0
     """Seed of a player that plays at random."""
     place: Placed = field(default_factory=Place)
@@ -313,11 +313,11 @@ class CertificateOptions:
         alphac4 certificate build --side second --after 1 --record runs/after-1
 
     The task `build` walks every reply to a player. Where a line is not won, it takes the player's last move back and
-    asks it again, then the one before, until every line is won, and writes the file. The player is asked about one of a
-    position and its mirror image. Answers are kept in a folder, so that the same command goes on if interrupted.
+    asks again, then the one before, until every line is won, and writes the file. Answers are stored in a folder: if
+    interrupted, rerun the command to resume.
 
-    The task `verify` checks a file from the rules alone; `scripts/verify_certificate.py` does the same in plain Python,
-    without this package. Except for the file, the options are those of `build`.
+    The task `verify` checks a file by the rules only; `scripts/verify_certificate.py` does the same in plain Python,
+    without this package. All options but the file are for `build`.
     """
 
     task: Annotated[Literal["build", "verify"], tyro.conf.Positional]
@@ -352,7 +352,7 @@ class PositionsOptions:
     """Make sets of positions with the exact score of every move, for `alphac4 evaluate --positions`.
 
     There are six, by stage (begin up to 14 stones, middle up to 28, end) and by how many stones are still to come with
-    best play (easy up to 14, medium up to 28, hard). If interrupted, the same command goes on. A begin-hard position
+    best play (easy up to 14, medium up to 28, hard). If interrupted, rerun the command to resume. A begin-hard position
     takes seconds, the others far less.
     """
 

@@ -19,11 +19,11 @@ def run(options: PositionsOptions) -> int:
     wanted = options.sets or tuple(sources) or SETS
     unknown = [name for name in wanted if name not in SETS]
     if unknown:
-        whose = "" if options.sets else f" of which {sources[unknown[0]]} could be a sample"
-        raise ValueError(f"no set {unknown[0]!r}{whose}; there are {', '.join(SETS)}")
+        source = "" if options.sets else f", the name of {sources[unknown[0]]}"
+        raise ValueError(f"unknown set {unknown[0]!r}{source}; there are {', '.join(SETS)}")
     missing = [name for name in wanted if sources and name not in sources]
     if missing:
-        raise ValueError(f"--sample has no file for {', '.join(missing)}: name those wanted by --sets")
+        raise ValueError(f"--sample has no file for {', '.join(missing)}: leave these out of --sets")
     solver = Solver()
     with own_folder(options.folder):
         for name in sorted(wanted, key=SETS.index, reverse=True):

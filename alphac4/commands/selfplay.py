@@ -30,7 +30,7 @@ class SelfPlayOptions:
     checkpoint: Annotated[Path, tyro.conf.Positional] = Path("best")
     """The network's file, or best or fast."""
     output: Path = Path("runs/selfplay")
-    """Folder for the shards and games.txt; what lies there already is kept."""
+    """Folder for the shards and games.txt; files that are there already stay."""
     samples: int = 20_000
     """Positions to record."""
     seed: int = 0
@@ -100,7 +100,7 @@ def _play(options: SelfPlayOptions) -> int:
             report = selfplay_report(checkpoint.geometry, blocks, started, actors)
     except KeyboardInterrupt:
         games = sum(len(block.games.plies) for block in blocks)
-        print(f"Stopped. {games:,} games are recorded in {options.output}; the same command adds others.")
+        print(f"Stopped. {games:,} games are recorded in {options.output}; rerun the command to add others.")
         return 130
     print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
