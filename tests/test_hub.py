@@ -224,19 +224,19 @@ def test_a_folder_that_is_there_is_not_replaced(
     assert [path.name for path in tmp_path.iterdir()] == ["small.safetensors"]
 
 
-def test_a_network_is_not_given_away_without_a_licence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save_small(tmp_path / "other.safetensors")
-    assert main(["export", str(tmp_path / "other.safetensors"), "--hub", str(tmp_path / "out")]) == 2
-    assert "choose a licence" in capsys.readouterr().err.splitlines()[-1]
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_hub_folder_needs_the_hubs_library(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("license_options", "message"),
+    [([], "choose a licence"), (["--license", "mit"], "--hub needs no_such_package: ./scripts/setup.sh hub")],
+)
+def test_a_hub_folder_needs_a_licence_and_the_hubs_library(
+    license_options: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     save_small(tmp_path / "other.safetensors")
     monkeypatch.setattr(export, "PACKAGES", {"no_such_package": "hub"})
-    options = ["--hub", str(tmp_path / "out"), "--license", "mit"]
-    assert main(["export", str(tmp_path / "other.safetensors"), *options]) == 2
-    assert "--hub needs no_such_package: ./scripts/setup.sh hub" in capsys.readouterr().err.splitlines()[-1]
+    assert main(["export", str(tmp_path / "other.safetensors"), "--hub", str(tmp_path / "out"), *license_options]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "out").exists()
