@@ -6,7 +6,6 @@
 """
 
 import base64
-import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,8 +44,6 @@ from alphac4.storage.journal import Journal
 from alphac4.storage.records import read_value
 
 FORMAT = "alphac4-walk"
-MAX_UNSAVED = 500_000  # moves
-SECONDS_BETWEEN_SAVES = 60.0
 JUDGED_AT_ONCE = 256  # least number of positions judged together; proofs end many searches of a batch early
 JUDGED_PER_PLAYER = 64  # positions of such a batch for each player, if that makes a larger one
 PARTS_PER_WORKER = 4  # of the positions to solve, as some take much longer than others
@@ -104,7 +101,6 @@ class KnownMoves:
         self._sorted: dict[int, Moves] = {}
         self._new: defaultdict[int, list[Moves]] = defaultdict(list)
         self._unsaved: list[Moves] = []
-        self._saved = time.monotonic()
         self.taken_back: dict[int, set[int]] = {}  # columns by canonical key
         self._journal = Journal(path, FORMAT, about or {})
         for moves in self._journal.read(lambda entry: unpack_moves(entry, geometry)):
@@ -133,22 +129,16 @@ class KnownMoves:
         return np.isin(keys, np.fromiter(self.taken_back, np.uint64))
 
     def add(self, parts: Sequence[Moves]) -> None:
-        """Add moves. Of two for one position a proof replaces an answer; otherwise the first stays.
-
-        They are written from time to time, and by `save`.
-        """
+        """Add moves, which `save` writes. Of two for one position a proof replaces an answer; else the first stays."""
         joined = Moves.joined(parts)
         self._insert(joined)
         self._unsaved.append(joined)
-        due = time.monotonic() - self._saved > SECONDS_BETWEEN_SAVES
-        if due or sum(len(part.keys) for part in self._unsaved) >= MAX_UNSAVED:
-            self.save()
 
     def save(self) -> None:
         """Write the moves that are not on disk yet."""
         if self._unsaved:
             self._journal.add(_pack(Moves.joined(self._unsaved)))
-        self._unsaved, self._saved = [], time.monotonic()
+        self._unsaved = []
 
     def _insert(self, moves: Moves) -> None:
         taken_back = moves.only(moves.kinds == MoveKind.TAKEN_BACK)
@@ -364,6 +354,7 @@ def build(
             for done in range(0, len(unknown), ASKED_AT_ONCE):
                 on_moves(walk.stones, done, len(unknown))
                 _ask(players, pool, known, claim, unknown[done : done + ASKED_AT_ONCE])
+                known.save()
             moves, kinds = _known_moves(known, walk)
             refuted, lost = walk.play(moves) < claim.min_outcome, moves == LOST
             if refuted.any():
