@@ -23,7 +23,7 @@ from test_rules import random_positions
 from alphac4.cli import main
 from alphac4.export import submission
 from alphac4.export.kaggle import submission_text
-from alphac4.export.submission import Game, Network, Searcher
+from alphac4.export.submission import Game, Network, Rollouts, Searcher
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes
 from alphac4.mcts import search
@@ -43,6 +43,18 @@ def let_time_pass(monkeypatch: pytest.MonkeyPatch, seconds: float) -> "itertools
     ticks = itertools.count(0, seconds)
     monkeypatch.setattr(search.time, "perf_counter", lambda: next(ticks))
     return ticks
+
+
+def ask(moves: str = "", timeout: float = 0.05) -> int:
+    """Return the column that the submission without weights plays."""
+    obs = Struct(board=Position.from_moves(moves).to_kaggle(), mark=len(moves) % 2 + 1)
+    return submission.agent(obs, Struct(rows=6, columns=7, inarow=4, actTimeout=timeout))
+
+
+def test_the_submission_takes_a_win_and_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The board is read the right way up and for the right side."""
+    let_time_pass(monkeypatch, 0.001)
+    assert {moves: ask(moves) for moves in TACTICS} == TACTICS
 
 
 def test_a_network_trained_without_diagonals_is_not_exported(network: PolicyValueNetwork) -> None:
@@ -170,7 +182,7 @@ def test_the_submissions_forward_pass_is_the_networks(
     if (rows, columns) != (6, 7):
         network = as_if_trained(NetworkConfig(planes="lines", rows=rows, columns=columns, channels=8, blocks=blocks))
     namespace = load(submission_text(Checkpoint(network=network, geometry=geometry)))
-    guide = namespace["player_for"](rows, columns, 4).network
+    guide = namespace["player_for"](rows, columns, 4).guide
     for position in random_positions(15, np.random.default_rng(4), geometry):
         count = network.config.input_planes
         planes = make_planes(geometry, np.array([position.own]), np.array([position.occupied]), count)
@@ -181,13 +193,11 @@ def test_the_submissions_forward_pass_is_the_networks(
         np.testing.assert_allclose(got_wdl, torch.softmax(value, dim=1)[0], atol=0.02)
 
 
-def test_the_submission_stops_at_its_share_of_the_act_timeout(
-    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_submission_stops_at_its_share_of_the_act_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = let_time_pass(monkeypatch, 0.1)
-    namespace = load(submission_text(Checkpoint(network=network)))
-    namespace["agent"](Struct(board=[0] * 42, mark=1), Struct(rows=6, columns=7, inarow=4, actTimeout=2.0))
-    root = namespace["player_for"](6, 7, 4).root
+    submission.player_for.cache_clear()
+    ask(timeout=2.0)
+    root = submission.player_for(6, 7, 4).root
     assert root is not None
     assert 15 <= sum(root.visits) <= 18
     assert next(ticks) < 2.0
@@ -195,15 +205,14 @@ def test_the_submission_stops_at_its_share_of_the_act_timeout(
 
 def test_the_submission_keeps_what_it_knows_of_the_position_two_moves_on() -> None:
     game = Game(6, 7, 4)
-    player = Searcher(game, ExactNetwork(game))
+    player = Searcher(game, Rollouts(game, random.Random(0)))
     player.root = root = player.new_node((0, 0))
     for _ in range(200):
         player.simulate(root)
-    first = max(range(7), key=lambda column: root.visits[column])
-    second = max(range(7), key=lambda column: root.children[first].visits[column])
-    known = root.children[first].children[second]
+    known = root.children[3].children[3]
     assert sum(known.visits) > 0
-    player.choose(plain(Position().play(first).play(second)), deadline=0.0)
+    second = Position.from_moves("44")
+    player.choose(plain(second), deadline=0.0)
     assert player.root is known
 
 
@@ -239,19 +248,16 @@ def test_the_submission_ends_with_the_agent_and_is_the_same_at_every_export(
 
 
 def test_the_submission_plays_where_only_numpy_can_be_imported(network: PolicyValueNetwork, tmp_path: Path) -> None:
-    """It beats random moves with both colours, and refuses another board."""
+    """It beats random moves wherever a win can be had: on its board, a small one, one beyond 64 bits."""
     (tmp_path / "main.py").write_text(submission_text(Checkpoint(network=network)))
-
-    def play(*games: tuple[int, ...]) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-I", kaggle_stub.__file__, "main.py", json.dumps(games)]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-
-    run = play((6, 7, 4, 1), (6, 7, 4, 2))
+    games = [(6, 7, 4, 1), (6, 7, 4, 2), (5, 5, 3, 1), (8, 9, 5, 2), (3, 3, 4, 1), (2, 1, 1, 1)]
+    command = [sys.executable, "-I", kaggle_stub.__file__, "main.py", json.dumps(games)]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout) == [1, 2]
-    assert "plays rows, columns and inarow [6, 7, 4], not [5, 5, 3]" in play((5, 5, 3, 1)).stderr
-    (tmp_path / "main.py").write_text("import alphac4")  # the stub must refuse this, or the test proves nothing
-    assert "No module named 'alphac4'" in play().stderr
+    assert json.loads(run.stdout) == [0 if game[:3] == (3, 3, 4) else game[3] for game in games]
+    (tmp_path / "main.py").write_text("import alphac4")  # or else nothing would have been proved
+    refused = subprocess.run([*command[:-1], "[]"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "No module named 'alphac4'" in refused.stderr
 
 
 def test_weights_beyond_half_precision_are_not_exported(network: PolicyValueNetwork) -> None:

@@ -1,15 +1,18 @@
 """An agent for Kaggle's ConnectX that needs nothing but numpy.
 
-`alphac4 export --kaggle` writes this file with a network's weights filled in. Games, nodes and searches are written as
-in examples/alphazero.py. Added here are proofs: wins in one move, losses in two, and whatever follows from them.
+`alphac4 export --kaggle` writes this file with a network's weights filled in. Without weights, or on a board that they
+are not for, the agent is a classic tree search with random games. Games, nodes and searches are written as in
+examples/alphazero.py. What is added here are proofs: wins in one move, losses in two, and whatever follows from them.
 
-Values are for the side to move, in [-1, 1]: +1 means that it wins. Columns count from 0.
+Two conventions hold everywhere. A value is seen by the side to move and lies in [-1, 1]: +1 means that it wins. Columns
+count from 0.
 """
 
 import base64
 import functools
 import io
 import math
+import random
 import time
 from typing import Any
 
@@ -21,6 +24,7 @@ Position = tuple[int, int]  # own stones (those of the side to move) and all sto
 
 SHARE_OF_TIME = 0.85  # of the act timeout; a slow moment beyond it comes off the game's bank of extra time
 MAX_SIMULATIONS = 200_000  # a move; bounds the memory where time does not
+EXPLORATION = math.sqrt(2.0)  # of UCB1 on values in [-1, 1] (Kocsis and Szepesvari 2006)
 
 # The settings of the search with a network: those of `alphac4.mcts.config.PuctConfig`, which explains them.
 C_INIT = 1.25
@@ -245,11 +249,41 @@ class Network:
         return max(node.open_moves(), key=score)
 
 
+class Rollouts:
+    """Search by UCB1 with random games."""
+
+    def __init__(self, game: Game, rng: random.Random) -> None:
+        self.game, self.rng = game, rng
+
+    def evaluate(self, node: Node) -> None:
+        """Set the node's value: the result of one game of uniformly random moves."""
+        game, (own, occupied) = self.game, node.position
+        node.value, result = 0.0, 1.0
+        while landing := game.landing(occupied):
+            cell = 0
+            while not cell:  # draw a column until one is open
+                cell = landing & game.column_cells[int(self.rng.random() * game.columns)]
+            if game.has_run(own | cell):
+                node.value = result
+                return
+            own, occupied = own ^ occupied, occupied | cell
+            result = -result
+
+    def select(self, node: Node, is_root: bool) -> int:  # noqa: ARG002 - the root is a node like any other
+        """A random untried move, or else the highest ``Q + c sqrt(log(N) / n)``."""
+        moves = node.open_moves()
+        untried = [i for i in moves if not node.visits[i]]
+        if untried:
+            return self.rng.choice(untried)
+        log_total = math.log(sum(node.visits))
+        return max(moves, key=lambda i: node.mean(i) + EXPLORATION * math.sqrt(log_total / node.visits[i]))
+
+
 class Searcher:
     """Chooses moves on one board; keeps the part of its tree that the next position follows from."""
 
-    def __init__(self, game: Game, network: Network) -> None:
-        self.game, self.network = game, network
+    def __init__(self, game: Game, guide: "Network | Rollouts") -> None:
+        self.game, self.guide = game, guide
         self.root: Node | None = None
 
     def choose(self, position: Position, deadline: float) -> int:
@@ -267,7 +301,7 @@ class Searcher:
         path: list[tuple[Node, int]] = []
         node: Node | None = root
         while node is not None:
-            i = self.network.select(node, is_root=node is root)
+            i = self.guide.select(node, is_root=node is root)
             path.append((node, i))
             node = node.children[i] if node.proofs[i] is None else None
         node, i = path[-1]
@@ -289,11 +323,11 @@ class Searcher:
                 node.proofs[i] = -outcome + (outcome > 0) - (outcome < 0)  # one ply further from the end
 
     def new_node(self, position: Position) -> Node:
-        """A node with its value: the proven outcome, or the network's evaluation."""
+        """A node with its value: the proven outcome, or the guide's evaluation."""
         node = Node(self.game, position)
         outcome = node.outcome()
         if outcome is None:
-            self.network.evaluate(node)
+            self.guide.evaluate(node)
         else:
             node.value = as_value(outcome)
         return node
@@ -311,13 +345,14 @@ class Searcher:
 
 @functools.cache
 def player_for(rows: int, columns: int, run: int) -> Searcher:
-    """The player for a board, which must be the network's."""
-    with np.load(io.BytesIO(base64.b64decode(WEIGHTS))) as file:
-        weights = {name: file[name].astype(np.float32) for name in file.files}
-    if (board := weights.pop("board").astype(int).tolist()) != [rows, columns, run]:
-        raise ValueError(f"this network plays rows, columns and inarow {board}, not {[rows, columns, run]}")
+    """The player for a board: by the network if it is for that board, else by random games."""
     game = Game(rows, columns, run)
-    return Searcher(game, Network(game, weights))
+    if WEIGHTS:
+        with np.load(io.BytesIO(base64.b64decode(WEIGHTS))) as file:
+            weights = {name: file[name].astype(np.float32) for name in file.files}
+        if weights.pop("board").tolist() == [rows, columns, run]:
+            return Searcher(game, Network(game, weights))
+    return Searcher(game, Rollouts(game, random.Random()))
 
 
 def entry(record: Any, name: str, default: Any = None) -> Any:
@@ -325,7 +360,7 @@ def entry(record: Any, name: str, default: Any = None) -> Any:
     return record.get(name, default) if isinstance(record, dict) else getattr(record, name, default)
 
 
-# The network as base64 of a compressed .npz file, filled in by the export.
+# The network as base64 of a compressed .npz file; empty for none.
 WEIGHTS = ""
 
 
