@@ -8,7 +8,6 @@ the machine it says more than wall time.
 
 import argparse
 import contextlib
-import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -70,9 +69,13 @@ class _Arrivals:
         return sum(self.simulations[1:]) / (self.times[-1] - self.times[0]) if len(self.times) > 1 else 0.0
 
 
+class _TurnOver(Exception):  # noqa: N818 - not an error
+    """A turn has taken long enough."""
+
+
 def play_turn(actors: Actors, seconds: float) -> tuple[float, float]:
     """Let actors play for so long, and at least two blocks each; simulations/s of wall and of processor time."""
-    stop, arrivals = threading.Event(), defaultdict[int, _Arrivals](_Arrivals)
+    arrivals = defaultdict[int, _Arrivals](_Arrivals)
     started, processor = time.perf_counter(), processor_seconds()
 
     def on_block(index: int, block: Block) -> None:
@@ -81,9 +84,10 @@ def play_turn(actors: Actors, seconds: float) -> tuple[float, float]:
         arrivals[index].simulations.append(block.work.simulations)
         warm = all(len(found.times) >= BLOCKS_TO_WARM_UP for found in arrivals.values())
         if len(arrivals) == len(actors) and warm and now - started >= seconds:
-            stop.set()
+            raise _TurnOver
 
-    actors.play(WITHOUT_END, stop, on_block)
+    with contextlib.suppress(_TurnOver):
+        actors.play(WITHOUT_END, on_block)
     used = max(processor_seconds() - processor, 1e-9)
     simulations = sum(sum(found.simulations) for found in arrivals.values())
     return sum(found.rate() for found in arrivals.values()), simulations / used

@@ -6,9 +6,9 @@ Each measurement takes about ten times ``--seconds``.
 """
 
 import argparse
+import contextlib
 import json
 import platform
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -123,30 +123,37 @@ def step_seconds(network: PolicyValueNetwork, games: int, device: torch.device, 
     return evaluate, timed(actor.step, seconds / 4)
 
 
+class _TimeIsUp(Exception):  # noqa: N818 - not an error
+    """Self-play has taken long enough to be timed."""
+
+
 def selfplay_rate(network: PolicyValueNetwork, games: int, streams: int, seconds: float) -> tuple[float, float]:
     """Simulations/s and finished games/s, once the games have spread over all plies."""
     slots = -(-games // streams)
     rngs = [np.random.default_rng(index) for index in range(streams)]
     actors = [DeviceActor(STANDARD, SelfPlayConfig(), network, slots, rng) for rng in rngs]
-    work, finished = Work(), 0
 
-    def on_block(_index: int, block: Block) -> None:
-        nonlocal finished
-        work.add(block.work)
-        finished += len(block.games.plies)
+    def play(limit: float) -> tuple[Work, int, float]:
+        """Return the work, the finished games, and the seconds until the last block."""
+        started = ended = time.perf_counter()
+        work, finished = Work(), 0
 
-    def play(limit: float) -> float:
-        stop = threading.Event()
-        timer = threading.Timer(limit, stop.set)
-        timer.start()
-        started = time.perf_counter()
-        play_together(actors, UNLIMITED, stop, on_block)
-        timer.cancel()
-        return time.perf_counter() - started
+        def on_block(_index: int, block: Block) -> None:
+            nonlocal finished, ended
+            work.add(block.work)
+            finished += len(block.games.plies)
+            ended = time.perf_counter()
+
+        def check() -> None:
+            if time.perf_counter() - started > limit:
+                raise _TimeIsUp
+
+        with contextlib.suppress(_TimeIsUp):
+            play_together(actors, UNLIMITED, on_block, check)
+        return work, finished, ended - started
 
     play(seconds)
-    work, finished = Work(), 0
-    spent = play(seconds)
+    work, finished, spent = play(seconds)
     return work.simulations / spent, finished / spent
 
 

@@ -9,7 +9,6 @@ On a machine with a GPU, JAX and ours use it. Each figure of ours is measured ri
 import argparse
 import importlib.util
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -85,10 +84,10 @@ def compare_pgx(
     actors = choose_for_run(device, "auto").actors(network, STANDARD, config, np.random.default_rng)
     work, spent = Work(), 0.0
     samples = max(4_000, 8 * games)  # on a GPU, thousands of games begin a search with each call
-    actors.play(samples, threading.Event(), lambda _index, _block: None)
+    actors.play(samples, lambda _index, _block: None)
     while spent < seconds:
         started = time.perf_counter()
-        actors.play(samples, threading.Event(), lambda _index, block: work.add(block.work))
+        actors.play(samples, lambda _index, block: work.add(block.work))
         spent += time.perf_counter() - started
     theirs, network_alone = pgx_mctx_rate(network.config, games=games, simulations=simulations, seconds=seconds)
     size = f"{network.config.channels} x {network.config.blocks}"

@@ -36,7 +36,7 @@ from alphac4.runs import judge as judging
 from alphac4.runs.judge import judge
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
-from alphac4.selfplay.samples import Samples
+from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import GateConfig, RunRandom, TrainConfig, from_dict
 from alphac4.training.matches import Contender, Matches, make_sides
@@ -118,7 +118,7 @@ def test_a_run_trains_on_a_cluster_and_goes_on_on_one_machine(
 def test_killed_actors_nodes_and_drivers_lose_nothing(
     cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others go on with the games of the last block received: none is recorded twice."""
+    """Others take their places, and no position is recorded twice."""
     run, snapshot = tmp_path / "run", tmp_path / "snapshot"
     with TrainingSession(run, tiny(), cluster=cluster.address) as session:
         actors = session.loop.actors
@@ -135,13 +135,13 @@ def test_killed_actors_nodes_and_drivers_lose_nothing(
             wait_for(lambda: actors._lost == 2)
 
         after_block = {4: kill_actor, 8: kill_node}
-        record, recorded = session.folder.replay.add, itertools.count(1)
+        played, received = session.played, itertools.count(1)
 
-        def record_and_kill(samples: Samples, iteration: int) -> None:
-            record(samples, iteration)
-            after_block.pop(next(recorded), lambda: None)()
+        def receive_and_kill(block: Block) -> None:
+            played(block)
+            after_block.pop(next(received), lambda: None)()
 
-        monkeypatch.setattr(session.folder.replay, "add", record_and_kill)
+        monkeypatch.setattr(session, "played", receive_and_kill)
         with caplog.at_level(logging.WARNING):
             session.train()
     assert not after_block

@@ -33,7 +33,7 @@ from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Replay
-from alphac4.selfplay.samples import Block, Samples, concatenate
+from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples
 from alphac4.training.config import LearningConfig, MachineConfig
 from alphac4.training.device_learner import DeviceLearner
 from alphac4.training.learner import Learner
@@ -233,7 +233,8 @@ NETWORK = NetworkConfig(
 
 @pytest.fixture(scope="module")
 def samples() -> Samples:
-    return concatenate([block.samples for block in cpu_actor().play(60, lambda: False)])
+    games = [block.games for block in cpu_actor().play(60, lambda: False)]
+    return concatenate([make_samples(GEOMETRY, CONFIG, part) for part in games])
 
 
 def device_learner(capacity: int) -> DeviceLearner:

@@ -1,7 +1,6 @@
 import json
 import re
 import runpy
-import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -92,14 +91,14 @@ def test_self_play_is_timed_from_block_to_block(
     """Evaluations a second, worked by hand; the games stop at the first block after the time."""
     now = [0.0]
 
-    def play(_samples: int, stop: threading.Event, on_block: Callable[..., None]) -> None:
+    def play(_samples: int, on_block: Callable[..., None]) -> None:
         for actor, now[0], evaluations in (("a", 1, 100), ("b", 2, 50), ("a", 3, 300), ("b", 4, 100), ("a", 5, 900)):
-            if actor in actors and not stop.is_set():
-                on_block(actor, Mock(samples=[], work=Mock(evaluations=evaluations)))
+            if actor in actors:
+                on_block(actor, Mock(work=Mock(evaluations=evaluations)))
 
     monkeypatch.setattr(speed, "time", Mock(perf_counter=lambda: now[0]))
     playing = MagicMock(play=play, __len__=lambda _self: 2)
-    assert self_play_rate(playing, Mock(), seconds) == pytest.approx(rate)
+    assert self_play_rate(playing, seconds)[0] == pytest.approx(rate)
 
 
 def test_a_presets_duration_follows_from_its_settings() -> None:

@@ -14,30 +14,31 @@ import torch
 from campaigns.tiny_run import EXPLORING, SETTINGS, outcome, tiny_run
 from test_files import held_elsewhere
 
-from alphac4 import machine
 from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8, backend_names
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.runs.costs import SECONDS_BETWEEN_ENTRIES, CostJournal
+from alphac4.runs import folder as folder_module
+from alphac4.runs.costs import SECONDS_BETWEEN_WRITES, CostCounter
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.session import RunStopped, TrainingSession
 from alphac4.runs.state import PREVIOUS_STATE_FILE, STATE_FILE, Costs, RunError, load_state, save_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
-from alphac4.selfplay.actor import GamesInProgress, count_games, deal, fill_up, join_games
-from alphac4.selfplay.games import NEW_GAME, SEARCHING, Games, make_games
+from alphac4.selfplay.games import NEW_GAME
+from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block
-from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, pack_checkpoint, save_checkpoint
+from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import LearningConfig
+from alphac4.training.learner import Learner
+from alphac4.training.matches import Matches
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _alike_everywhere() -> Iterator[None]:
-    """Two actors on any machine, blocks that do not depend on the clock, and no pictures, which take two seconds."""
+    """Two actors on any machine, and no pictures, which take two seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("alphac4.compute.cores.cores", lambda: 2)
+        patch.setenv("ALPHAC4_CORES", "2")
         patch.setattr("alphac4.compute.cores.MIN_GAMES", 1)
-        patch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
         patch.setattr(Monitor, "_figures", lambda _monitor, _report: {})
         yield
 
@@ -91,6 +92,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def straight(finished: Path) -> dict[str, Any]:
+    """The outcome of that run."""
+    return outcome(finished)
+
+
 @pytest.fixture
 def run(finished: Path, tmp_path: Path) -> Path:
     """A copy of that run."""
@@ -134,36 +141,18 @@ def test_a_damaged_best_network_and_copy_fall_back_on_another(run: Path, caplog:
         TrainingSession(run, tiny_run(iterations=4))
 
 
-def test_a_damaged_state_costs_an_iteration_and_not_the_run(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    expected = outcome(run)
+def test_a_damaged_state_costs_an_iteration_and_not_the_run(
+    run: Path, straight: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     flip(run / STATE_FILE)
     previous = (run / PREVIOUS_STATE_FILE).read_bytes()
     with TrainingSession(run, tiny_run(iterations=2)) as session:
         assert session.state.iteration == 1
         session.train()
         session.play_closing_matches()
-    assert "goes on from iteration 1" in caplog.text
+    assert "continues from iteration 1" in caplog.text
     assert (run / PREVIOUS_STATE_FILE).read_bytes() == previous
-    assert outcome(run) == expected
-
-
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The outcome of a run of three iterations that nobody interrupts."""
-    folder = tmp_path_factory.mktemp("straight")
-    train(folder, iterations=3)
-    return outcome(folder)
-
-
-def test_a_damaged_state_doubles_no_games_of_the_next_iteration(
-    straight: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Half of that was recorded already: it is played again, and the run comes to the same end bit for bit."""
-    interrupt(TrainingSession(tmp_path, tiny_run(iterations=3)), done=2)
-    flip(tmp_path / STATE_FILE)
-    train(tmp_path, iterations=3)
-    assert "goes on from iteration 1" in caplog.text
-    assert outcome(tmp_path) == straight
+    assert outcome(run) == straight
 
 
 def test_two_damaged_states_are_reported(run: Path) -> None:
@@ -224,7 +213,7 @@ def test_a_second_process_is_refused(run: Path) -> None:
 
 
 def test_strays_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    shard = next((run / "replay").iterdir())
+    shard = run / "replay" / "000001.safetensors"
     strays = [
         run / "checkpoints" / "000000 (1).safetensors",
         shard.with_name(shard.name.replace(".safetensors", " (1).safetensors")),
@@ -264,64 +253,57 @@ def test_interrupted_attempts_count_in_the_costs_that_each_network_carries(tmp_p
     assert carried["seconds"] <= report.seconds_total + 1
 
 
+def after(owner: Any, name: str) -> Callable[[pytest.MonkeyPatch, TrainingSession], None]:
+    """Let a run die when it has called a method in its second iteration."""
+
+    def arm(patch: pytest.MonkeyPatch, session: TrainingSession) -> None:
+        real, target = getattr(owner, name), owner
+
+        def call_and_die(*arguments: Any, **options: Any) -> object:
+            result = real(*arguments, **options)
+            if session.state.iteration >= 1:
+                raise KeyboardInterrupt
+            return result
+
+        patch.setattr(target, name, call_and_die)
+
+    return arm
+
+
+POINTS = {
+    "self-play": after(TrainingSession, "played"),
+    "learning": after(Learner, "learn_latest"),
+    "gate": after(Matches, "gate"),
+    "shard": after(Replay, "save"),
+    "report": after(folder_module, "append_line"),
+    "state": after(folder_module, "save_state"),
+    "best network": after(RunFolder, "publish_best"),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_an_interrupted_run_repeats_the_iteration_and_ends_bit_identical(
+    point: str, straight: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it was interrupted, and on another number of cores; `campaigns.kills` does it with SIGKILL."""
+    with monkeypatch.context() as patch:
+        patch.setenv("ALPHAC4_CORES", "3")
+        with TrainingSession(tmp_path, tiny_run(iterations=2)) as session:
+            POINTS[point](patch, session)
+            with pytest.raises(KeyboardInterrupt):
+                session.train()
+    train(tmp_path, iterations=2)
+    assert outcome(tmp_path) == straight
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, EXPLORING], ids=["plain", "exploring"])
-def test_an_interrupted_run_comes_to_the_same_end(
-    settings: dict[str, object], straight: dict[str, Any], tmp_path: Path
-) -> None:
-    """Bit for bit, also with shares of visits as targets, and Muon."""
-    for blocks in (1, 2, 3, 1):  # in the middle of iterations, or at their first block
-        interrupt(TrainingSession(tmp_path / "halting", tiny_run(iterations=3, **settings)), blocks)
-    train(tmp_path / "halting", iterations=3, **settings)
-    if settings:
-        train(tmp_path / "straight", iterations=3, **settings)
-        straight = outcome(tmp_path / "straight")
-    assert outcome(tmp_path / "halting") == straight
-
-
-@pytest.mark.parametrize("damaged", ["nothing", "games.safetensors", "replay/000002-*.safetensors"])
-def test_an_interrupted_iteration_goes_on_with_its_games(
-    damaged: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """With none that was recorded, and none that was in progress, lost; if something is damaged, it is played again."""
-    monkeypatch.setattr("alphac4.runs.session.SECONDS_BETWEEN_SAVES", 0.0)
-    settings: dict[str, Any] = {"iterations": 2, "samples": 500}
-    train(tmp_path / "straight", **settings)
-    with TrainingSession(tmp_path / "halting", tiny_run(**settings)) as session:
-        keep, folder = session.folder.keep_games, session.folder
-        in_progress: list[bytes] = []
-
-        def keep_and_die(iteration: int, games: GamesInProgress) -> None:
-            keep(iteration, games)
-            if iteration == 2 and folder.replay.count(2):
-                in_progress.extend(
-                    moves[:plies].tobytes()
-                    for moves, plies in zip(games["games.moves"], games["games.plies"], strict=True)
-                )
-                die()
-
-        monkeypatch.setattr(folder, "keep_games", keep_and_die)
-        with pytest.raises(KeyboardInterrupt):
-            session.train()
-        kept = folder.replay.count(2)
-    recorded = {path.name: path.read_bytes() for path in (tmp_path / "halting").glob("replay/000002-*")}
-    for path in (tmp_path / "halting").glob(damaged):
-        flip(path)
-    again: list[Block] = []
-    with TrainingSession(tmp_path / "halting", tiny_run(**settings)) as session:
-        watch(session, again.append)
-        session.train()
-        session.play_closing_matches()
-        whole = session.folder.replay.count(2)
-    assert 0 < kept < whole
-    assert ("played again" in caplog.text) == (damaged != "nothing")
-    if damaged != "nothing":
-        assert outcome(tmp_path / "halting") == outcome(tmp_path / "straight")
-        return
-    assert sum(len(block.samples) for block in again) == whole - kept
-    assert all((tmp_path / "halting" / "replay" / name).read_bytes() == shard for name, shard in recorded.items())
-    ended = [moves[:plies].tobytes() for b in again for moves, plies in zip(b.games.moves, b.games.plies, strict=True)]
-    assert all(any(game.startswith(moves) for game in ended) for moves in in_progress)
+def test_a_run_that_explores_is_resumed_bit_identical(tmp_path: Path) -> None:
+    """With shares of visits as targets, and Muon."""
+    for blocks in (1, 2, 1):
+        interrupt(TrainingSession(tmp_path / "resumed", tiny_run(iterations=3, **EXPLORING)), blocks)
+    for name in ("resumed", "straight"):
+        train(tmp_path / name, iterations=3, **EXPLORING)
+    assert outcome(tmp_path / "resumed") == outcome(tmp_path / "straight")
 
 
 def test_damaged_shards_and_costs_are_reported_and_left_out(run: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -338,26 +320,16 @@ def test_damaged_shards_and_costs_are_reported_and_left_out(run: Path, caplog: p
 def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("alphac4.runs.costs.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    journal = CostJournal(tmp_path / "costs.json", Costs(seconds=50.0))
+    counter = CostCounter(tmp_path / "costs.json", Costs(seconds=50.0))
     for tick in range(200):
         now[0] += 0.5
-        journal.tick()
-        left = CostJournal(tmp_path / "costs.json", Costs(seconds=50.0)).now()
-        assert journal.now().seconds == 50.0 + 0.5 * (tick + 1)
-        assert 0 <= journal.now().seconds - left.seconds <= SECONDS_BETWEEN_ENTRIES + 0.5
-    journal.add(games=3, evaluations=40)
-    assert CostJournal(tmp_path / "costs.json", Costs()).now() == journal.now()
-
-
-def test_nobody_counts_costs_while_another_thread_does(tmp_path: Path) -> None:
-    """The players of a match tick as they please: time would be counted twice, or not at all."""
-    journal = CostJournal(tmp_path / "costs.json", Costs())
-    threads = [threading.Thread(target=journal.now), threading.Thread(target=journal.add, args=(1, 1))]
-    with journal._lock:
-        for thread in threads:
-            thread.start()
-            thread.join(0.1)
-            assert thread.is_alive()
+        counter.tick()
+        left = CostCounter(tmp_path / "costs.json", Costs(seconds=50.0)).now()
+        assert counter.now().seconds == 50.0 + 0.5 * (tick + 1)
+        assert 0 <= counter.now().seconds - left.seconds <= SECONDS_BETWEEN_WRITES + 0.5
+    counter.add(games=3, evaluations=40)
+    counter.write()
+    assert CostCounter(tmp_path / "costs.json", Costs()).now() == counter.now()
 
 
 def test_curves_on_a_full_disk_print_no_traceback(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -422,106 +394,32 @@ def test_a_start_whose_costs_are_no_numbers_is_refused(provenance: dict[str, Any
     assert not (tmp_path / "run").exists()
 
 
-def test_a_stopped_run_keeps_its_games(tmp_path: Path) -> None:
+def test_a_stopped_run_ends_at_once_and_repeats_the_iteration(straight: dict[str, Any], tmp_path: Path) -> None:
     stop = threading.Event()
-    with TrainingSession(tmp_path, tiny_run(iterations=1, samples=100), stop) as session:
-        watch(session, lambda _block: stop.set())
+    with TrainingSession(tmp_path, tiny_run(iterations=2), stop) as session:
+        watch(session, lambda _block: stop.set() if session.state.iteration else None)
         with pytest.raises(RunStopped):
             session.train()
-        kept = session.folder.replay.count(1)
-    again: list[Block] = []
-    with TrainingSession(tmp_path, tiny_run(iterations=1, samples=100)) as session:
-        watch(session, again.append)
-        assert len(session.train()) == 1
-        assert sum(len(block.samples) for block in again) == session.folder.replay.count(1) - kept
-    assert kept > 0
+    assert [path.name for path in (tmp_path / "replay").iterdir()] == ["000001.safetensors"]
+    train(tmp_path, iterations=2)
+    assert outcome(tmp_path) == straight
 
 
-def test_games_of_another_first_network_are_not_taken_up(tmp_path: Path) -> None:
-    start, run = tmp_path / "start.safetensors", tmp_path / "run"
-    config = tiny_run(iterations=1, samples=10_000, start_from=str(start))
-    one, other = (
-        pack_checkpoint(Checkpoint(network=PolicyValueNetwork(config.network_config()), geometry=STANDARD))
-        for _ in range(2)
-    )
-    for content, kept in ((one, False), (one, True), (other, False)):
-        start.write_bytes(content)
-        stop = threading.Event()
-        with TrainingSession(run, config, stop) as session:
-            assert (session.folder.kept is not None) == kept
-            watch(session, lambda _block, stop=stop: stop.set())
-            with pytest.raises(RunStopped):
-                session.train()
-
-
-def some_games(first: int, count: int, begun: int) -> GamesInProgress:
-    """Games that a number tells apart; the first ``begun`` of them have begun."""
-    games = make_games(count, STANDARD)
-    games.opening[:] = np.arange(first, first + count)
-    games.stage[:begun] = SEARCHING
-    arrays = {f"games.{name}": getattr(games, name) for name in Games._fields}
-    return arrays | {"trees.own": np.arange(first, first + count, dtype=np.uint64)}
-
-
-@pytest.mark.parametrize(("slots", "sizes"), [(4, [4, 4, 1]), (16, [9]), (3, [3, 3, 3])])
-def test_games_are_shared_out_to_other_numbers_of_actors(slots: int, sizes: list[int]) -> None:
-    games = join_games([some_games(0, 6, 5), some_games(6, 5, 4)])
-    (together,) = deal(games, 11)
-    assert all(np.array_equal(together[name], array) for name, array in games.items())
-    groups = deal(games, slots)
-    assert [count_games(group) for group in groups] == sizes
-    assert [n for group in groups for n in group["games.opening"]] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
-    assert [n for group in groups for n in group["trees.own"]] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
-
-
-def test_an_actor_with_more_room_begins_new_games_besides() -> None:
-    few, fresh = some_games(0, 2, 2), some_games(50, 5, 0)
-    filled = fill_up(few, fresh)
-    assert filled["games.opening"].tolist() == [0, 1, 52, 53, 54]
-    assert (filled["games.stage"] == NEW_GAME).tolist() == [False, False, True, True, True]
-
-
-def use_cores(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Play on so many cores from now on, and record every game as it ends."""
-    monkeypatch.setattr("alphac4.compute.cores.cores", lambda: count)
-    monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", 0.0)
-
-
-@pytest.mark.slow
-def test_other_numbers_of_cores_go_on_with_the_games_in_progress(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_costs_on_a_full_disk_end_the_run_and_nothing_is_lost(
+    straight: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None is dropped, which would favour short games, and none is there twice."""
+    with TrainingSession(tmp_path, tiny_run(iterations=2)) as session, monkeypatch.context() as patch:
 
-    def begun(session: TrainingSession) -> list[bytes]:
-        games = session.loop.actors.state()
-        return sorted(
-            games["games.moves"][row, : games["games.plies"][row]].tobytes()
-            for row in np.flatnonzero(games["games.stage"] != NEW_GAME)
-        )
+        def fill_disk(_block: Block) -> None:
+            if session.state.iteration:
+                patch.setattr("alphac4.runs.costs.SECONDS_BETWEEN_WRITES", 0.0)
+                patch.setattr("os.fsync", Mock(side_effect=OSError(28, "No space left on device")))
 
-    use_cores(monkeypatch, 2)
-    with TrainingSession(tmp_path, tiny_run(iterations=1)) as session:
-        session.train()
-        left = begun(session)
-    assert any(left)
-    for cores in (3, 1, 2):
-        use_cores(monkeypatch, cores)
-        with TrainingSession(tmp_path, tiny_run(iterations=2)) as session:
-            assert begun(session) == left
-    state = load_state(tmp_path / STATE_FILE)
-    another = {name: array[:1].copy() for name, array in state.actors.items()}
-    another["games.stage"][:] = NEW_GAME
-    state.actors = join_games([another, state.actors])
-    save_state(tmp_path / STATE_FILE, state)  # as a cluster with more slots leaves it
-    blocks: list[Block] = []
-    with TrainingSession(tmp_path, tiny_run(iterations=2, samples=50)) as session:
-        watch(session, blocks.append)
-        session.train()
-    ended = [moves[:plies].tobytes() for b in blocks for moves, plies in zip(b.games.moves, b.games.plies, strict=True)]
-    in_progress = begun(session)
-    assert all(any(game.startswith(moves) for game in (*ended, *in_progress)) for moves in left)
-    assert "new ones begin" not in caplog.text
+        watch(session, fill_disk)
+        with pytest.raises(OSError, match=r"No space left on device: '.*costs\.json'"):
+            session.train()
+    train(tmp_path, iterations=2)
+    assert outcome(tmp_path) == straight
 
 
 def test_what_an_iteration_records_too_much_the_next_one_has_less(tmp_path: Path) -> None:
@@ -530,9 +428,11 @@ def test_what_an_iteration_records_too_much_the_next_one_has_less(tmp_path: Path
         assert 100 * number <= report.samples_total < 100 * number + 4 * STANDARD.cells
 
 
-def test_games_that_do_not_fit_are_begun_anew(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("rows", [0, 2, 5])
+def test_games_that_do_not_fit_are_replaced_by_new_ones(rows: int, run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As of other settings, of another number of games, or of a cluster, which keeps none."""
     state = load_state(run / STATE_FILE)
-    state.actors = {name: array for name, array in state.actors.items() if "plies" not in name}
+    state.actors = {name: np.resize(array, (rows, *array.shape[1:])) for name, array in state.actors.items() if rows}
     save_state(run / STATE_FILE, state)
     with TrainingSession(run, tiny_run(iterations=3)) as session:
         assert not (session.loop.actors.state()["games.stage"] != NEW_GAME).any()
@@ -552,8 +452,6 @@ MANY_CORES: dict[str, Any] = {
 def begin_on(cores: int, folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> TrainingSession:
     """A run on so many cores, for whose actors one game is enough."""
     monkeypatch.setenv("ALPHAC4_CORES", str(cores))
-    monkeypatch.setattr("alphac4.compute.cores.cores", machine.cores)
-    monkeypatch.setattr("alphac4.compute.cores.MIN_GAMES", 1)
     session = TrainingSession(folder, tiny_run(**MANY_CORES | changes))
     assert len(session.loop.actors) == cores
     return session

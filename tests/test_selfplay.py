@@ -1,4 +1,6 @@
 import threading
+import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from alphac4.selfplay.actor import Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import move_string
 from alphac4.selfplay.replay import Replay, batches, load_shard, window_size
-from alphac4.selfplay.samples import Block, Samples, concatenate, in_fixed_order
+from alphac4.selfplay.samples import Block, Samples, concatenate, in_fixed_order, make_samples
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
 
@@ -25,13 +27,14 @@ def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actor
     """Blocks by actor."""
     team = [Actor(STANDARD, config, UniformEvaluator(), 8, np.random.default_rng([seed, i])) for i in range(actors)]
     blocks: list[list[Block]] = [[] for _ in team]
-    play_together(
-        team,
-        samples // 8 // actors + STANDARD.cells // 2,
-        threading.Event(),
-        lambda index, block: blocks[index].append(block),
-    )
+    moves = samples // 8 // actors + STANDARD.cells // 2
+    play_together(team, moves, lambda index, block: blocks[index].append(block))
     return blocks
+
+
+def samples_in(blocks: Iterable[Block], config: SelfPlayConfig = SMALL) -> Samples:
+    """The samples of some blocks, in order."""
+    return concatenate([make_samples(STANDARD, config, block.games) for block in blocks])
 
 
 CONFIGS = {
@@ -45,7 +48,7 @@ CONFIGS = {
 def test_samples_are_the_positions_of_the_games_replayed_by_the_rules(config: SelfPlayConfig) -> None:
     proven_wins = 0
     for block in play_blocks(config)[0]:
-        samples, row = block.samples, 0
+        samples, row = samples_in([block], config), 0
         for game in range(len(block.games.plies)):
             moves = move_string(block.games, game)
             positions = [Position.from_moves(moves[:ply]) for ply in range(len(moves) + 1)]
@@ -71,7 +74,7 @@ def test_samples_are_the_positions_of_the_games_replayed_by_the_rules(config: Se
                         assert policy[wins].sum() == pytest.approx(1.0, abs=2e-3)
                         proven_wins += 1
                 row += 1
-        assert row == len(samples)
+        assert row == len(samples) == block.positions
         assert (np.abs(samples.value) <= 1).all()
     assert proven_wins > 0
 
@@ -79,14 +82,14 @@ def test_samples_are_the_positions_of_the_games_replayed_by_the_rules(config: Se
 def test_one_seed_gives_the_same_games_whatever_the_threads_do() -> None:
     once, twice, other = (play_blocks(SMALL, seed=seed, actors=2) for seed in (1, 1, 2))
     for first, second, third in zip(once, twice, other, strict=True):
-        a, b, c = (concatenate([block.samples for block in blocks]) for blocks in (first, second, third))
+        a, b, c = map(samples_in, (first, second, third))
         assert all(np.array_equal(x, y) for x, y in zip(a.arrays().values(), b.arrays().values(), strict=True))
         assert not np.array_equal(a.own[:100], c.own[:100])
 
 
 def test_games_go_on_from_a_saved_state() -> None:
     def samples(actor: Actor) -> Samples:
-        return concatenate([block.samples for block in actor.play(40, lambda: False)])
+        return samples_in(actor.play(40, lambda: False))
 
     straight, resumed = (Actor(STANDARD, SMALL, UniformEvaluator(), 8, np.random.default_rng(5)) for _ in range(2))
     samples(straight)
@@ -106,7 +109,26 @@ def test_an_error_in_an_actor_reaches_the_caller_and_ends_the_others() -> None:
         Actor(STANDARD, SMALL, evaluator, 4, np.random.default_rng(0)) for evaluator in (Broken(), UniformEvaluator())
     ]
     with pytest.raises(RuntimeError, match="device lost"):
-        play_together(actors, 10**9, threading.Event(), lambda _index, _block: None)
+        play_together(actors, 10**9, lambda _index, _block: None)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("actor-")]
+
+
+def test_an_error_in_a_check_ends_the_actors_at_once() -> None:
+    """Also while they play their first moves and no block has come."""
+    slow = SelfPlayConfig(full_simulations=10**6, fast_simulations=10**6)
+    actors = [Actor(STANDARD, slow, UniformEvaluator(), 4, np.random.default_rng(0)) for _ in range(2)]
+    checks = 0
+
+    def check() -> None:
+        nonlocal checks
+        checks += 1
+        if checks == 3:
+            raise KeyboardInterrupt
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        play_together(actors, 10**9, lambda _index, _block: None, check)
+    assert time.monotonic() - started < 5
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("actor-")]
 
 
@@ -132,44 +154,59 @@ def numbers(samples: Samples) -> list[int]:
     return [round(100 * float(value)) for value in samples.value]
 
 
-def test_shards_come_back_and_damaged_ones_are_reported(tmp_path: Path) -> None:
-    replay = Replay(tmp_path)
-    replay.add(some_samples(10), 1)
-    replay.add(some_samples(10, 10), 1)
-    damaged = tmp_path / "000001-00000.safetensors"
+def record(folder: Path, iterations: int) -> Replay:
+    """A replay of ten samples per iteration, and its shards."""
+    replay = Replay(folder)
+    for iteration in range(1, iterations + 1):
+        replay.add(some_samples(10, 10 * iteration), iteration)
+        replay.save()
+    return replay
+
+
+def test_shards_are_read_and_damaged_or_missing_ones_are_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    replay = record(tmp_path, 5)
+    assert sorted(numbers(replay.window(100))) == list(range(10, 60))
+    damaged = tmp_path / "000001.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-7])
-    with pytest.raises(ValueError, match="000001-00000"):
+    (tmp_path / "000003.safetensors").unlink()
+    with pytest.raises(ValueError, match="000001"):
         load_shard(damaged)
     again = Replay(tmp_path)
-    again.load(1)
-    assert sorted(numbers(again.window(100))) == list(range(10, 20))
-    again.load(0)  # what an iteration has recorded that did not come to its end
-    assert [path.name for path in tmp_path.iterdir()] == []
+    again.load(4)  # the fifth iteration was not committed
+    assert sorted(numbers(again.window(100))) == [*range(20, 30), *range(40, 50)]
+    assert [[f"{number:06d}.safetensors" in line for number in (1, 3)] for line in caplog.messages] == [
+        [True, False],
+        [False, True],
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"00000{n}.safetensors" for n in (1, 2, 4)]
 
 
 def test_the_window_is_the_latest_samples_and_old_shards_go(tmp_path: Path) -> None:
-    replay = Replay(tmp_path)
-    for iteration in range(1, 6):
-        replay.add(some_samples(10, 10 * iteration), iteration)
+    replay = record(tmp_path, 5)
     window = numbers(replay.window(25))
     assert sorted(window[5:15]) == list(range(40, 50))
     assert sorted(window[15:]) == list(range(50, 60))
     assert set(window[:5]) < set(range(30, 40))
     replay.drop_old(15)
-    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+    replay.save()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000004.safetensors", "000005.safetensors"]
     assert replay.total == 50
 
 
 def test_the_window_does_not_tell_who_has_recorded_what(tmp_path: Path) -> None:
-    """As cores take games, and kills cut shards, at other places each time."""
+    """As cores take other games each time: neither in memory nor on disk."""
     samples, windows = some_samples(60), []
-    for name, cuts in (("one", [0, 60]), ("three", [35, 60, 0, 35])):
+    for name, cuts in (("one", [0, 60]), ("two", [35, 60, 0, 35])):
+        (tmp_path / name).mkdir()
         replay = Replay(tmp_path / name)
-        for start, end in zip(cuts[::2], cuts[1::2], strict=True):
-            replay.add(samples.take(slice(start, end)), 1)
-        windows.append(replay.window(50))
-    for once, again in zip(*(window.arrays().values() for window in windows), strict=True):
-        np.testing.assert_array_equal(once, again)
+        replay.add(concatenate([samples.take(slice(*cuts[i : i + 2])) for i in range(0, len(cuts), 2)]), 1)
+        replay.save()
+        windows.append([replay.window(50), load_shard(tmp_path / name / "000001.safetensors")])
+    for ours, theirs in zip(*windows, strict=True):
+        for name, array in ours.arrays().items():
+            np.testing.assert_array_equal(array, theirs.arrays()[name])
 
 
 def test_the_window_grows_by_the_published_formula() -> None:

@@ -1,10 +1,9 @@
 """`alphac4 selfplay`: games of a checkpoint against itself, recorded as training samples."""
 
 import contextlib
-import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +19,7 @@ from alphac4.storage.locks import own_folder
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_ranges
 
 if TYPE_CHECKING:
-    from alphac4.selfplay.samples import Block
+    from alphac4.selfplay.samples import Block, Samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,15 +63,14 @@ def run(options: SelfPlayOptions) -> int:
 def _play(options: SelfPlayOptions) -> int:
     from alphac4.compute import choose_for_run
     from alphac4.selfplay.games import move_string
-    from alphac4.selfplay.replay import Replay, parse_shard_name
+    from alphac4.selfplay.replay import find_shards, save_shard, shard_path
+    from alphac4.selfplay.samples import concatenate, in_fixed_order, make_samples
     from alphac4.storage.checkpoints import load_checkpoint
     from alphac4.training.reports import selfplay_report
 
     checkpoint = load_checkpoint(options.checkpoint)
     folder = options.output / "replay"
-    replay = Replay(folder)
-    names = map(parse_shard_name, folder.glob("*.safetensors"))
-    first = max((name.iteration + 1 for name in names if name), default=0)  # beside the shards of earlier calls
+    first = max(find_shards(folder), default=-1) + 1  # beside the shards of earlier calls
     compute = choose_for_run(options.device, options.backend, options.cluster)
     actors = compute.actors(
         checkpoint.network,
@@ -80,7 +78,7 @@ def _play(options: SelfPlayOptions) -> int:
         options.config,
         lambda index: np.random.default_rng([options.seed, first, index]),
     )
-    started, blocks = time.perf_counter(), list["Block"]()
+    started, blocks, parts = time.perf_counter(), list["Block"](), list["Samples"]()
     try:
         with (
             contextlib.closing(actors),
@@ -88,16 +86,19 @@ def _play(options: SelfPlayOptions) -> int:
         ):
 
             def on_block(_index: int, block: "Block") -> None:
-                replay.add(block.samples, first)
-                blocks.append(replace(block, in_progress={}))
+                samples = make_samples(checkpoint.geometry, options.config, block.games)
+                save_shard(shard_path(folder, first + len(blocks)), samples)
+                blocks.append(block)
+                parts.append(samples)
                 append_line(
                     options.output / "games.txt",
                     "\n".join(move_string(block.games, row) for row in range(len(block.games.plies))),
                 )
-                bar.update(len(block.samples))
+                bar.update(len(samples))
 
-            actors.play(options.samples, threading.Event(), on_block, last=True)
-            report = selfplay_report(checkpoint.geometry, blocks, started, actors)
+            actors.play(options.samples, on_block, last=True)
+            samples = in_fixed_order(concatenate(parts))
+            report = selfplay_report(checkpoint.geometry, blocks, samples, started, actors)
     except KeyboardInterrupt:
         games = sum(len(block.games.plies) for block in blocks)
         print(f"Stopped. {games:,} games are recorded in {options.output}; rerun the command to add others.")

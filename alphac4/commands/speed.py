@@ -1,7 +1,7 @@
 """Measurements of `alphac4 doctor`: how fast each part is on this machine, and how long training takes."""
 
+import contextlib
 import logging
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.actor import MAX_CACHED, Actor, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.replay import Batch, Replay
-from alphac4.selfplay.samples import Block, Work
+from alphac4.selfplay.samples import Block, Work, concatenate, make_samples
 from alphac4.storage.records import first_line
 from alphac4.training.config import PRESETS, LearningConfig, TrainConfig
 from alphac4.training.device_learner import make_learner
@@ -177,7 +177,7 @@ def measure_selfplay(options: DoctorOptions) -> Iterator[Figure]:
     cache = make_cache(MAX_CACHED, STANDARD)
     actors = [Actor(STANDARD, config, evaluator, slots, np.random.default_rng(i), cache) for i in range(cores())]
     planes = boards_for(evaluator.network.config, slots, np.random.default_rng(0))
-    play_together(actors, 2, threading.Event(), lambda _index, _block: None)
+    play_together(actors, 2, lambda _index, _block: None)
     rows = []  # of each repeat
     for _ in range(REPEATS):
         work = Work()
@@ -188,7 +188,7 @@ def measure_selfplay(options: DoctorOptions) -> Iterator[Figure]:
         alone = rate_of_streams(evaluator.evaluate, planes, cores(), options.seconds)
         started = time.perf_counter()
         moves = max(1, int(max(2_000, 1_000 * options.seconds) / config.games))
-        play_together(actors, moves, threading.Event(), on_block)
+        play_together(actors, moves, on_block)
         seconds = time.perf_counter() - started
         share = work.network_seconds / cores() / seconds
         simulations, evaluations = work.simulations / seconds, work.evaluations / seconds
@@ -265,8 +265,10 @@ def measure_preset(name: str, config: TrainConfig, seconds: float, device: str) 
     actors = compute.actors(learner.candidate(), config.board.geometry(), selfplay, np.random.default_rng)
     full = selfplay.full_search_prob
     visits = full * selfplay.full_simulations + (1 - full) * selfplay.fast_simulations
+    rate, blocks = self_play_rate(actors, seconds)
+    samples = rate / (EVALUATIONS_A_VISIT * visits)
     replay = Replay()
-    samples = self_play_rate(actors, replay, seconds) / (EVALUATIONS_A_VISIT * visits)
+    replay.add(concatenate([make_samples(config.board.geometry(), selfplay, block.games) for block in blocks]), 1)
     steps = learning_steps_rate(learner, replay, config, seconds)
     rates = f"{samples:,.3g} positions/s of self-play by {actors.backend}, {steps:,.3g} steps/s of learning"
     return Figure(f"train --preset {name}", run_minutes(config, samples, steps), f"minutes ({rates})")
@@ -279,31 +281,36 @@ def run_minutes(config: TrainConfig, samples: float, steps: float) -> float:
     return (play + learn) / (1 - OTHER_WORK) / 60
 
 
-def self_play_rate(actors: Actors, replay: Replay, seconds: float) -> float:
-    """Evaluations/s, trees included; the games that are over by then are added to ``replay``.
+class _TimeIsUp(Exception):  # noqa: N818 - not an error
+    """Self-play has taken long enough to be timed."""
+
+
+def self_play_rate(actors: Actors, seconds: float) -> tuple[float, list[Block]]:
+    """Return evaluations/s, trees included, and the games that are over by then.
 
     Finished games would not do as a measure: all begin together, so that at first hardly any finish, and later many.
     """
-    stop, began = threading.Event(), time.perf_counter()
+    began, blocks = time.perf_counter(), list[Block]()
     evaluations: Counter[int] = Counter()  # by actor
     first: dict[int, tuple[float, int]] = {}  # by actor: when its first block came, and the evaluations until then
     last: dict[int, tuple[float, int]] = {}
 
     def on_block(actor: int, block: Block) -> None:
-        replay.add(block.samples, 1)
+        blocks.append(block)
         evaluations[actor] += block.work.evaluations
         now = time.perf_counter()
         last[actor] = now, evaluations[actor]
         first.setdefault(actor, last[actor])
         if now - min(since for since, _ in first.values()) >= seconds:
-            stop.set()
+            raise _TimeIsUp
 
-    actors.play(ENDLESS, stop, on_block)
+    with contextlib.suppress(_TimeIsUp):
+        actors.play(ENDLESS, on_block)
     rate = 0.0
     for actor, (end, after) in last.items():
         start, before = first[actor] if first[actor] != last[actor] else (began, 0)  # its only block
         rate += (after - before) / (end - start)
-    return rate * len(actors) / len(last)
+    return rate * len(actors) / len(last), blocks
 
 
 def learning_steps_rate(learner: Learner, replay: Replay, config: TrainConfig, seconds: float) -> float:

@@ -109,7 +109,8 @@ def run(options: Any) -> int:
     try:
         trained = train(options.run, options.config, stop, cluster=options.cluster)
     except RunStopped:
-        print(wrapped(f"\nStopped. {options.run} has everything recorded. Rerun the command to resume.", sys.stdout))
+        text = "\nStopped. Rerun the command to resume. It repeats the iteration that was cut short."
+        print(wrapped(text, sys.stdout))
         return 130
     except (ValueError, RuntimeError):
         if is_new:

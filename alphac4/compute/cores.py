@@ -1,7 +1,6 @@
 """The cores of this process, with networks on them or wherever PyTorch runs it."""
 
 import dataclasses
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
@@ -17,17 +16,7 @@ from alphac4.mcts.network_search import NetworkSearch, make_cache
 from alphac4.mcts.search import Reuse
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import (
-    MAX_CACHED,
-    Actor,
-    GamesInProgress,
-    SelfPlayer,
-    count_games,
-    deal,
-    fill_up,
-    join_games,
-    play_together,
-)
+from alphac4.selfplay.actor import MAX_CACHED, Actor, SelfPlayer, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
@@ -172,7 +161,7 @@ class Compute:
 
 @final
 class LocalActors(Actors):
-    """Plays in this process, every actor on a thread of its own; the state has the games of all of them as one seat's.
+    """Plays in this process, every actor on a thread of its own.
 
     Args:
         players: each plays some of the games.
@@ -189,10 +178,7 @@ class LocalActors(Actors):
         self._players = players
         self._update = update
         self.backend = backend
-        ends = np.cumsum([count_games(player.state()) for player in players])
-        self.slots = int(ends[-1])
-        self._rows = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]  # of each player
-        self._look()
+        self.slots = sum(player.slots for player in players)
 
     def __len__(self) -> int:
         return len(self._players)
@@ -204,59 +190,46 @@ class LocalActors(Actors):
     def play(
         self,
         samples: int,
-        stop: threading.Event,
         on_block: Callable[[int, Block], None],
-        on_state: Callable[[], object] = lambda: None,
+        check: Callable[[], None] = lambda: None,
         *,
         last: bool = False,  # noqa: ARG002 - nobody plays ahead here
     ) -> None:
         """See `Actors`.
 
-        All games go on by as many moves, until enough have ended: what is recorded does not depend on who was faster.
+        All games continue by the same number of moves until enough have ended, so the samples do not depend on which
+        actor was faster.
         """
         recorded = 0
 
         def count(player: int, block: Block) -> None:
             nonlocal recorded
-            recorded += len(block.samples)
+            recorded += block.positions
             on_block(player, block)
-            self._states[player] = block.in_progress
-            on_state()
 
-        while recorded < samples and not stop.is_set():
+        while recorded < samples:
             moves = -(-(samples - recorded) // self.slots) + 1  # or a few samples would often be missing
-            play_together(self._players, moves, stop, count)
-        self._look()
-
-    def spent_ahead(self) -> Mapping[str, int]:
-        """See `Actors`."""
-        return {}
+            play_together(self._players, moves, count, check)
 
     def close(self) -> None:
-        """See `Actors`."""
-
-    def _look(self) -> None:
-        """Note each player's games, as of what has been handed over."""
-        self._states: list[GamesInProgress] = [
-            {name: array.copy() for name, array in player.state().items()} for player in self._players
-        ]
+        """See `Actors`; the players' threads end with `play`."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """See `Actors`."""
-        return join_games(self._states)
+        states = [player.state() for player in self._players]
+        return {name: np.concatenate([state[name] for state in states]) for name in states[0]}
 
-    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> int:
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]], seeds: Seeds) -> bool:
         """See `Actors`."""
-        first, *others = deal(state, self.slots) or [self.state()]
-        filled = fill_up(first, self.state())
-        for player, rows in zip(self._players, self._rows, strict=True):
-            player.restore({name: array[rows] for name, array in filled.items()})
-        self._look()
-        return sum(map(count_games, others))
-
-    def reset(self, seeds: Seeds) -> None:
-        """See `Actors`."""
-        rng = seeds(0)
-        for player in self._players:
-            player.reset(rng)
-        self._look()
+        ends = np.cumsum([player.slots for player in self._players])
+        try:
+            if any(len(array) != self.slots for array in state.values()):
+                raise ValueError("another number of games")
+            for player, end in zip(self._players, ends, strict=True):
+                player.restore({name: array[end - player.slots : end] for name, array in state.items()})
+        except ValueError:
+            rng = seeds(0)
+            for player in self._players:
+                player.reset(rng)
+            return False
+        return True

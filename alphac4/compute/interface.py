@@ -1,6 +1,5 @@
 """Interface of whatever plays games or calls functions, wherever it runs."""
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -19,7 +18,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Seeds = Callable[[int], np.random.Generator]
-"""The random numbers of each seat, by its index."""
+"""The random numbers of an actor on a cluster, or of one on a GPU, by its index; on cores 0 is for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +44,10 @@ class ClusterReport:
 
 
 class Actors(ABC):
-    """Plays a run's games; the games go on from one `play` to the next."""
+    """Plays a run's games; the games continue from one `play` to the next."""
 
     backend: str  # how their network runs
-    slots: int  # games of each seat: a share of them with a state of its own
+    slots: int  # games at once; on a cluster, of each actor
     cluster_report: ClusterReport | None = None  # how a cluster did in the last `play`
 
     @abstractmethod
@@ -63,21 +62,16 @@ class Actors(ABC):
     def play(
         self,
         samples: int,
-        stop: threading.Event,
         on_block: Callable[[int, Block], None],
-        on_state: Callable[[], object] = lambda: None,
+        check: Callable[[], None] = lambda: None,
         *,
         last: bool = False,
     ) -> None:
-        """Play until at least so many ``samples`` are recorded, or until ``stop`` is set.
+        """Play until the games that have ended hold at least ``samples`` positions.
 
-        ``on_block(actor, block)`` runs in the calling thread. So does ``on_state()``, now and then, when every game is
-        either in `state` or in a block that was handed over. After the ``last`` call nobody plays ahead.
+        ``on_block(actor, block)`` and ``check()`` run in the calling thread, ``check`` every 0.1 s or more often. An
+        exception that either raises stops all actors and propagates. After the ``last`` call nobody plays ahead.
         """
-
-    @abstractmethod
-    def spent_ahead(self) -> Mapping[str, int]:
-        """The "games" and "evaluations" of blocks that wait for the next `play`."""
 
     @abstractmethod
     def close(self) -> None:
@@ -85,22 +79,19 @@ class Actors(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The games in progress, for a later `restore`."""
+        """Return the games in progress between two calls of `play`, one row per game; empty on a cluster."""
 
     @abstractmethod
-    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> int:
-        """Take up the games of `state`, however they were dealt to seats; a seat with more begins others besides.
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]], seeds: Seeds) -> bool:
+        """Resume the games of `state`, or begin others if their number or their settings differ.
+
+        Args:
+            state: the games.
+            seeds: the random numbers of games that begin.
 
         Returns:
-            How many are not kept, as there are fewer slots here.
-
-        Raises:
-            KeyError, ValueError: if they do not fit.
+            Whether the games were resumed.
         """
-
-    @abstractmethod
-    def reset(self, seeds: Seeds) -> None:
-        """Forget the games in progress and start others."""
 
 
 class Shared(Protocol[T_co]):

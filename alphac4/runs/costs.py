@@ -2,9 +2,8 @@
 
 import hashlib
 import logging
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,58 +19,47 @@ from alphac4.training.config import TrainConfig, to_dict
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_ENTRIES = 2.0  # what a kill can make the journal forget
+SECONDS_BETWEEN_WRITES = 2.0  # a kill loses no more of the costs
 
 _OF_START = ("run", "iteration", "seconds", "games", "evaluations", "started_from", "with_start")
 
 
-class CostJournal:
-    """Counts a run's costs in a small file, which is ahead of the run's state after a kill.
+class CostCounter:
+    """Counts a run's costs, interrupted attempts included, which a small file keeps between two states of the run.
 
     Args:
         path: the file.
-        committed: the costs in the run's state, below which they cannot be.
+        committed: the costs in the run's state; the larger of both counts.
     """
 
     def __init__(self, path: Path, committed: Costs) -> None:
-        self._path = path
-        self._lock = threading.RLock()  # matches are played in several threads, each of which counts the time
-        self.ahead: Callable[[], Costs] = Costs  # of self-play that is done, but not recorded yet
-        self._costs = committed
+        self._path, self._costs = path, committed
         try:
             found = read_record(Costs, read_entry(path.read_text()))
             self._costs = Costs(**{name: max(value, getattr(found, name)) for name, value in vars(committed).items()})
         except FileNotFoundError:
             pass
         except ValueError as error:
-            logger.warning("%s: %s; costs go on from those of the last whole iteration", path, error)
-        self._counted_to = self._written = time.perf_counter()
+            logger.warning("%s: %s; costs continue from those of the last committed iteration", path, error)
+        self._started = self._written = time.perf_counter()
 
     def now(self) -> Costs:
-        """The costs until now."""
-        with self._lock:
-            now = time.perf_counter()
-            self._costs += Costs(seconds=now - self._counted_to)
-            self._counted_to = now
-            return self._costs + self.ahead()
+        """Return the costs until now."""
+        return self._costs + Costs(seconds=time.perf_counter() - self._started)
 
     def add(self, games: int, evaluations: int) -> None:
         """Count some self-play."""
-        with self._lock:
-            self._costs += Costs(games=games, evaluations=evaluations)
-            self.write()
+        self._costs += Costs(games=games, evaluations=evaluations)
 
     def tick(self) -> None:
-        """Write the seconds down from time to time."""
-        with self._lock:
-            if time.perf_counter() - self._written > SECONDS_BETWEEN_ENTRIES:
-                self.write()
+        """Write the file if `SECONDS_BETWEEN_WRITES` have passed; any thread may call this."""
+        if time.perf_counter() - self._written > SECONDS_BETWEEN_WRITES:
+            self.write()
 
     def write(self) -> None:
-        """Write everything down."""
-        with self._lock:
-            write_atomically(self._path, (to_line(asdict(self.now())) + "\n").encode())
-            self._written = time.perf_counter()
+        """Write the file."""
+        self._written = time.perf_counter()
+        write_atomically(self._path, (to_line(asdict(self.now())) + "\n").encode())
 
 
 @dataclass(frozen=True, kw_only=True)

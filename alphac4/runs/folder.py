@@ -5,20 +5,18 @@
     config.json                      the configuration
     lock                             which process the run belongs to
     costs.json                       what the run has cost so far
-    replay/000012-00003.safetensors  samples of iteration 12, as its games finish
+    replay/000012.safetensors        samples of iteration 12
     checkpoints/000012.safetensors   a network for each of the latest iterations, and the best
     checkpoints/best.safetensors     a copy of the best
     state.safetensors                the commit point: optimiser, counters, random states, games in progress
     state.previous.safetensors       the one before, in case the latest is damaged
-    games.safetensors                games in progress after that, and how many shards of their iteration they follow
     reports.jsonl                    one line an iteration
     closing.json                     the matches that close the run, once they have been played
     tensorboard/                     curves and pictures
 
-An iteration counts once ``state.safetensors`` is renamed into place. What is written before it is made again the same
-way, as the state holds the games and random numbers from which it came; what is written after it is repaired from it.
-Self-play takes long, so the games in progress are kept besides, and go on where they were. What is damaged there costs
-an iteration's self-play.
+An iteration counts once ``state.safetensors`` is renamed into place. Files that are written before it are written again
+by the repeated iteration, with the same content, since the state holds the games and random numbers that it came from.
+Files that are written after it are repaired from it.
 """
 
 import contextlib
@@ -27,14 +25,10 @@ import json
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from alphac4.runs.costs import CostJournal
+from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import CLOSING_FILE, REPORTS_FILE, ClosingReport, IterationReport, read_reports
 from alphac4.runs.state import (
     PREVIOUS_STATE_FILE,
@@ -43,34 +37,21 @@ from alphac4.runs.state import (
     RunState,
     changes_of,
     check_changes,
+    has_state,
     load_state,
     save_state,
     stored_settings,
 )
 from alphac4.selfplay.replay import Replay
-from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.storage.files import FileError, append_line, remove_leftovers, write_atomically
 from alphac4.storage.journal import to_line
 from alphac4.storage.locks import FileLock, LockedError
-from alphac4.storage.records import read_record
 from alphac4.training.config import TrainConfig, from_dict, to_dict
 
 logger = logging.getLogger(__name__)
 
-GAMES_FILE = "games.safetensors"
-GAMES_FORMAT = "alphac4-games-in-progress-6"
 _CHECKPOINT = re.compile(r"\d{6,}\.safetensors")
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeptGames:
-    """An interrupted iteration's self-play, as far as it is on disk."""
-
-    iteration: int
-    shards: int  # how many there are
-    samples: int  # in them
-    start: str  # SHA-256 of the file of the first network, which may change until the first iteration is whole
 
 
 class RunFolder:
@@ -79,23 +60,19 @@ class RunFolder:
     Args:
         path: the folder.
         config: the run's settings.
-        start: SHA-256 of the file that the run begins with, if one is named and no iteration is whole.
 
     Raises:
         RunError: if the folder is in use, holds a run with other settings, or none that can be read.
         OSError: if it cannot be written.
     """
 
-    def __init__(self, path: Path, config: TrainConfig, start: str = "") -> None:
+    def __init__(self, path: Path, config: TrainConfig) -> None:
         self.path = path
         self.config = config
-        self._start = start
         self.replay = Replay(path / "replay")
         self.tensorboard = path / "tensorboard"
         self.best_path = path / "checkpoints" / "best.safetensors"
-        self._state_is_good = False  # whether STATE_FILE has been verified, or was written by this process
         self._committed_best = 0  # the best network in the state on disk
-        self.kept: KeptGames | None = None  # set by `load_state`
         path.mkdir(parents=True, exist_ok=True)
         try:
             self._lock = FileLock(path / "lock")
@@ -126,9 +103,9 @@ class RunFolder:
         return self.path / "checkpoints" / f"{iteration:06d}.safetensors"
 
     def load_state(self) -> RunState:
-        """The last committed state, or a fresh one; also reads the replay window.
+        """Return the last committed state, or a fresh one; also reads the replay window.
 
-        A state that is damaged costs an iteration: the one before it is taken up.
+        A damaged state costs an iteration: the previous state takes its place.
 
         Raises:
             RunError: if neither can be read, or no network of the run.
@@ -136,68 +113,40 @@ class RunFolder:
         state = self._read_state()
         if state.iteration:
             state.changes += changes_of(from_dict(state.config), self.config, state.iteration)
+            self._committed_best = state.best_iteration
             self._repair_best(state)
-        if self._state_is_good:
             self._drop_old_files(state)
-        self.costs = CostJournal(self.path / "costs.json", state.costs)
+        self.costs = CostCounter(self.path / "costs.json", state.costs)
         self.replay.total = state.samples
-        self.kept = self._take_up_games(state)
+        self.replay.load(state.iteration)
         return state
 
-    def _take_up_games(self, state: RunState) -> KeptGames | None:
-        """Go on with the games of an interrupted iteration, if they and what they follow are whole."""
-        kept = None
-        if (self.path / GAMES_FILE).exists():
-            try:
-                games, header = load_arrays(self.path / GAMES_FILE, GAMES_FORMAT)
-                kept = read_record(KeptGames, header["kept"])
-            except (KeyError, ValueError) as error:
-                logger.warning("%s: %s; the interrupted iteration is played again", self.path / GAMES_FILE, error)
-        if kept and kept.iteration == state.iteration + 1 and (state.iteration or kept.start == self._start):
-            self.replay.load(state.iteration, kept.shards)
-            if self.replay.count(kept.iteration) == kept.samples:
-                state.actors = games
-                self.replay.total += kept.samples
-                return kept
-            logger.warning("a shard of the interrupted iteration is lost; it is played again")
-        self.replay.load(state.iteration)
-        return None
-
-    def keep_games(self, iteration: int, games: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Keep the games in progress, which follow what has been recorded of the iteration."""
-        samples, shards = self.replay.count(iteration), self.replay.shards(iteration)
-        kept = KeptGames(iteration=iteration, shards=shards, samples=samples, start=self._start)
-        save_arrays(self.path / GAMES_FILE, games, {"format": GAMES_FORMAT, "kept": dataclasses.asdict(kept)})
-
     def _read_state(self) -> RunState:
-        reasons = []
-        for name in (STATE_FILE, PREVIOUS_STATE_FILE):
-            path = self.path / name
-            if not path.exists():
-                continue
+        path, previous = self.path / STATE_FILE, self.path / PREVIOUS_STATE_FILE
+        if not has_state(self.path):
+            return RunState()
+        try:
+            return load_state(path)
+        except FileError as error:
             try:
-                state = load_state(path)
-            except FileError as error:
-                reasons.append(str(error))
-                continue
-            self._state_is_good = name == STATE_FILE
-            self._committed_best = state.best_iteration
-            for reason in reasons:
-                logger.warning("%s; the run goes on from iteration %d, the one before", reason, state.iteration)
+                state = load_state(previous)
+            except FileError as other:
+                raise RunError(f"{error}; {other}") from other
+            if path.exists():  # or else a kill came between the two renames of `commit`
+                logger.warning("%s; the run continues from iteration %d, the previous one", error, state.iteration)
+            previous.replace(path)
             return state
-        if reasons:
-            raise RunError("; ".join(reasons))
-        return RunState()
 
     def commit(self, state: RunState, report: IterationReport) -> None:
-        """Make an iteration count, once its report is written; then bring the files that follow from it up to date."""
+        """Commit an iteration: write its shard, its report and the state, then the files that follow from them."""
+        self.replay.save()
         append_line(self.path / REPORTS_FILE, to_line(dataclasses.asdict(report)))
         state.config = to_dict(self.config)
         state.earlier_best_iteration = self._committed_best
-        if self._state_is_good:  # or else the one before it is the better one
+        if (self.path / STATE_FILE).exists():
             (self.path / STATE_FILE).replace(self.path / PREVIOUS_STATE_FILE)
         save_state(self.path / STATE_FILE, state)
-        self._state_is_good, self._committed_best = True, state.best_iteration
+        self._committed_best = state.best_iteration
         self.publish_best(state)
         self._drop_old_files(state)
 
@@ -230,34 +179,25 @@ class RunFolder:
             raise RunError(str(error)) from error
 
     def _repair_best(self, state: RunState) -> None:
-        """Bring ``best.safetensors`` up to date; if the best network is damaged, another one of the run that is whole.
+        """Replace a damaged best network by an undamaged one of the run, then bring ``best.safetensors`` up to date.
 
-        The copy comes first, then the networks of the latest iterations.
+        The copy in ``best.safetensors`` comes first, then the newest earlier checkpoint.
         """
-        path = self.checkpoint_path(state.best_iteration)
         try:
             self.load_best(state)
         except RunError as error:
-            for other in (self.best_path, *sorted(set(self._checkpoints()) - {path}, reverse=True)):
-                iteration = self._iteration_of(other, state)
-                if iteration is not None:
-                    logger.warning("%s; %s takes its place", error, other)
-                    state.best_iteration = iteration
-                    if other == self.best_path:
+            for other in (self.best_path, *sorted(self._checkpoints(), reverse=True)):
+                with contextlib.suppress(FileError):
+                    found = load_checkpoint(other)
+                    iteration = found.provenance.get("iteration", -1)
+                    if found.network.config == self.config.network_config() and iteration in range(state.iteration + 1):
+                        logger.warning("%s; %s takes its place", error, other)
                         write_atomically(self.checkpoint_path(iteration), other.read_bytes())
-                    break
+                        state.best_iteration = iteration
+                        break
             else:
                 raise RunError(f"{error}; no other network of the run is whole") from error
         self.publish_best(state)
-
-    def _iteration_of(self, path: Path, state: RunState) -> int | None:
-        """The iteration that a file's network is from; None unless it is whole, of this run and no newer than it."""
-        with contextlib.suppress(FileError):
-            checkpoint = load_checkpoint(path)
-            iteration = checkpoint.provenance.get("iteration")
-            if checkpoint.network.config == self.config.network_config() and isinstance(iteration, int):
-                return iteration if 0 <= iteration <= state.iteration else None
-        return None
 
     def reports(self, state: RunState) -> list[IterationReport]:
         """The reports of all committed iterations; a damaged line is left out with a warning."""

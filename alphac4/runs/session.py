@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tqdm import tqdm
 
-from alphac4.compute import Actors, choose_for_run
+from alphac4.compute import choose_for_run
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb, wrapped
@@ -30,11 +31,11 @@ from alphac4.runs.reports import (
     read_closing,
     time_shares,
 )
-from alphac4.runs.state import Costs, RunState, has_state, stored_settings
+from alphac4.runs.state import RunState, has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.samples import Block, PolicyTarget
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
-from alphac4.training.config import RunRandom, TrainConfig, from_dict, load_config, to_dict
+from alphac4.training.config import TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.device_learner import make_learner
 from alphac4.training.loop import Iteration, Watcher, make_loop
 from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender
@@ -42,11 +43,9 @@ from alphac4.training.reports import MatchReport
 
 logger = logging.getLogger(__name__)
 
-SECONDS_BETWEEN_SAVES = 2.0  # of the games in progress
-
 
 class RunStopped(Exception):  # noqa: N818 - not an error
-    """The user asked the run to stop; everything recorded is on disk."""
+    """The user asked the run to stop; all committed iterations are on disk."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +118,7 @@ def train(
     back.
 
     Raises:
-        RunStopped: when ``stop`` was set; everything recorded is in the folder.
+        RunStopped: when ``stop`` was set; the interrupted iteration is repeated when the run is resumed.
         ValueError: in one line, if the folder holds another run, or something that cannot be read.
     """
     finished = _find_finished(folder, config, progress)
@@ -190,13 +189,10 @@ class TrainingSession(Watcher):
     ) -> None:
         start = None if has_state(path) else load_start(config)
         self.config = config
-        super().__init__()
-        if stop is not None:
-            self.stop = stop
+        self.stop = stop or threading.Event()
         self._progress = progress
         with contextlib.ExitStack() as opened:  # what is open is closed if something fails
-            digest = start.facts["sha256"] if start else ""
-            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config, digest)))
+            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config)))
             self.state = state = self.folder.load_state()
             self.history = self.folder.reports(state)
             compute = choose_for_run(config.machine.device, config.machine.backend, cluster)
@@ -221,18 +217,21 @@ class TrainingSession(Watcher):
             )
             state.schedule = loop.schedule
             self.folder.write_config()
-            if state.actors:
-                _continue_games(loop.actors, state, loop.random)
-            self.folder.costs.ahead = lambda: Costs(**loop.actors.spent_ahead())
+            if state.iteration:
+                seeds = partial(loop.random.generator, state.iteration, "new games")
+                if not loop.actors.restore(state.actors, seeds):
+                    logger.warning("the games in progress fit other settings, or were a cluster's: new ones begin")
             backends = (loop.actors.backend, loop.sides[0].backend, learner.precision)
             places = "1 core" if cores() == 1 else f"{cores()} cores"
             if compute.learning_device.type == "cpu" and cluster is None and len(loop.actors) < cores():
                 advice = f"--selfplay.games {cores() * MIN_GAMES} would use all, but change the results"
                 self._write(f"{len(loop.actors)} of {cores()} cores play; {advice}.")
+            if state.iteration:
+                self._write(f"Resuming with iteration {state.iteration + 1}.")
             self._write("On {}: self-play by {}, matches by {}, learning in {}.".format(places, *backends))
             if not state.iteration:
                 self._save_network(best, 0)
-            opened.callback(self._write_costs_ahead)
+            opened.callback(self._write_costs)
             self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -277,25 +276,16 @@ class TrainingSession(Watcher):
     def selfplay(self, iteration: int) -> Iterator[None]:
         """See `Watcher`."""
         self._started, self._iteration, self._evaluations = time.perf_counter(), iteration, 0
-        self._saved = time.monotonic()
         with self._bar("self-play", self.config.samples, "pos", unit_scale=True) as self._played:
             yield
-        self.folder.keep_games(iteration, self.loop.actors.state())
-        self.check()
 
     def played(self, block: Block) -> None:
         """See `Watcher`."""
         self.folder.costs.add(len(block.games.plies), block.work.evaluations)
         self._evaluations += block.work.evaluations
-        self._played.update(len(block.samples))
+        self._played.update(block.positions)
         rate = self._evaluations / (time.perf_counter() - self._started)
         self._played.set_postfix_str(f"{rate:,.0f} evaluations/s")
-
-    def recorded(self) -> None:
-        """See `Watcher`; once in `SECONDS_BETWEEN_SAVES`, and after self-play."""
-        if time.monotonic() - self._saved >= SECONDS_BETWEEN_SAVES:
-            self.folder.keep_games(self._iteration, self.loop.actors.state())
-            self._saved = time.monotonic()
 
     @contextlib.contextmanager
     def learning(self, steps: int) -> Iterator[Callable[[], None]]:
@@ -309,7 +299,7 @@ class TrainingSession(Watcher):
             yield on_step
 
     def check(self) -> None:
-        """See `Watcher`: counts the time, and raises `RunStopped` once somebody has asked for it."""
+        """See `Watcher`: counts the time, and raises `RunStopped` once `stop` is set."""
         self.folder.costs.tick()
         if self.stop.is_set():
             raise RunStopped
@@ -372,28 +362,7 @@ class TrainingSession(Watcher):
         disable = None if self._progress and sys.stderr else True
         return tqdm(total=total, desc=description, unit=unit, disable=disable, leave=False, **options)
 
-    def _write_costs_ahead(self) -> None:
-        """Count the blocks that a cluster has played and that are given up now."""
-        if self.loop.actors.spent_ahead():
-            with contextlib.suppress(OSError):
-                self.folder.costs.write()
-
-
-def _continue_games(actors: Actors, state: RunState, random: RunRandom) -> None:
-    """Take up the games that were in progress after the last whole iteration, and begin new ones beside them.
-
-    The games of one machine go on exactly, on any number of cores, and so do those of a cluster with as many seats as
-    before. With another number of seats they are dealt out anew, at most as many as are played at once here.
-    """
-
-    def begin_anew() -> None:
-        actors.reset(lambda index: random.generator(state.iteration, "new games", index))
-
-    begin_anew()
-    try:
-        dropped = actors.restore(state.actors)
-        if dropped:
-            logger.warning("%d games in progress are not kept: fewer are played at once here", dropped)
-    except (KeyError, ValueError):  # of arrays that do not fit
-        logger.warning("the games in progress were played with other settings, or are lost: new ones begin")
-        begin_anew()
+    def _write_costs(self) -> None:
+        """Keep the costs of an interrupted iteration, unless the disk is full."""
+        with contextlib.suppress(OSError):
+            self.folder.costs.write()

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 STATE_FILE = "state.safetensors"
 PREVIOUS_STATE_FILE = "state.previous.safetensors"
-STATE_FORMAT = "alphac4-run-state-6"
+STATE_FORMAT = "alphac4-run-state-7"
 
 # Settings, or groups of them, that may differ when a run goes on: they do not change the meaning of its files.
 CHANGEABLE = ("iterations", "gate", "evaluation", "machine")

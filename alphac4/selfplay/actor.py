@@ -36,21 +36,20 @@ from alphac4.selfplay.games import (
     make_parameters,
     restart_searches,
 )
-from alphac4.selfplay.samples import Block, Work, make_block
+from alphac4.selfplay.samples import Block, Work
 
 SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
 # Evaluations that are kept, so that few positions go through the same weights twice: 64 bytes each on the standard
 # board. It changes how long games take, not how they are played.
 MAX_CACHED = 2**19
 UNLIMITED = 2**62  # moves of each game: an actor plays on until it is stopped
-
-
-GamesInProgress = Mapping[str, npt.NDArray[np.generic]]
-"""The arrays of one actor's games, a row a game; see `SelfPlayer.state`."""
+SECONDS_BETWEEN_CHECKS = 0.1  # at most, while actors play
 
 
 class SelfPlayer(Protocol):
     """Plays some of a run's games; see `Actor`, which does so on a core."""
+
+    slots: int  # games at once
 
     def play(self, moves: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         """Go on by so many ``moves`` in each game, a new one beginning where one ends, or until ``stopped()``.
@@ -62,10 +61,10 @@ class SelfPlayer(Protocol):
         """Forget the games in progress and start others."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The games in progress, for a later `restore`: between two calls of `play` nothing else matters."""
+        """Return the games in progress, one row per game; between two calls of `play` nothing else matters."""
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take up the games of `state`.
+        """Resume the games of `state`.
 
         Raises:
             ValueError: if they were played with other settings.
@@ -91,6 +90,7 @@ class Actor:
         self.geometry = geometry
         self.config = config
         self.evaluator = evaluator
+        self.slots = slots
         nodes = max(config.full_simulations, config.fast_simulations) + 2
         self._trees = make_trees(slots, nodes, geometry, rng)
         self._games = make_games(slots, geometry)
@@ -101,7 +101,7 @@ class Actor:
         """See `SelfPlayer`."""
         geometry, trees, games = self.geometry, self._trees, self._games
         parameters, puct = make_parameters(self.config), self.config.search.selfplay_puct().parameters()
-        slots = len(trees.size)
+        slots = self.slots
         planes = np.zeros((slots, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
         logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
         games.left[:] = moves
@@ -138,20 +138,18 @@ class Actor:
             yield self._make_block(finished)
 
     def _make_block(self, finished: Sequence[Games]) -> Block:
-        """The games that have ended, and copies of those in progress, which go on while the block is dealt with."""
+        """Return the games that have ended, with the work since the last block."""
         work, self.work = self.work, Work()
         work.simulations = int(self._games.simulations.sum())
         self._games.simulations[:] = 0
         work.cached = int(self._cache.hits[0])
         self._cache.hits[0] = 0
-        in_progress = {name: array.copy() for name, array in self.state().items()}
-        return make_block(self.geometry, self.config, join_finished(finished), work, in_progress)
+        return Block(games=join_finished(finished), work=work)
 
     def reset(self, rng: np.random.Generator) -> None:
         """See `SelfPlayer`."""
-        slots = len(self._trees.size)
         self._games.stage[:] = NEW_GAME
-        self._trees.rng[:] = rng.integers(1, 2**63, slots, dtype=np.uint64)
+        self._trees.rng[:] = rng.integers(1, 2**63, self.slots, dtype=np.uint64)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """See `SelfPlayer`."""
@@ -170,19 +168,20 @@ class Actor:
 def play_together(
     actors: Sequence[SelfPlayer],
     moves: int,
-    stop: threading.Event,
     on_block: Callable[[int, Block], None],
+    check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Let every actor `SelfPlayer.play` on a thread of its own; ``on_block(actor, block)`` runs here.
+    """Let every actor `SelfPlayer.play` on a thread of its own.
 
-    An exception, here or in an actor, stops all of them and is raised once they have stopped.
+    ``on_block(actor, block)`` and ``check()`` run in the calling thread, ``check`` at least once in
+    `SECONDS_BETWEEN_CHECKS`. An exception, here or in an actor, stops all actors and is raised once they have stopped.
     """
     blocks: queue.Queue[tuple[int, Block | BaseException | None]] = queue.Queue()
     halt = threading.Event()
 
     def work(index: int) -> None:
         try:
-            for block in actors[index].play(moves, lambda: stop.is_set() or halt.is_set()):
+            for block in actors[index].play(moves, halt.is_set):
                 blocks.put((index, block))
             blocks.put((index, None))
         except BaseException as error:  # carried to the caller
@@ -194,7 +193,11 @@ def play_together(
     try:
         running = len(actors)
         while running:
-            index, block = blocks.get()
+            check()
+            try:
+                index, block = blocks.get(timeout=SECONDS_BETWEEN_CHECKS)
+            except queue.Empty:
+                continue
             if isinstance(block, BaseException):
                 raise block
             if block is None:
@@ -205,42 +208,3 @@ def play_together(
         halt.set()
         for thread in threads:
             thread.join()
-
-
-def join_games(parts: Sequence[GamesInProgress]) -> dict[str, npt.NDArray[np.generic]]:
-    """The games of several actors as those of one."""
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
-
-
-def count_games(games: GamesInProgress) -> int:
-    """Number of games at once, those that are about to start included."""
-    return len(games.get("trees.own", ()))
-
-
-def deal(games: GamesInProgress, slots: int) -> list[GamesInProgress]:
-    """The games for actors of so many ``slots`` each, as they were dealt to these before.
-
-    If they were others', only those that have begun count, and the last actor may get fewer.
-
-    Raises:
-        KeyError: if it is not told which have begun.
-    """
-    if count_games(games) % slots:
-        begun = games["games.stage"] != NEW_GAME
-        games = {name: array[begun] for name, array in games.items()}
-    starts = range(0, count_games(games), slots)
-    return [{name: array[start : start + slots] for name, array in games.items()} for start in starts]
-
-
-def fill_up(games: GamesInProgress, fresh: GamesInProgress) -> GamesInProgress:
-    """``games`` and, where they are fewer than those of a ``fresh`` actor, its last ones.
-
-    Raises:
-        ValueError: if they were played with other settings.
-    """
-    count = count_games(games)
-    if count == count_games(fresh):
-        return games
-    if any(name not in games or games[name].shape[1:] != array.shape[1:] for name, array in fresh.items()):
-        raise ValueError("the saved games do not fit the settings")
-    return {name: np.concatenate([games[name], array[count:]]) for name, array in fresh.items()}

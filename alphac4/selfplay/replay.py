@@ -1,14 +1,12 @@
-"""Replay: the recorded positions of a run as shards on disk, the window that is learned from, and batches.
+"""Replay: the recorded positions of a run, the window that is learned from, and batches.
 
-A shard is a file of samples with a digest. Its name says of which iteration it is, so that what belongs to an
-interrupted one is known.
+A shard is a file with the samples of one iteration and a digest; its name is the iteration's number. Samples have a
+fixed order, in memory and in shards, so a shard does not depend on which actor recorded what, or when.
 """
 
-import bisect
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,34 +23,30 @@ logger = logging.getLogger(__name__)
 
 FORMAT = "alphac4-replay-5"
 WINDOW_EXPONENT, WINDOW_SLOPE = 0.75, 0.4  # KataGo's: how the window grows, and how fast at first
-_NAME = re.compile(r"(?P<iteration>\d{6,})-(?P<number>\d{5,})\.safetensors")
+_NAME = re.compile(r"\d{6,}\.safetensors")
 
 
-@dataclass(frozen=True, kw_only=True, order=True)
-class ShardName:
-    """Iteration and number of a shard."""
-
-    iteration: int
-    number: int  # from 0, in the order in which an iteration's were recorded
-
-    def __str__(self) -> str:
-        return f"{self.iteration:06d}-{self.number:05d}.safetensors"
+def shard_path(folder: Path, number: int) -> Path:
+    """Return the path of a shard."""
+    return folder / f"{number:06d}.safetensors"
 
 
-def parse_shard_name(path: Path) -> ShardName | None:
-    """Read a file's name; None for a name that is not a shard's."""
-    found = _NAME.fullmatch(path.name)
-    if found is None:
-        return None
-    name = ShardName(**{key: int(value) for key, value in found.groupdict().items()})
-    return name if str(name) == path.name else None
+def find_shards(folder: Path) -> dict[int, Path]:
+    """Return the shards in a folder by their numbers, in order; a file of another name is not a shard."""
+    paths = {int(path.stem): path for path in folder.glob("*.safetensors") if _NAME.fullmatch(path.name)}
+    return dict(sorted(paths.items()))
+
+
+def save_shard(path: Path, samples: Samples) -> None:
+    """Write a shard atomically."""
+    save_arrays(path, samples.arrays(), {"format": FORMAT})
 
 
 def load_shard(path: Path) -> Samples:
-    """Read a shard back.
+    """Read a shard.
 
     Raises:
-        ValueError: in one line, if it is truncated, altered or not a shard.
+        ValueError: if it is truncated, altered or not a shard.
     """
     arrays, _ = load_arrays(path, FORMAT)
     try:
@@ -72,76 +66,63 @@ def window_size(total: int, minimum: int) -> int:
 
 
 class Replay:
-    """The latest samples of one run in memory, and as shards in a ``folder`` if one is given."""
+    """The latest samples of a run in memory, and in the shards of a ``folder`` if one is given."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
-        self._shards: list[tuple[ShardName, Samples]] = []
-        self.total = 0  # samples ever recorded, dropped shards included
+        self.iterations: list[tuple[int, Samples]] = []  # each iteration's number and samples, the oldest first
+        self.total = 0  # samples ever recorded, removed iterations included
+        self._dropped = -1  # the last iteration that `drop_old` has removed from memory
 
     def add(self, samples: Samples, iteration: int) -> None:
-        """Record samples on disk, as an iteration's next shard, then in the window."""
-        name = ShardName(iteration=iteration, number=self.shards(iteration))
-        if self.folder is not None:
-            save_arrays(self.folder / str(name), samples.arrays(), {"format": FORMAT})
-        self._insert(name, samples)
+        """Add all samples of the next iteration, in their fixed order; `save` writes them to disk."""
+        self.iterations.append((iteration, in_fixed_order(samples)))
         self.total += len(samples)
 
-    def count(self, iteration: int) -> int:
-        """Number of samples at hand that are an iteration's."""
-        return sum(len(samples) for name, samples in self._shards if name.iteration == iteration)
-
-    def shards(self, iteration: int) -> int:
-        """Number of shards that an iteration has recorded."""
-        return sum(name.iteration == iteration for name, _ in self._shards)
-
-    def load(self, iteration: int, kept: int = 0) -> None:
-        """Read the shards of the folder up to the last whole ``iteration``, and the first ``kept`` of the next one.
-
-        Others do not count, and are removed. A damaged one, and a file that is no shard, are reported in one line and
-        left out.
-        """
-        self._shards = []
-        for path in sorted(self.folder.iterdir()) if self.folder and self.folder.is_dir() else ():
-            name = parse_shard_name(path)
-            if name is None:
-                if path.suffix == ".safetensors":
-                    logger.warning("%s: no shard of this run by its name; left out", path)
-            elif name >= ShardName(iteration=iteration + 1, number=kept):
-                path.unlink(missing_ok=True)
-            else:
-                try:
-                    self._insert(name, load_shard(path))
-                except ValueError as error:
-                    logger.warning("%s; the run goes on without it", error)
-
-    def _insert(self, name: ShardName, samples: Samples) -> None:
-        bisect.insort(self._shards, (name, samples), key=lambda shard: shard[0])
-
-    def iterations(self) -> list[int]:
-        """Numbers of the iterations of which there are samples, in order."""
-        return sorted({name.iteration for name, _ in self._shards})
-
-    def of_iteration(self, iteration: int) -> Samples:
-        """All samples of one iteration at hand, in an order that does not depend on which actor recorded what, or when.
+    def save(self) -> None:
+        """Write the shard of the latest iteration, and remove those that `drop_old` has removed from memory.
 
         Raises:
-            ValueError: if there are none.
+            OSError: if the shard cannot be written; nothing is removed then.
         """
-        return in_fixed_order(concatenate([samples for name, samples in self._shards if name.iteration == iteration]))
+        if self.folder is None or not self.iterations:
+            return
+        save_shard(shard_path(self.folder, self.iterations[-1][0]), self.iterations[-1][1])
+        for iteration, path in find_shards(self.folder).items():
+            if iteration <= self._dropped:
+                path.unlink(missing_ok=True)
+
+    def load(self, iteration: int) -> None:
+        """Read the shards up to the last committed ``iteration``, and remove later ones.
+
+        A damaged or missing shard is reported and left out, and so is a file that is not a shard by its name.
+        """
+        self.iterations = []
+        if self.folder is None:
+            return
+        shards = find_shards(self.folder)
+        for path in sorted(set(self.folder.glob("*.safetensors")) - set(shards.values())):
+            logger.warning("%s: not a shard by its name; left out", path)
+        for number, path in shards.items():
+            if number > iteration:
+                path.unlink(missing_ok=True)
+        for number in range(max(1, min(shards, default=iteration)), iteration + 1):
+            try:
+                self.iterations.append((number, load_shard(shard_path(self.folder, number))))
+            except ValueError as error:
+                logger.warning("%s; the run continues without it", error)
 
     def window(self, size: int) -> Samples:
-        """The latest ``size`` samples (fewer if there are not as many), the oldest iteration first.
+        """Return the latest ``size`` samples (fewer if there are not as many), the oldest iteration first.
 
         Raises:
             ValueError: if there are none.
         """
         parts: list[Samples] = []
         left = size
-        for iteration in reversed(self.iterations()):
+        for _, samples in reversed(self.iterations):
             if left <= 0:
                 break
-            samples = self.of_iteration(iteration)
             parts.append(samples.take(slice(max(0, len(samples) - left), None)))
             left -= len(samples)
         if not parts:
@@ -149,16 +130,14 @@ class Replay:
         return concatenate(parts[::-1])
 
     def drop_old(self, keep: int) -> None:
-        """Forget, and remove from disk, shards that lie wholly before the latest ``keep`` samples."""
+        """Remove iterations that lie wholly before the latest ``keep`` samples from memory."""
         held = 0
-        for index in range(len(self._shards) - 1, -1, -1):
+        for index in range(len(self.iterations) - 1, -1, -1):
             if held >= keep:
-                for name, _ in self._shards[: index + 1]:
-                    if self.folder is not None:
-                        (self.folder / str(name)).unlink(missing_ok=True)
-                del self._shards[: index + 1]
+                self._dropped = self.iterations[index][0]
+                del self.iterations[: index + 1]
                 return
-            held += len(self._shards[index][1])
+            held += len(self.iterations[index][1])
 
 
 class Batch(NamedTuple):

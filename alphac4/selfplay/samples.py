@@ -1,7 +1,7 @@
 """Samples: the positions that finished games leave, with what the network is to learn there."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,12 +79,15 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """G games finished by one actor, move by move, and the samples they left."""
+    """G games finished by one actor, move by move."""
 
-    samples: Samples
     games: Games  # [G] rows
     work: Work = field(default_factory=Work)
-    in_progress: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)  # the actor's other games then
+
+    @property
+    def positions(self) -> int:
+        """Number of samples in the games."""
+        return int(recorded_plies(self.games).sum())
 
 
 def recorded_plies(games: Games) -> npt.NDArray[np.bool_]:
@@ -93,20 +96,14 @@ def recorded_plies(games: Games) -> npt.NDArray[np.bool_]:
     return (ply >= games.opening[:, None]) & (ply < games.plies[:, None])
 
 
-def make_block(
-    geometry: Geometry,
-    config: SelfPlayConfig,
-    games: Games,
-    work: Work,
-    in_progress: Mapping[str, npt.NDArray[np.generic]],
-) -> Block:
-    """The samples of finished games, with targets that know how each game went on."""
+def make_samples(geometry: Geometry, config: SelfPlayConfig, games: Games) -> Samples:
+    """Return the samples of finished games, with targets that depend on how each game continued."""
     mask = recorded_plies(games)
     ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)
     to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
     final_own, final_occupied = final_stones(geometry, games)
     returns = lambda_returns(games, config.td_lambda)
-    samples = Samples(
+    return Samples(
         own=games.own[mask],
         occupied=games.occupied[mask],
         policy=games.policy[mask].astype(np.float16),
@@ -118,7 +115,6 @@ def make_block(
         final_own=final_own[mask],
         final_occupied=final_occupied[mask],
     )
-    return Block(samples=samples, games=games, work=work, in_progress=in_progress)
 
 
 def lambda_returns(games: Games, td_lambda: float, tolerance: float = TRACE_TOLERANCE) -> npt.NDArray[np.float64]:

@@ -5,7 +5,6 @@
 
 import contextlib
 import dataclasses
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +15,7 @@ from alphac4.compute import Actors, Compute, choose_for_run
 from alphac4.game.rules import Geometry
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.replay import Replay, window_size
-from alphac4.selfplay.samples import Block, PolicyTarget, retarget
+from alphac4.selfplay.samples import Block, PolicyTarget, Samples, concatenate, make_samples, retarget
 from alphac4.training.config import RunRandom, TrainConfig
 from alphac4.training.device_learner import make_learner
 from alphac4.training.learner import Learner
@@ -40,25 +39,19 @@ class Iteration:
 class Watcher:
     """Receives what happens within an iteration; each method may be overridden, and may raise to end the loop."""
 
-    def __init__(self) -> None:
-        self.stop = threading.Event()  # ends self-play early when it is set
-
     def selfplay(self, iteration: int) -> AbstractContextManager[None]:  # noqa: ARG002
         """Return the context in which an iteration's games are played."""
         return contextlib.nullcontext()
 
     def played(self, block: Block) -> None:
-        """Receive finished games, whose samples are recorded."""
-
-    def recorded(self) -> None:
-        """Called when every game is either recorded or among the games in progress of the actors."""
+        """Receive finished games."""
 
     def learning(self, steps: int) -> AbstractContextManager[Callable[[], None]]:  # noqa: ARG002
         """Return the context of so many gradient steps; what it gives is called before each."""
         return contextlib.nullcontext(lambda: None)
 
     def check(self) -> None:
-        """Called at every ply of a match."""
+        """Called at every ply of a match, and every 0.1 s or more often in self-play."""
 
 
 @dataclass(kw_only=True)
@@ -96,29 +89,28 @@ class TrainingLoop:
         )
 
     def _play(self, number: int) -> SelfPlayReport:
-        """Let the best network play itself, and record what is to be learned, or what an interruption has left of it.
+        """Let the best network play itself, and record the samples.
 
-        What an iteration records beyond its samples the next one has less.
+        Samples beyond an iteration's number count toward the next iteration.
         """
-        wanted = number * self.config.samples - self.replay.total
-        if not self.replay.count(number):
-            wanted = max(1, wanted)
-        started, blocks = time.perf_counter(), list[Block]()
+        requested = max(1, number * self.config.samples - self.replay.total)
+        started, blocks, parts = time.perf_counter(), list[Block](), list[Samples]()
 
         def on_block(_actor: int, block: Block) -> None:
-            block = dataclasses.replace(block, samples=retarget(block.samples, self.policy_target))
-            self.replay.add(block.samples, number)
+            samples = make_samples(self.geometry, self.config.selfplay, block.games)
+            parts.append(retarget(samples, self.policy_target))
+            blocks.append(block)
             self.watcher.played(block)
-            blocks.append(dataclasses.replace(block, in_progress={}))  # what the report is of, and not more
 
-        actors, last = self.actors, number == self.config.iterations
         with self.watcher.selfplay(number):
-            if wanted > 0:
-                actors.play(wanted, self.watcher.stop, on_block, self.watcher.recorded, last=last)
-        return selfplay_report(self.geometry, blocks, started, actors)
+            last = number == self.config.iterations
+            self.actors.play(requested, on_block, self.watcher.check, last=last)
+        self.replay.add(concatenate(parts), number)
+        _, samples = self.replay.iterations[-1]
+        return selfplay_report(self.geometry, blocks, samples, started, self.actors)
 
     def _learn(self, number: int) -> LearningReport:
-        """Learn from the latest samples, and let go of what the window has left behind for good.
+        """Learn from the latest samples, and remove those that have left the replay window.
 
         If the weights are not finite afterwards, the learner goes back to those before.
         """

@@ -1,6 +1,8 @@
 """Records of what self-play, learning and matches have done."""
 
+import math
 import time
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -125,25 +127,38 @@ class MatchReport:
         )
 
 
-def selfplay_report(geometry: Geometry, blocks: Sequence[Block], started: float, actors: Actors) -> SelfPlayReport:
-    """The figures of self-play that began when `time.perf_counter` was at ``started``, and has just ended."""
+def selfplay_report(
+    geometry: Geometry, blocks: Sequence[Block], samples: Samples, started: float, actors: Actors
+) -> SelfPlayReport:
+    """Return the figures of self-play that has just ended.
+
+    Those of games and positions depend on the games, not on the order in which they ended.
+
+    Args:
+        geometry: the board.
+        blocks: the games.
+        samples: those of all blocks, in their fixed order.
+        started: when self-play began, by `time.perf_counter`.
+        actors: what played.
+    """
     cluster = actors.cluster_report
     seconds = time.perf_counter() - started if cluster is None else cluster.seconds
     work = Work()
     for block in blocks:
         work.add(block.work)
     games = [(block.games, row) for block in blocks for row in range(len(block.games.plies))]
+    games.sort(key=lambda game: zlib.crc32(game[0].value[game[1]].tobytes()))
     moves = [move_string(*game) for game in games]
     outcomes = [int(part.outcome[row]) for part, row in games]
     firsts = [int(part.moves[row, 0]) for part, row in games if part.opening[row] == 0]
     openings = Counter(text[:OPENING_LENGTH] for text in moves)
-    policies = [block.samples.policy.astype(np.float64) for block in blocks]
-    surprises = [float(part.surprise[recorded_plies(part)].sum()) for part in (b.games for b in blocks)]
+    policy = samples.policy.astype(np.float64)
+    surprise = math.fsum(s for b in blocks for s in b.games.surprise[recorded_plies(b.games)].tolist())
     shown = (game for game in games if game[0].opening[game[1]] <= 2)
-    count, samples = max(len(games), 1), max(sum(map(len, policies)), 1)
+    count, positions = max(len(games), 1), max(len(samples), 1)
     return SelfPlayReport(
         games=len(games),
-        samples=sum(map(len, policies)),
+        samples=len(samples),
         simulations=work.simulations,
         evaluations=work.evaluations,
         cached_evaluations=work.cached,
@@ -156,20 +171,18 @@ def selfplay_report(geometry: Geometry, blocks: Sequence[Block], started: float,
         first_moves=[firsts.count(column) for column in range(geometry.columns)],
         openings=dict(openings.most_common(200)),
         distinct_openings=len(openings),
-        policy_entropy=-sum(float((p * np.log(np.maximum(p, 1e-12))).sum()) for p in policies) / samples,
-        root_surprise=sum(surprises) / samples,
-        value_calibration=_calibration([block.samples for block in blocks]),
+        policy_entropy=-float((policy * np.log(np.maximum(policy, 1e-12))).sum()) / positions,
+        root_surprise=surprise / positions,
+        value_calibration=_calibration(samples),
         evaluator=actors.backend,
         sample_games=[_record(*game) for game in islice(shown, EXAMPLES)],
         cluster=cluster,
     )
 
 
-def _calibration(parts: Sequence[Samples]) -> list[tuple[float, float, int]]:
+def _calibration(samples: Samples) -> list[tuple[float, float, int]]:
     """See `SelfPlayReport.value_calibration`; bins without samples are left out."""
-    if not parts:
-        return []
-    values, outcomes = (np.concatenate([getattr(part, name) for part in parts]) for name in ("value", "outcome"))
+    values, outcomes = samples.value, samples.outcome
     bins = np.clip(((values + 1) / 2 * CALIBRATION_BINS).astype(int), 0, CALIBRATION_BINS - 1)
     chosen = [bins == index for index in np.unique(bins)]
     return [(float(values[rows].mean()), float(outcomes[rows].mean()), int(rows.sum())) for rows in chosen]

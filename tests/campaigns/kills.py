@@ -1,6 +1,10 @@
-"""Kill -9 at file events and at random moments; the run then ends as an uninterrupted one does, bit for bit."""
+"""Kill -9 at file events, within each part of an iteration and at random moments; every run is then resumed.
+
+It ends as an uninterrupted one on another number of cores does, bit for bit.
+"""
 
 import math
+import os
 import shutil
 import signal
 import time
@@ -11,22 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.runs import session
+from alphac4.compute.cores import LocalActors
 from alphac4.runs.reports import read_reports
+from alphac4.runs.session import TrainingSession
 from alphac4.runs.state import STATE_FILE, load_state
-from alphac4.selfplay import actor
 from alphac4.selfplay.replay import load_shard
 from alphac4.training.config import TrainConfig
+from alphac4.training.learner import Learner
+from alphac4.training.matches import Matches
 from campaigns.command import Findings
 from campaigns.tiny_run import EXPLORING, ITERATIONS, in_child, kill_at_event, outcome, prepare, tiny_run, train
 
 CONFIGURATIONS = {"plain": tiny_run(), "exploring": tiny_run(**EXPLORING)}  # killed in turn
 MAX_KILLS = 12  # of a run, which then ends in peace
+PARTS = {"self-play": (LocalActors, "play"), "learning": (Learner, "learn_latest"), "gate": (Matches, "gate")}
+CORES = 3  # at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """A run that nobody has interrupted."""
+    """An uninterrupted run on one core."""
 
     config: TrainConfig
     events: int  # changes to its files
@@ -45,40 +53,68 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
         shutil.rmtree(run, ignore_errors=True)
         name = list(references)[runs % len(references)]
         reference = references[name]
-        in_pieces = rng.random() < 0.25  # after which it need not end in the same way
         killed_at: list[str] = []
         status: int = -signal.SIGKILL
         while status == -signal.SIGKILL:
-            event, moment = 0, math.inf
-            if len(killed_at) < MAX_KILLS:
-                if rng.random() < 0.7:
-                    event = int(rng.integers(1, reference.events + 1))
-                else:
-                    moment = float(rng.uniform(0, reference.seconds))
+            kind = str(rng.choice(["file event", "part", "moment"])) if len(killed_at) < MAX_KILLS else "none"
+            event = int(rng.integers(1, reference.events + 1)) if kind == "file event" else 0
+            part, call = (str(rng.choice(list(PARTS))), int(rng.integers(1, 6))) if kind == "part" else ("", 0)
+            moment = float(rng.uniform(0, reference.seconds)) if kind == "moment" else math.inf
+            cores = int(rng.integers(1, CORES + 1))
 
-            def work(config: TrainConfig = reference.config, event: int = event, in_pieces: bool = in_pieces) -> None:
-                if in_pieces:
-                    # Kills come between the shards of an iteration, and its games go on.
-                    actor.SECONDS_BETWEEN_BLOCKS = session.SECONDS_BETWEEN_SAVES = 0.0
+            def work(
+                config: TrainConfig = reference.config,
+                event: int = event,
+                part: str = part,
+                call: int = call,
+                cores: int = cores,
+            ) -> None:
+                os.environ["ALPHAC4_CORES"] = str(cores)
                 if event:
                     kill_at_event(run, event)
+                if part:
+                    kill_within(part, call)
                 train(run, config)
 
             status = in_child(work, kill_after=moment)
             if status == -signal.SIGKILL:
-                killed_at.append(f"event {event}" if event else f"{moment:.2f} s")
-                found.counts["kills at file events" if event else "at random moments"] += 1
+                place = {"file event": f"event {event}", "part": f"{part} {call}"}.get(kind, f"{moment:.2f} s")
+                killed_at.append(f"{place} on {cores} cores")
+                found.counts[f"kills at a {kind}"] += 1
         total, runs = total + len(killed_at), runs + 1
         problem = f"exit status {status}" if status else _damage(run)
-        if not problem and in_pieces:
-            found.counts["runs in pieces"] += 1
-        elif not problem and (ended := outcome(run)) != reference.outcome:
+        if not problem and (ended := outcome(run)) != reference.outcome:
             problem = f"differs in {[part for part in ended if ended[part] != reference.outcome[part]]}"
         elif not problem:
             found.counts["runs that ended bit for bit as the uninterrupted one"] += 1
         if problem:
-            found.failures.append(f"{name}, killed at {', '.join(killed_at)} (pieces: {in_pieces}): {problem}")
+            found.failures.append(f"{name}, killed at {', '.join(killed_at)}: {problem}")
     return found
+
+
+def kill_within(part: str, wanted: int) -> None:
+    """Kill this process at the ``wanted``-th check of `TrainingSession` within a part of an iteration."""
+    owner, name = PARTS[part]
+    run_part, check = getattr(owner, name), TrainingSession.check
+    is_within, checks = False, 0
+
+    def enter(*arguments: Any, **options: Any) -> object:
+        nonlocal is_within
+        is_within = True
+        try:
+            return run_part(*arguments, **options)
+        finally:
+            is_within = False
+
+    def count(session: TrainingSession) -> None:
+        nonlocal checks
+        checks += is_within
+        if checks == wanted:
+            os.kill(os.getpid(), signal.SIGKILL)
+        check(session)
+
+    setattr(owner, name, enter)
+    TrainingSession.check = count  # type: ignore[method-assign]
 
 
 def _reference(run: Path, config: TrainConfig) -> Reference:
@@ -86,6 +122,7 @@ def _reference(run: Path, config: TrainConfig) -> Reference:
     counted = run.with_name(f"{run.name}.events")
 
     def count_events() -> None:
+        os.environ["ALPHAC4_CORES"] = "1"
         seen = kill_at_event(run, -1)
         train(run, config)
         counted.write_text(str(seen[0]))

@@ -29,14 +29,12 @@ from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.play.terminal import Session
-from alphac4.runs.costs import CostJournal
-from alphac4.runs.folder import GAMES_FORMAT
+from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_closing, read_reports
 from alphac4.runs.state import Costs, load_state
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.replay import load_shard
 from alphac4.solver.book import KnownScores, load_book, save_book
-from alphac4.storage.arrays import load_arrays
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.journal import Journal
 from alphac4.training.config import load_config
@@ -184,7 +182,7 @@ def read_walk(path: Path) -> Any:
 
 def read_costs(path: Path) -> Any:
     """The costs of a run, unless they begin anew."""
-    costs = dataclasses.replace(CostJournal(path, Costs()).now(), seconds=0.0)
+    costs = dataclasses.replace(CostCounter(path, Costs()).now(), seconds=0.0)
     return frozenset() if costs == Costs() else frozenset({costs})
 
 
@@ -204,8 +202,7 @@ def read_game(path: Path) -> Any:
 FORMATS = (
     Format("network.safetensors", read_checkpoint, "checkpoints/best.safetensors"),
     Format("state.safetensors", lambda path: plain(load_state(path)), "state.safetensors"),
-    Format("games.safetensors", lambda path: plain(load_arrays(path, GAMES_FORMAT)), "games.safetensors"),
-    Format("000001-00000.safetensors", lambda path: plain(load_shard(path).arrays()), "replay/*.safetensors"),
+    Format("000001.safetensors", lambda path: plain(load_shard(path).arrays()), "replay/*.safetensors"),
     Format("reports.jsonl", lambda path: frozenset(map(repr, read_reports(path))), "reports.jsonl", signed=False),
     Format("costs.json", read_costs, "costs.json", signed=False),
     Format("closing.json", read_closing_matches, "closing.json", signed=False),

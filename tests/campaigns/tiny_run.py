@@ -1,5 +1,6 @@
 """A run of seconds, made in forked children: they start warm, and may be killed."""
 
+import dataclasses
 import faulthandler
 import functools
 import hashlib
@@ -12,7 +13,6 @@ import tempfile
 import threading
 import time
 import traceback
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,11 @@ import torch
 from tqdm import tqdm
 
 from alphac4.cli import main as alphac4
+from alphac4.compute import cores
+from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
 from alphac4.runs.state import STATE_FILE, load_state
 from alphac4.runs.tensorboard import Monitor
-from alphac4.selfplay import actor
 from alphac4.selfplay.replay import load_shard
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig, from_dict
@@ -46,6 +47,11 @@ EXPLORING: dict[str, Any] = {
     "selfplay": SETTINGS["selfplay"] | {"policy_target": "visits"},
     "learning": SETTINGS["learning"] | {"fast_weight": 0.5, "optimizer": "muon"},
 }
+# Parts of a report that depend on the clock, on interruptions, or on what an actor's cache has kept.
+OF_THE_MOMENT = {
+    *("seconds", "seconds_total", "games_total", "evaluations_total", "simulations", "evaluations"),
+    *("cached_evaluations", "network_share", "tree_share", "time_shares", "memory_mb"),
+}
 
 
 def tiny_run(**changes: object) -> TrainConfig:
@@ -61,7 +67,7 @@ def prepare() -> None:
     torch.set_num_threads = lambda _threads: None  # a pool of threads would not come along into a child
     tqdm.monitor_interval = 0
     Monitor._figures = lambda _self, _report: {}  # type: ignore[method-assign]  # two seconds of drawing an iteration
-    actor.SECONDS_BETWEEN_BLOCKS = math.inf  # what is recorded when must not depend on the clock
+    cores.MIN_GAMES = 1  # so that several actors play these few games
     with tempfile.TemporaryDirectory() as folder:
         train(Path(folder) / "warm", tiny_run(iterations=1))
 
@@ -163,17 +169,16 @@ def outcome(folder: Path) -> dict[str, Any]:
             name: (checkpoint.provenance["iteration"], digest(checkpoint.network.state_dict()))
             for name, checkpoint in checkpoints.items()
         },
-        "positions": recorded_positions(folder),
+        "reports": [lasting(dataclasses.asdict(report)) for report in read_reports(folder / "reports.jsonl")],
+        "replay": {path.name: digest(load_shard(path).arrays()) for path in (folder / "replay").iterdir()},
     }
 
 
-def recorded_positions(folder: Path) -> dict[str, str]:
-    """A digest of each iteration's recorded positions; in which order games end, and so in which shard, is chance."""
-    found: defaultdict[str, list[bytes]] = defaultdict(list)
-    for path in (folder / "replay").iterdir():
-        arrays = load_shard(path).arrays().values()
-        found[path.name[:6]] += [b"".join(part.tobytes() for part in row) for row in zip(*arrays, strict=True)]
-    return {iteration: hashlib.sha256(b"".join(sorted(rows))).hexdigest() for iteration, rows in found.items()}
+def lasting(report: Any) -> Any:
+    """A report without what is `OF_THE_MOMENT`."""
+    if isinstance(report, dict):
+        return {name: lasting(part) for name, part in report.items() if name not in OF_THE_MOMENT}
+    return report
 
 
 def digest(arrays: Mapping[str, Any]) -> str:

@@ -21,7 +21,6 @@ from alphac4.compute.interface import Actors, ClusterReport, Seeds
 from alphac4.game import Geometry
 from alphac4.nn.backends import backend_names
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import GamesInProgress, deal, join_games
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 from alphac4.storage.records import first_line
@@ -121,14 +120,13 @@ class ClusterActors(Actors):
 
     The blocks of that time are the first of the next call. There are never more of them than a call asks for, so that
     what is learned keeps its ratio to what is played. A thread of its own takes the blocks. Each reaches it once or
-    never: calls are not repeated, and an actor that takes over from a lost one goes on with the games that were in
-    progress in the last block received.
+    never: calls are not repeated, and an actor that takes over from a lost one begins new games.
 
     Args:
         connection: to the cluster; closed in the end.
         task: what all actors do.
         network: the first weights.
-        seeds: the random numbers of a seat that begins its games.
+        seeds: the random numbers of each actor that is started, by its number.
     """
 
     def __init__(self, connection: Connection, task: Task, network: PolicyValueNetwork, seeds: Seeds) -> None:
@@ -139,12 +137,10 @@ class ClusterActors(Actors):
         self._remote = self._ray.remote(**options)(RemoteActor)
         self._weights = Weights(version=0, network=StoredObject(reference=[self._ray.put(network)]))
         self._seats: list[Seat] = []
-        self._received: dict[int, GamesInProgress] = {}  # by seat, as of the last block received; those to begin with
-        self._delivered: dict[int, GamesInProgress] = {}  # by seat, as of the last block that the caller has
+        self._started = 0  # actors
         self._deliveries: queue.Queue[Delivery | BaseException] = queue.Queue()
-        self._lock = threading.Lock()  # of the next two
-        self._spent = Counter(games=0, evaluations=0)  # on blocks that the caller does not have yet
-        self._waiting = 0  # their positions
+        self._lock = threading.Lock()  # of the next one
+        self._waiting = 0  # positions of blocks that the caller does not have yet
         self._max_waiting = 0  # no block is begun while more of them wait
         self._offered = connection.ask(connection.count, task.device)  # cores or GPUs when they were counted last
         self._counted = 0.0  # time.monotonic() of then
@@ -165,9 +161,8 @@ class ClusterActors(Actors):
     def play(
         self,
         samples: int,
-        stop: threading.Event,
         on_block: Callable[[int, Block], None],
-        on_state: Callable[[], object] = lambda: None,
+        check: Callable[[], None] = lambda: None,
         *,
         last: bool = False,
     ) -> None:
@@ -178,7 +173,8 @@ class ClusterActors(Actors):
         if self._thread.ident is None:
             self._thread.start()
         told = bool(self._places())
-        while positions < samples and not stop.is_set():
+        while positions < samples:
+            check()
             if last:
                 self._max_waiting = samples - positions
             delivery = self._take()
@@ -188,11 +184,9 @@ class ClusterActors(Actors):
                     told = True
             else:
                 on_block(delivery.seat, delivery.block)
-                self._delivered[delivery.seat] = delivery.block.in_progress
-                on_state()
-                versions = self._weights.version - delivery.version
-                positions += len(delivery.block.samples)
-                behind += versions * len(delivery.block.samples)
+                versions, count = self._weights.version - delivery.version, delivery.block.positions
+                positions += count
+                behind += versions * count
                 max_behind = max(max_behind, versions)
         now, lost, places = time.perf_counter(), self._lost, self._places()
         self.cluster_report = ClusterReport(
@@ -209,11 +203,6 @@ class ClusterActors(Actors):
         if last:  # the cores are free for whatever follows
             self._resting.set()
 
-    def spent_ahead(self) -> Mapping[str, int]:
-        """See `Actors`."""
-        with self._lock:
-            return dict(self._spent)
-
     def close(self) -> None:
         """See `Actors`."""
         self._ended.set()
@@ -225,20 +214,13 @@ class ClusterActors(Actors):
         self._connection.close()
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """See `Actors`; as of the blocks that have been handed over."""
-        return join_games([games for _, games in sorted(self._delivered.items())])
+        """See `Actors`: the games stay with their actors, so there is nothing to keep."""
+        return {}
 
-    def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> int:
-        """See `Actors`; before the first `play`. Games of seats that are not here wait for cores to come."""
-        for index, games in enumerate(deal(state, self.slots)):
-            self._received[index] = self._delivered[index] = games
-        return 0
-
-    def reset(self, seeds: Seeds) -> None:
-        """See `Actors`; before the first `play`."""
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]], seeds: Seeds) -> bool:  # noqa: ARG002
+        """See `Actors`; before the first `play`. New games begin in any case."""
         self._seeds = seeds
-        self._received.clear()
-        self._delivered.clear()
+        return False
 
     def _places(self) -> list[ActorPlace]:
         """The places of the actors that are ready."""
@@ -255,8 +237,7 @@ class ClusterActors(Actors):
             self._deliveries.put(delivery)
             raise delivery
         with self._lock:
-            self._waiting -= len(delivery.block.samples)
-            self._spent -= _work_of(delivery.block)
+            self._waiting -= delivery.block.positions
         return delivery
 
     def _work(self) -> None:
@@ -280,7 +261,7 @@ class ClusterActors(Actors):
             self._deliveries.put(error)
 
     def _count_places(self) -> None:
-        """A seat for every core or GPU. None is removed when some go: the games of lost ones wait for others."""
+        """A seat for every core or GPU. None is removed when some go: others may come."""
         self._offered = self._connection.count(self._task.device)
         new = range(len(self._seats), self._offered)
         if self._seats and new:
@@ -300,8 +281,8 @@ class ClusterActors(Actors):
         """An actor for an empty seat; Ray starts it where and when a core is free."""
         if seat.actor is None and time.monotonic() >= seat.not_before:
             seat.actor = self._remote.remote()
-            games = self._received.get(seat.index)
-            seat.calls.append(seat.actor.prepare.remote(self._task, self._weights, self._seeds(seat.index), games))
+            seat.calls.append(seat.actor.prepare.remote(self._task, self._weights, self._seeds(self._started)))
+            self._started += 1
 
     def _collect(self) -> None:
         """Take what has come, from each actor in order."""
@@ -329,10 +310,8 @@ class ClusterActors(Actors):
             return
         version, shared = result
         block = copy.deepcopy(shared)  # its arrays lie in the object store, which would fill up with the replay window
-        self._received[seat.index] = block.in_progress
         with self._lock:
-            self._waiting += len(block.samples)
-            self._spent += _work_of(block)
+            self._waiting += block.positions
         self._deliveries.put(Delivery(seat=seat.index, block=block, version=version))
 
     def _replace(self, failed: Sequence[tuple[Seat, BaseException]]) -> None:
@@ -349,7 +328,7 @@ class ClusterActors(Actors):
         self._lost += len(failed)
         for node, count in counts.items():
             logger.warning(
-                "%d of %d actors lost on %s (%s): their games go on elsewhere from the last blocks received",
+                "%d of %d actors lost on %s (%s): others take their places and begin new games",
                 count,
                 len(self._seats),
                 node,
@@ -361,7 +340,3 @@ class ClusterActors(Actors):
             self._ray.kill(seat.actor)  # it may only be out of reach
             seat.actor = seat.place = None
             seat.calls.clear()
-
-
-def _work_of(block: Block) -> Counter[str]:
-    return Counter(games=len(block.games.plies), evaluations=block.work.evaluations)

@@ -14,7 +14,7 @@ from alphac4.machine import adapt_process
 from alphac4.nn.backends import backend_names
 from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
-from alphac4.selfplay.actor import UNLIMITED, Actor, GamesInProgress, SelfPlayer, count_games, fill_up
+from alphac4.selfplay.actor import UNLIMITED, Actor, SelfPlayer
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
@@ -58,17 +58,11 @@ class RemoteActor:
     It does nothing until `prepare`: so an error of ours is told from a process that died.
     """
 
-    def prepare(
-        self, task: Task, weights: Weights, rng: np.random.Generator, in_progress: GamesInProgress | None
-    ) -> ActorPlace:
-        """Make everything ready, and go on with the games ``in_progress``, if there are any."""
+    def prepare(self, task: Task, weights: Weights, rng: np.random.Generator) -> ActorPlace:
+        """Make everything ready."""
         adapt_process()
         self._actor, self._update, self._backend = make_player(task, weights.network.get().eval(), rng)
         self._version = weights.version
-        if in_progress is not None:
-            fresh = self._actor.state()
-            fitting = {name: array[: count_games(fresh)] for name, array in in_progress.items()}  # see `Task.slots`
-            self._actor.restore(fill_up(fitting, fresh))
         self._blocks = self._begin()
         return self.place()
 
@@ -88,9 +82,7 @@ class RemoteActor:
             self._blocks = self._begin()  # begun anew, an actor forgets what the old weights have said
             self._update(weights.network.get().eval())
             self._version = weights.version
-        block = next(self._blocks)
-        block.in_progress["games.left"][...] = 0  # whoever goes on with them decides how far
-        return self._version, block
+        return self._version, next(self._blocks)
 
     def _begin(self) -> Iterator[Block]:
         return self._actor.play(UNLIMITED, lambda: False)

@@ -85,9 +85,9 @@ class DeviceReplay:
 
     def load(self, replay: Replay) -> None:
         """Copy the samples of iterations that are not held yet."""
-        for iteration in replay.iterations():
+        for iteration, samples in replay.iterations:
             if iteration > self._loaded:
-                self.add(replay.of_iteration(iteration))
+                self.add(samples)
                 self._loaded = iteration
 
     def add(self, samples: Samples) -> None:

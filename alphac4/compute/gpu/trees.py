@@ -46,7 +46,7 @@ from alphac4.selfplay.games import (
     restart_search,
     walk,
 )
-from alphac4.selfplay.samples import Block, Work, make_block
+from alphac4.selfplay.samples import Block, Work
 
 cuda: Any = numba_cuda  # its functions are made at run time
 
@@ -165,7 +165,6 @@ class DeviceActor:
             enough = recorded + held >= samples or stopped()
             many = sum(len(part.plies) for part in finished) >= 2 * self.slots
             due = list(finished) if enough or many or now - last_block > SECONDS_BETWEEN_BLOCKS else []
-            in_progress = self.state() if due else {}
             done = work
             if due:
                 work, finished = Work(), []
@@ -176,8 +175,8 @@ class DeviceActor:
                     self._games.tensors["stage"][over] = NEW_GAME
                 self._launch_steps(work)  # the device goes on while the host deals with what has finished
             if due:
-                block = make_block(self.geometry, self.config, join_finished(due), done, in_progress)
-                recorded, last_block = recorded + len(block.samples), now
+                block = Block(games=join_finished(due), work=done)
+                recorded, last_block = recorded + block.positions, now
                 yield block
 
     def _launch_step(self) -> None:
