@@ -18,14 +18,16 @@ from alphac4.version import __version__
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes, beside `UNSOUND`
 MAX_COMPLAINT = 1200  # characters
 
-# Every command by group; its module in `alphac4.commands` has the same name.
+# Every command by group; its module in `alphac4.commands` has the same name, with an underscore for a space.
 GROUPS = {
     "Play": {
-        "play": "play a game in the terminal or the browser, or solve puzzles",
+        "play": "play a game in the terminal",
+        "play web": "play in the browser",
+        "play puzzles": "solve puzzles: positions where one move alone wins",
         "review": "judge every move of a game, and show where it turned",
         "search": "show what a search sees in a position, and draw its tree",
         "solve": "score positions exactly",
-        "puzzles": "make puzzles: positions where one move alone wins",
+        "puzzles": "make puzzles",
         "players": "list the players that commands take",
     },
     "Train": {
@@ -47,7 +49,7 @@ GROUPS = {
 }
 COMMANDS = [name for group in GROUPS.values() for name in group]
 EXAMPLES = """\
-  alphac4 play --level 5                          play against the shipped network
+  alphac4 play 5                                  play against the shipped network
   alphac4 train --preset quick --run runs/mine    train one in 8 to 24 minutes
   alphac4 evaluate runs/mine/checkpoints/best.safetensors    measure it against exact play"""
 
@@ -104,7 +106,8 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if arguments[0] == "--version":
         print(f"alphac4 {__version__}")
         return 0
-    name, rest = arguments[0], arguments[1:]
+    words = 2 if " ".join(arguments[:2]) in COMMANDS else 1
+    name, rest = " ".join(arguments[:words]), arguments[words:]
     if name not in COMMANDS:
         raise ValueError(f"no command {name!r}{similar(name, COMMANDS)}; there are {', '.join(COMMANDS)}")
     from alphac4.commands.options import OPTIONS, read_options
@@ -113,7 +116,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     options = read_options(name, rest) if name in OPTIONS else None
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     with _announced("loading; the first start takes longer ..."):
-        module: Any = import_module(f"alphac4.commands.{name}")
+        module: Any = import_module(f"alphac4.commands.{name.replace(' ', '_')}")
         if options is None:
             options = module.parse(rest)
     if "numba" in sys.modules and sys.stderr.isatty():  # a person would wonder why the first use is silent for a while
@@ -150,7 +153,7 @@ def _note(text: str) -> None:
 def _overview() -> str:
     lines = ["usage: alphac4 COMMAND [options]"]
     for group, commands in GROUPS.items():
-        lines += ["", f"{group}:", *(f"  {name:<11} {summary}" for name, summary in commands.items())]
+        lines += ["", f"{group}:", *(f"  {name:<12} {summary}" for name, summary in commands.items())]
     lines += ["", "Examples:", EXAMPLES, "", "alphac4 COMMAND --help explains a command's options."]
     return "\n".join(lines)
 

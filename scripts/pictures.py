@@ -86,7 +86,7 @@ def main() -> None:
 @contextmanager
 def served() -> Iterator[str]:
     """The address of the page, while it is served."""
-    command = [*COMMAND, "play", "--web", "--no-open", "--port", "0"]
+    command = [*COMMAND, "play", "web", "--no-open", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:

@@ -77,7 +77,7 @@ def launched_browser() -> Iterator[Any]:
 def address() -> Iterator[str]:
     """A server of its own."""
     pytest.importorskip("starlette", reason="needs pip install 'alphac4[web]'")
-    command = [sys.executable, "-m", "alphac4", "play", "--web", "--network", "fast", "--port", "0"]
+    command = [sys.executable, "-m", "alphac4", "play", "web", "--network", "fast", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().split()[2]

@@ -105,7 +105,7 @@ from alphac4.cli import main
 print("from", alphac4.__file__)
 assert all(getattr(alphac4, name) is not None for name in alphac4.__all__)
 sys.stdin = io.StringIO("4\\nquit\\n")
-for line in ("play --level 1 --seed 1", "search 44 --player best@0"):  # neither compiles much
+for line in ("play 1 --seed 1", "search 44 --player best@0"):  # neither compiles much
     assert main(line.split()) == 0, line
 """
 

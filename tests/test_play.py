@@ -24,7 +24,7 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
-from alphac4.play.opponents import LatePlayer, certificates, level_player
+from alphac4.play.opponents import LazyPlayer, certificates, level_player
 from alphac4.play.screen import BOLD, UNDERLINE, Screen
 from alphac4.play.terminal import Session, TerminalGame
 from alphac4.solver.solver import exact
@@ -98,7 +98,7 @@ def test_a_game_is_reviewed_where_it_was_played(
         board = ["--network", str(tmp_path / "small.safetensors")]
         network = PolicyValueNetwork(NetworkConfig(rows=5, columns=6, channels=4, blocks=1))
         save_checkpoint(Path(board[1]), Checkpoint(network=network.eval(), geometry=make_geometry(5, 6)))
-    assert run_command(monkeypatch, "--second", "human", "--moves", "112233", *board, given="4\nreview\n") == 0
+    assert run_command(monkeypatch, "human", "--moves", "112233", *board, given="4\nreview\n") == 0
     output = capsys.readouterr().out
     assert "\033" not in output  # no colours in a pipe
     assert "x: accuracy" in output
@@ -182,7 +182,7 @@ def test_a_player_is_made_while_the_board_is_shown() -> None:
         begun.set()
         return random_player()
 
-    late = LatePlayer("the network", make, background=True)
+    late = LazyPlayer("the network", make, background=True)
     assert begun.wait(60)
     assert late.choose([Position.from_moves("1" * 6)])[0] in range(1, 7)
     assert late.name == "random"
@@ -191,7 +191,7 @@ def test_a_player_is_made_while_the_board_is_shown() -> None:
         raise ValueError("a damaged file")
 
     with pytest.raises(ValueError, match="a damaged file"):
-        LatePlayer("the network", fail, background=True).choose([Position()])
+        LazyPlayer("the network", fail, background=True).choose([Position()])
 
 
 def test_levels_can_be_changed_in_the_game() -> None:
@@ -204,7 +204,7 @@ def test_a_level_is_a_player_by_its_number_as_by_its_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for first in ("8", "perfect"):
-        assert run_command(monkeypatch, "--first", first, "--moves", "112233", given="level\nquit\n") == 0
+        assert run_command(monkeypatch, first, "human", "--moves", "112233", given="level\nquit\n") == 0
         output = capsys.readouterr().out
         assert "solver plays 4" in output
         assert "8 perfect" in next(line for line in output.splitlines() if "<- now" in line)
@@ -213,8 +213,8 @@ def test_a_level_is_a_player_by_its_number_as_by_its_name(
 def test_levels_play_on_the_board_of_their_network_and_the_perfect_one_on_any(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    board = ["--rows", "4", "--columns", "5", "--second", "random"]
-    assert run_command(monkeypatch, *board, given="level 6\n3\nlevel 8\nlevel\n3\n") == 0
+    board = ["--rows", "4", "--columns", "5"]
+    assert run_command(monkeypatch, "random", *board, given="level 6\n3\nlevel 8\nlevel\n3\n") == 0
     output = capsys.readouterr().out
     assert "not on 4 x 5 with runs of 4" in output
     assert "random plays" in output  # the game went on
@@ -324,7 +324,7 @@ def test_the_command_plays_a_whole_game_on_a_terminal() -> None:
     pty = pytest.importorskip("pty", reason="needs a system with terminals that a program can open")
     master, slave = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
-    command = [sys.executable, "-m", "alphac4", "play", "--second", "human"]
+    command = [sys.executable, "-m", "alphac4", "play", "human"]
     process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
     os.close(slave)
     os.write(master, b"1\n1\n2\n2\n3\n3\n4\nquit\n")

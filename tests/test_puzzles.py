@@ -144,11 +144,11 @@ def test_hints_name_no_move_that_was_tried_and_do_not_tell_the_solution() -> Non
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """The output of `alphac4 play --puzzle` for these lines of input."""
+    """The output of `alphac4 play puzzles` for these lines of input."""
 
     def answer(*options: str, lines: str = "") -> str:
         monkeypatch.setattr("sys.stdin", io.StringIO(lines))
-        assert main(["play", "--puzzle", "--seed", "1", *options]) == 0
+        assert main(["play", "puzzles", "--seed", "1", *options]) == 0
         return capsys.readouterr().out
 
     return answer
@@ -184,14 +184,14 @@ def test_the_commands_play_and_make_puzzles(tmp_path: Path, play: Callable[..., 
     made = load_puzzles(path)
     assert len(made) == 3
     assert path.read_text() == format_puzzles(made)
-    assert len(re.findall("to move and win in", play("--puzzle-file", str(path), lines="skip\n" * 3))) == 3
+    assert len(re.findall("to move and win in", play(str(path), lines="skip\n" * 3))) == 3
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("play --puzzle --difficulty 6", "difficulty must be at most 5"),
-        (f"play --puzzle --puzzle-file FILE --difficulty {PUZZLE.difficulty % 5 + 1}", "no puzzle of difficulty"),
+        ("play puzzles --difficulty 6", "difficulty must be at most 5"),
+        (f"play puzzles FILE --difficulty {PUZZLE.difficulty % 5 + 1}", "no puzzle of difficulty"),
         ("puzzles --output FILE --count 1", "is there already"),
     ],
 )

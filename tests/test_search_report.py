@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tyro
 
 import alphac4
 from alphac4.cli import main
+from alphac4.commands.arguments import read_arguments
 from alphac4.commands.options import OPTIONS
 from alphac4.game import Position, make_geometry
 from alphac4.mcts.classic.search import UctSearch
@@ -87,6 +87,7 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     [OPTIONS[name] for name in ("arena", "engine", "play", "search", "solve")],
 )
 def test_every_command_takes_the_board_alike(options: Any) -> None:
-    given = tyro.cli(options, args=["--rows", "5", "--columns", "8", "--run-length", "3", "--no-diagonals"])
+    words = ["--rows", "5", "--columns", "8", "--run-length", "3", "--no-diagonals"]
+    given = read_arguments(options, words, "search")
     assert given.board.geometry() == make_geometry(5, 8, 3, False)
-    assert tyro.cli(options, args=[]).board.geometry() == make_geometry()
+    assert read_arguments(options, [], "search").board.geometry() == make_geometry()

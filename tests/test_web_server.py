@@ -229,7 +229,7 @@ def test_a_port_that_cannot_be_had_is_reported(tmp_path: Path, capsys: pytest.Ca
     network.write_bytes(b"no network")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         for port in (str(taken.getsockname()[1]), "99999"):
-            assert main(["play", "--web", "--network", str(network), "--port", port]) == 2
+            assert main(["play", "web", "--network", str(network), "--port", port]) == 2
             assert port in capsys.readouterr().err
 
 
@@ -263,7 +263,7 @@ def test_where_others_can_connect_the_link_has_a_token(
 
     monkeypatch.setattr(HttpServer, "run", visit)
     for options in ([], ["--token", "never"]):
-        arguments = ["play", "--web", "--network", "fast", "--port", "0", "--host", "0.0.0.0", *options]
+        arguments = ["play", "web", "--network", "fast", "--port", "0", "--host", "0.0.0.0", *options]
         assert main(arguments) == 0
         assert "0.0.0.0" not in told[0]
         assert "localhost" not in told[0]

@@ -172,6 +172,11 @@ class NamedNetwork:
             )
         return Budget(simulations=TimeManagement().simulations)
 
+    @property
+    def player_name(self) -> str:
+        """The name of the player: the network's with its limit and the options that differ from the defaults."""
+        return f"{self.name}@{self.limit or DEFAULT_SIMULATIONS}{describe_options(self.options)}"
+
     def check(self, geometry: Geometry) -> None:
         """Find out whether it can play on this board; quick, as nothing is loaded.
 
@@ -274,7 +279,11 @@ def parse_player(
     network = find_network(specification)
     if network is not None:
         network.check(geometry)
-        return _network_player(network, rng, geometry, threads, compute, batch_size, reuse, puct)
+        if isinstance(puct, PuctConfig):
+            options = dataclasses.replace(network.options, **vars(puct))
+            network, puct = dataclasses.replace(network, options=options), None
+        settings = {"rng": rng, "geometry": geometry, "reuse": reuse, "puct": puct}
+        return _loaded_player(network, threads, compute, batch_size, **settings)
     kind, _, argument = specification.partition(":")
     if specification == "random":
         return RandomPlayer(rng)
@@ -323,26 +332,17 @@ def parse_player(
     raise PlayerError(unknown_player(specification))
 
 
-def _network_player(
-    network: NamedNetwork,
-    rng: np.random.Generator,
-    geometry: Geometry,
-    threads: int,
-    compute: "Compute | None",
-    batch_size: int,
-    reuse: Reuse | None,
-    puct: PuctConfig | NetworkParameters | None,
+def _loaded_player(
+    network: NamedNetwork, threads: int, compute: "Compute | None", batch_size: int, **settings: Any
 ) -> SearchingPlayer:
-    """The player of a network that can be used; see `parse_player`."""
-    options, budget = network.options, network.budget
-    if isinstance(puct, PuctConfig):
-        options, puct = dataclasses.replace(options, **vars(puct)), None
-    label = describe_options(options) + ("" if puct is None else f",{type(puct).__name__}")
-    name = f"{network.name}@{network.limit or DEFAULT_SIMULATIONS}{label}"
+    """The player of a network that can be used, once it is loaded; see `parse_player`."""
     if network.limit == CERTIFICATE:
         elsewhere = dataclasses.replace(network, limit=AUTO)
-        other = _network_player(elsewhere, rng, geometry, threads, compute, batch_size, reuse, puct)
-        return CertificatePlayer(shipped_certificates(), geometry, lambda _author: other, name=name)
+
+        def make_other(_author: str) -> SearchingPlayer:
+            return _loaded_player(elsewhere, threads, compute, batch_size, **settings)
+
+        return CertificatePlayer(shipped_certificates(), settings["geometry"], make_other, name=network.player_name)
     evaluator: Evaluate
     if network.is_onnx:
         from alphac4.nn.foreign import OnnxEvaluator
@@ -352,13 +352,32 @@ def _network_player(
         from alphac4.compute import choose
 
         compute = compute or choose(threads=threads)
-        size = batch_size if budget.seconds is None else 1
+        size = batch_size if network.budget.seconds is None else 1
         evaluator = compute.evaluator(network.load().network, batch_size=size)
-    search_of = partial(NetworkSearch, evaluator, puct or options, geometry=geometry, rng=rng, cache=CACHE)
+    return network_player(network, evaluator, **settings)
+
+
+def network_player(
+    network: NamedNetwork,
+    evaluator: Evaluate,
+    *,
+    rng: np.random.Generator,
+    geometry: Geometry,
+    reuse: Reuse | None = None,
+    puct: NetworkParameters | None = None,
+    cache: int = CACHE,
+) -> SearchingPlayer:
+    """The player of a network that is loaded as ``evaluator``; see `parse_player`.
+
+    ``cache`` is the number of evaluations that its search keeps.
+    """
+    name = network.player_name + ("" if puct is None else f",{type(puct).__name__}")
+    search_of = partial(NetworkSearch, evaluator, puct or network.options, geometry=geometry, rng=rng, cache=cache)
     search = search_of(reuse=reuse or "proofs")
     if network.limit == AUTO:
         return AutoPlayer(name, evaluator, search, search_of(reuse="trees"), TimeManagement())
-    return NetworkPlayer(name, evaluator, budget, rng, temperature=options.temperature, search=search)
+    temperature = network.options.temperature
+    return NetworkPlayer(name, evaluator, network.budget, rng, temperature=temperature, search=search)
 
 
 def parse_player_with(network: bytes | None, specification: str, **settings: Any) -> Player:

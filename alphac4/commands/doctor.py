@@ -31,7 +31,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyprojec
     "openvino": (("openvino",), "the fastest inference on Intel and AMD processors"),
     "cuda": (("numba_cuda",), "self-play's trees on an NVIDIA GPU, an experiment"),
     "cluster": (("ray",), "alphac4 train --cluster"),
-    "web": (("starlette", "uvicorn"), "alphac4 play --web"),
+    "web": (("starlette", "uvicorn"), "alphac4 play web"),
     "onnx": (("onnx", "onnxruntime", "onnxscript"), "alphac4 export --onnx and --web, and networks of ONNX files"),
     "hub": (("huggingface_hub",), "networks named hf://OWNER/NAME, and the card of alphac4 export --hub"),
     "kaggle": (("flask", "jsonschema", "requests", "termcolor"), "games of Kaggle's ConnectX on this machine"),

@@ -1,7 +1,7 @@
 """The options of the commands, apart from what the commands do, so that nothing else is loaded to explain them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,31 +9,26 @@ import tyro
 
 from alphac4.arena.forms import check_network, check_players
 from alphac4.commands.arguments import Board, Device, Place, Placed, read_arguments
-from alphac4.play.levels import BY_NAME, LEVELS, find_level
+from alphac4.play.levels import LEVELS, LEVELS_BY_NAME
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
 
 HUMAN = "human"
 NOBODY = "none"  # whose opinion a review can do without
 MAX_ELO = 2000  # of an advantage that a sequential test asks about: beyond about 6,000 a score rounds to 1
-WAYS = {"puzzle": ("puzzle_file", "difficulty", "seed"), "web": ("network", "host", "port", "token", "names", "open")}
-"""Ways of `play` other than a game in the terminal, and the options of each."""
-IN_TERMINAL = ("network", "seed")  # of these, those that such a game has too
 _LEVELS = "\n".join(f"      {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayOptions:
-    """Play a game: against the network, another player, or another person; or watch two players.
+    """Play a game in the terminal: against the network, another player, or another person; or watch two players.
 
-    Players are written by a level's number or name, or as `alphac4 players` lists them. The levels:
+    `alphac4 play web` opens a page in the browser instead, and `alphac4 play puzzles` sets puzzles.
+
+    A player is human, one of the levels below, or one that `alphac4 players` lists:
     """
 
-    first: str = HUMAN
-    """First player: human, a level's number or name, or any player."""
-    second: str = ""
-    """Second player; by default the network at the level, or you where --first is another player."""
-    level: str = "1"
-    """Strength of the network where no player is named: 1 to 8, or a name; the first can be beaten."""
+    players: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Your opponent, by default level 1, which can be beaten; or both players, the one with the first move first."""
     network: str = "best"
     """The network of the levels and the analysis: best, fast, or a checkpoint's file."""
     moves: str = ""
@@ -46,48 +41,55 @@ class PlayOptions:
     """Show the solver's verdict after each move; early positions take it seconds."""
     seed: int | None = None
     """Seed of the players' random choices."""
-    puzzle: bool = False
-    """Solve puzzles instead: positions where one move alone wins."""
-    puzzle_file: Path | None = None
-    """With --puzzle: a file that `alphac4 puzzles` wrote, instead of the puzzles that come with the package."""
-    difficulty: int = 0
-    """With --puzzle: 1 to 5, by how much search it takes to find the move; 0 for all, the easiest first. Of one
-    difficulty the nearest wins come first."""
-    web: bool = False
-    """Play in the browser instead: serves a page with the network of --network until Ctrl-C."""
-    host: str = "127.0.0.1"
-    """With --web: the address to listen on; the default is this machine only."""
-    port: int = 8000
-    """With --web: the port; 0 takes a free one."""
-    token: Literal["auto", "always", "never"] = "auto"
-    """With --web: whether the link carries a secret word without which the server does nothing; auto: where --host
-    lets others on the network connect."""
-    names: tuple[str, ...] = ()
-    """With --web: further names under which the server is reached, such as that of a proxy before it."""
-    open: bool = True
-    """With --web: open the page in the browser, if it was started at a terminal of this machine's desktop."""
     board: Board = field(default_factory=BoardConfig)
 
     def __post_init__(self) -> None:
-        check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED), difficulty=(0, 5), port=(0, 65_535))
-        find_level(self.level)
+        check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED))
         check_network(self.network)
-        check_players(self.first, self.second, others=(HUMAN, *BY_NAME))
-        given = [item.name for item in fields(self) if getattr(self, item.name) not in (item.default, BoardConfig())]
-        way = next((name for name in WAYS if name in given), None)
-        if "level" in given and (self.second or self.first != HUMAN):
-            raise ValueError("--level has no effect where both sides are named: leave --second out")
-        for name in given:
-            unlike = {"board": "another board", "open": "--no-open"}
-            shown = unlike.get(name, f"--{name.replace('_', '-')}")
-            if way is not None and name not in (way, *WAYS[way]):
-                raise ValueError(f"{shown} has no effect with --{way}: leave one of them out")
-            needed = next((other for other, own in WAYS.items() if name in own), None)
-            if way is None and needed is not None and name not in IN_TERMINAL:
-                raise ValueError(f"{shown} needs --{needed}")
+        check_players(*self.players, others=(HUMAN, *LEVELS_BY_NAME, "web", "puzzles"))
+        if len(self.players) > 2 or {"web", "puzzles"} & set(self.players):
+            raise ValueError(f"name one opponent or two players, not {' '.join(self.players)}")
 
 
 PlayOptions.__doc__ = f"{(PlayOptions.__doc__ or '').rstrip()}\n\n{_LEVELS}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayWebOptions:
+    """Play in the browser: serve a page to play on, analyse and solve puzzles, until Ctrl-C."""
+
+    network: str = "best"
+    """The network of the levels and the analysis: best, fast, or a checkpoint's file."""
+    host: str = "127.0.0.1"
+    """The address to listen on; the default is this machine only."""
+    port: int = 8000
+    """The port; 0 takes a free one."""
+    token: Literal["auto", "always", "never"] = "auto"
+    """Whether the link carries a secret word without which the server does nothing; auto: where --host lets others on
+    the network connect."""
+    names: tuple[str, ...] = ()
+    """Further names under which the server is reached, such as that of a proxy before it."""
+    open: bool = True
+    """Open the page in the browser, if it was started at a terminal of this machine's desktop."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, port=(0, 65_535))
+        check_network(self.network)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayPuzzlesOptions:
+    """Solve puzzles: positions where one move alone wins. The easier ones come first, and of these the nearer wins."""
+
+    file: Annotated[Path | None, tyro.conf.Positional] = None
+    """A file that `alphac4 puzzles` wrote, instead of the puzzles that come with the package."""
+    difficulty: int = 0
+    """1 to 5, by how much search it takes to find the move; 0 for all."""
+    seed: int | None = None
+    """Fixes the order of the puzzles."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, difficulty=(0, 5), seed=(0, MAX_SEED))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +184,7 @@ class PuzzlesOptions:
     """Make puzzles: positions where one move alone wins, and where a network is tempted by another.
 
     Networks play games that are partly left to chance; the exact solver finds the positions with a single winning move;
-    how much search it takes to find that move is the difficulty. `alphac4 play --puzzle --puzzle-file FILE` sets them.
+    how much search it takes to find that move is the difficulty. `alphac4 play puzzles FILE` sets them.
     """
 
     output: Path = Path("puzzles.txt")
@@ -447,6 +449,8 @@ class DoctorOptions:
 
 OPTIONS: dict[str, type] = {
     "play": PlayOptions,
+    "play web": PlayWebOptions,
+    "play puzzles": PlayPuzzlesOptions,
     "review": ReviewOptions,
     "search": SearchOptions,
     "solve": SolveOptions,
@@ -468,14 +472,14 @@ def read_options(name: str, arguments: Sequence[str]) -> object:
     """The options of a command in `OPTIONS`.
 
     Raises:
-        SystemExit: after ``--help``, and with code 2 after a complaint on the standard error.
-        ValueError: in one line, for a player's name that is misspelt, or that of a level.
+        SystemExit: after ``--help``, and with code 2 after a message on the standard error.
+        ValueError: in one line, for values that cannot be, such as an unknown player.
     """
     options: object = read_arguments(OPTIONS[name], arguments, name)
-    for field_name in ("player", "players", "reference"):
+    for field_name in ("player", "players", "reference") if name != "play" else ():
         value = getattr(options, field_name, ())
         players = [value] if isinstance(value, str) else value
-        if level := next((player for player in players if player in BY_NAME), None):
-            raise ValueError(f"{level!r} is a level of `alphac4 play`, no player; `alphac4 players` lists those")
+        if level := next((player for player in players if player in LEVELS_BY_NAME), None):
+            raise ValueError(f"{level!r} is a level of `alphac4 play`, not a player; see `alphac4 players`")
         check_players(*players, others=[NOBODY])
     return options

@@ -1,7 +1,6 @@
 """`alphac4 train`: the whole loop."""
 
 import contextlib
-import re
 import signal
 import sys
 import threading
@@ -13,19 +12,17 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from alphac4.commands.arguments import Device, read_arguments, unreadable
+from alphac4.commands.arguments import read_arguments
 from alphac4.machine import wrapped
 from alphac4.storage.files import check_folder
-
-DESCRIPTION = """\
-Train a network from nothing, or go on with the run in the folder.
-
-Settings come from the preset, then from the file, then from the options."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The run, and the place where it works."""
+    """Train a network from nothing, or go on with the run in the folder.
+
+    Settings come from the preset, then from the file, then from the options.
+    """
 
     run: Path = Path("runs/latest")
     """The run's folder; if it holds a run already, that run goes on, with its own settings but for those named."""
@@ -41,38 +38,13 @@ class RunOptions:
     to a cluster and back."""
 
 
-_OF_PRESET = tyro.conf.arg(help_behavior_hint="(default: the preset's)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FrequentOptions(RunOptions):
-    """Options that people set, and all without a dot: these are told without loading anything."""
-
-    iterations: Annotated[int, _OF_PRESET] = 0
-    """Rounds of self-play, learning and gating."""
-    samples: Annotated[int, _OF_PRESET] = 0
-    """Positions recorded by self-play in an iteration."""
-    start_from: Annotated[str, _OF_PRESET] = ""
-    """A network to begin with, instead of random weights."""
-    channels: Annotated[int, _OF_PRESET, tyro.conf.arg(name="network.channels")] = 0
-    """Channels of the residual tower."""
-    blocks: Annotated[int, _OF_PRESET, tyro.conf.arg(name="network.blocks")] = 0
-    """Residual blocks of two convolutions."""
-    seed: Annotated[int, _OF_PRESET] = 0
-    """Fixes the run on one machine."""
-    device: Annotated[Device, _OF_PRESET, tyro.conf.arg(name="machine.device")] = "auto"
-    """Device that runs and trains the network; auto takes CUDA where there is one (not mps)."""
-
-
 def parse(arguments: Sequence[str]) -> Any:
     """`RunOptions` with the settings as ``config``, by default those of the preset and the file, or the run's own."""
-    shown = ["--help" if argument == "--help-all" else argument for argument in arguments]
-    if shown == list(arguments) and not any(re.match(r"--[\w-]+\.", word) for word in arguments):
-        usual = f"{DESCRIPTION} These are the usual ones; `alphac4 train --help-all` explains them all."
-        read_arguments(FrequentOptions, arguments, "train", description=usual)  # tells at once what it cannot read
     from alphac4.training.config import PRESETS, TrainConfig
 
-    config: TrainConfig
+    chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)
+    preset = None if chosen.preset == "auto" else chosen.preset
+    config = PRESETS[preset or "standard"]
 
     @dataclass(frozen=True, kw_only=True)
     class TrainOptions(RunOptions):
@@ -80,17 +52,12 @@ def parse(arguments: Sequence[str]) -> Any:
             default_factory=lambda: config
         )
 
-    if line := unreadable(TrainOptions, shown, "train"):  # before PyTorch is loaded
-        raise ValueError(line)
-    chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)
-    preset = None if chosen.preset == "auto" else chosen.preset
-    if {"-h", "--help"} & set(shown) and chosen.settings is None and not (preset is None and chosen.run.exists()):
-        config = PRESETS[preset or "standard"]
-    else:
-        from alphac4.runs.session import find_config  # loads PyTorch, for which help need not wait
+    TrainOptions.__doc__ = RunOptions.__doc__
+    read_arguments(TrainOptions, arguments, "train")  # help and mistakes need not wait for PyTorch
+    from alphac4.runs.session import find_config
 
-        config = find_config(chosen.run, preset, chosen.settings)
-    return read_arguments(TrainOptions, shown, "train", description=DESCRIPTION)
+    config = find_config(chosen.run, preset, chosen.settings)
+    return read_arguments(TrainOptions, arguments, "train")
 
 
 def run(options: Any) -> int:

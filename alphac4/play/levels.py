@@ -1,4 +1,4 @@
-"""Levels of strength, from beginner to perfect."""
+"""Levels of strength, from beginner to perfect, and the players at them."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,21 @@ class Level:
 
     name: str
     about: str
-    simulations: int  # a move; 0 plays the network's first thought
+    simulations: int  # per move; 0 plays the network's first thought
     temperature: float = 0.0  # 0 plays the best move; above, others in proportion
     certified: bool = False  # plays the certificate's move where there is one, and thinks longer where it is unsure
     perfect: bool = False  # the solver plays
+
+    def specification(self, network: str, *, certificates: bool = True) -> str:
+        """The level's player with a network such as "best", as commands write players.
+
+        ``certificates`` are those of the standard board; elsewhere such a level has to search.
+        """
+        if self.perfect:
+            return "solver"
+        if self.certified:
+            return f"{network}@{'certificate' if certificates else 'auto'}"
+        return f"{network}@{self.simulations},temperature={self.temperature}"
 
 
 LEVELS = (
@@ -27,15 +38,13 @@ LEVELS = (
     Level(name="master", about="wins every game that it begins", simulations=1600, certified=True),
     Level(name="perfect", about="the exact solver", simulations=0, perfect=True),
 )
-
-
-BY_NAME = {name: level for number, level in enumerate(LEVELS, start=1) for name in (level.name, str(number))}
+LEVELS_BY_NAME = {name: level for number, level in enumerate(LEVELS, start=1) for name in (level.name, str(number))}
 """The levels by their names, and by their numbers from 1."""
 
 
 def find_level(text: str) -> Level:
-    """A level by its number from 1 or its name. Raises ValueError naming those that there are."""
-    if (level := BY_NAME.get(text.lower())) is not None:
+    """A level by its number from 1 or its name. Raises ValueError naming the levels."""
+    if (level := LEVELS_BY_NAME.get(text.lower())) is not None:
         return level
     names = ", ".join(f"{number} {level.name}" for number, level in enumerate(LEVELS, start=1))
     guess = similar(text, [level.name for level in LEVELS])

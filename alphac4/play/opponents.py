@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.certificate_player import CertificatePlayer
-from alphac4.arena.players import Player, PlayerError, SearchingPlayer
-from alphac4.arena.specifications import named_checkpoint, parse_player, parse_searching_player
+from alphac4.arena.players import Player, PlayerError
+from alphac4.arena.specifications import named_checkpoint, parse_player
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry, Position
+from alphac4.game.rules import STANDARD
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.search import Budget
 from alphac4.play.levels import Level
@@ -29,42 +29,26 @@ def level_player(
         PlayerError: for a specification that names no checkpoint, or one that cannot be used on this board.
     """
     named = named_checkpoint(network)
-    if level.perfect:
-        return SolverPlayer(rng, geometry)
-    named.check(geometry)
-    if level.certified:
-
-        def make_thorough(_author: str = "") -> SearchingPlayer:
-            return parse_searching_player(f"{named.written}@auto", rng=rng, geometry=geometry, compute=compute)
-
-        player: Player = certificates(geometry, make_thorough) or make_thorough()
-    else:
-        written = f"{named.written}@{level.simulations},temperature={level.temperature}"
-        player = parse_player(written, rng=rng, geometry=geometry, compute=compute, batch_size=1)
-    player.name = f"{named.name}, {level.name}"
+    specification = level.specification(named.written, certificates=geometry == STANDARD)
+    player = parse_player(specification, rng=rng, geometry=geometry, compute=compute, batch_size=1)
+    if not level.perfect:
+        player.name = f"{named.name}, {level.name}"
     return player
 
 
-def certificates(
-    geometry: Geometry,
-    make_other: Callable[[str], SearchingPlayer] | None = None,
-    on_pause: Callable[[], object] = lambda: None,
-) -> CertificatePlayer | None:
-    """The shipped certificates as a player; None on a board that they are not of.
+def certificates(geometry: Geometry, on_pause: Callable[[], object] = lambda: None) -> CertificatePlayer | None:
+    """The shipped certificates, to look up what they prove; None for another board, or if their files are missing.
 
-    Args:
-        geometry: the board.
-        make_other: see `CertificatePlayer`; without it the player is asked for what the certificates know and no more.
-        on_pause: see `CertificatePlayer`.
+    ``on_pause`` is that of `CertificatePlayer`.
     """
+
+    def refuse(name: str) -> NoReturn:
+        raise PlayerError(f"no certificate holds this position, and {name} is not loaded")
+
     try:
-        return CertificatePlayer(shipped_certificates(), geometry, make_other or _nobody, on_pause)
-    except (PlayerError, OSError):  # of another board, or not there
+        return CertificatePlayer(shipped_certificates(), geometry, refuse, on_pause)
+    except (PlayerError, OSError):
         return None
-
-
-def _nobody(name: str) -> NoReturn:
-    raise PlayerError(f"{name} is not asked here")
 
 
 def compile_search(geometry: Geometry) -> None:
@@ -75,10 +59,10 @@ def compile_search(geometry: Geometry) -> None:
     search.search([Position(geometry=geometry)], Budget(simulations=2))
 
 
-class LatePlayer:
-    """A player that is still to be made: loading a network takes seconds, in which a person thinks already.
+class LazyPlayer:
+    """A player that is loaded in a thread: at once in the ``background``, while a person thinks, or for its first move.
 
-    In the ``background`` it is made at once, in a thread; otherwise for its first move. Then it has its own name.
+    Once it is loaded it has its own name.
     """
 
     def __init__(self, name: str, make: Callable[[], Player], *, background: bool) -> None:
@@ -92,11 +76,7 @@ class LatePlayer:
         return self._made is not None and self._made.done()
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `alphac4.arena.players.Player`.
-
-        Raises:
-            ValueError, RuntimeError: in one line, if the player cannot be made.
-        """
+        """See `Player`. Raises ValueError or RuntimeError if the player cannot be made."""
         self._made = self._made or self._begin()
         player = self._made.result()
         self.name = player.name

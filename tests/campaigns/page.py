@@ -63,11 +63,11 @@ class Server:
 
 
 def start_server(folder: Path, *options: str, program: tuple[str, ...] = ("-m", "alphac4")) -> Server:
-    """``alphac4 play --web`` on a free port; ``program`` is what Python runs in place of `alphac4`."""
+    """``alphac4 play web`` on a free port; ``program`` is what Python runs in place of `alphac4`."""
     complaints = folder / "stderr.txt"
     with complaints.open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, *program, "play", "--web", "--network", "fast", "--port", "0", *options],
+            [sys.executable, *program, "play", "web", "--network", "fast", "--port", "0", *options],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

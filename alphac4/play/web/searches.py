@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from alphac4.arena.certificate_player import CertificatePlayer, CertifiedResult
-from alphac4.arena.players import AutoPlayer, NetworkPlayer, PlayerError, TimeManagement
-from alphac4.arena.specifications import CACHE, named_checkpoint
+from alphac4.arena.players import PlayerError, SearchingPlayer
+from alphac4.arena.specifications import CACHE, named_checkpoint, network_player
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.game.position import count_of
-from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import NodeView
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.play.analysis import Analysis, Analyst
@@ -107,10 +106,10 @@ class SearchService:
     def __init__(self, network: str) -> None:
         named = named_checkpoint(network)
         checkpoint = named.load()
-        self.name = named.name
+        self.name, self._network = named.name, named.written
         self.geometry: Geometry = checkpoint.geometry
         self._evaluator = choose(threads=1).evaluator(checkpoint.network, batch_size=1)
-        self._analysts = functools.lru_cache(MAX_SESSIONS)(lambda _session: Analyst(self._player(1, reuse="trees")))
+        self._analysts = functools.lru_cache(MAX_SESSIONS)(self._make_analyst)
         self._lock = threading.RLock()
         self._reading, self._stop_reading = threading.Lock(), Stop()  # not a visitor's, as what has been read stays
         self._rng = np.random.default_rng()
@@ -133,8 +132,8 @@ class SearchService:
         if level.perfect:
             best = [item.column for item in self.exact(position, stop) if item.best]
             return int(self._make_rng().choice(best))
-        player = self._thorough_player() if level.certified else self._player(level.simulations, level.temperature)
-        return player.choose([position])[0]
+        specification = level.specification(self._network, certificates=False)
+        return self._player(specification, cache=CACHE).choose([position])[0]
 
     def exact(self, position: Position, stop: Stop) -> list[ExactColumn]:
         """The solver's verdict on each move. Raises TimeIsUp after `EXACT_SECONDS`."""
@@ -153,7 +152,7 @@ class SearchService:
         if known is not None and known.column is not None and known.plies is not None:
             wins = f"wins in at most {count_of((known.plies + 1) // 2, 'move')}"
             return Hint(column=known.column, outcome=wins, source="certificate")
-        searched = self._thorough_player().search([position])
+        searched = self._player(f"{self._network}@auto", cache=CACHE).search([position])
         likely, values = int(searched.moves[0]), searched.values[0]
         order = sorted(position.legal_columns(), key=lambda column: (column != likely, -np.nan_to_num(values[column])))
         solver, pause = shared_solver(self.geometry), deadline(OUTCOME_SECONDS, stop.check)
@@ -166,7 +165,7 @@ class SearchService:
 
     def review(self, moves: str, seconds: float, stop: Stop, on_move: Callable[[int, int], None]) -> Review:
         """Judge every move of a game; see `review_game`."""
-        player = self._player(REVIEW_SIMULATIONS)
+        player = self._player(f"{self._network}@{REVIEW_SIMULATIONS}")
         return review_game(moves, self.geometry, player=player, seconds=seconds, on_pause=stop.check, on_move=on_move)
 
     def certified_move(self, position: Position) -> int | None:
@@ -202,21 +201,25 @@ class SearchService:
     def _certificates(self) -> CertificatePlayer | None:
         return certificates(self.geometry, on_pause=self._stop_reading.check)
 
+    def _make_analyst(self, _session: str) -> Analyst:
+        return Analyst(self._player(f"{self._network}@1", "trees"))
+
     def _analyst(self, session: str) -> Analyst:
         with self._lock:
             return self._analysts(session)
 
-    def _player(self, simulations: int, temperature: float = 0.0, reuse: Reuse = "nothing") -> NetworkPlayer:
-        budget, rng, search = Budget(simulations=simulations), self._make_rng(), self._search(reuse)
-        return NetworkPlayer(self.name, self._evaluator, budget, rng, temperature=temperature, search=search)
-
-    def _thorough_player(self) -> AutoPlayer:
-        """The search of the level master where no certificate speaks."""
-        searches = self._search("proofs", CACHE), self._search("trees", CACHE)
-        return AutoPlayer(self.name, self._evaluator, *searches, TimeManagement())
-
-    def _search(self, reuse: Reuse, cache: int = 0) -> NetworkSearch:
-        return NetworkSearch(self._evaluator, geometry=self.geometry, reuse=reuse, cache=cache)
+    def _player(self, specification: str, reuse: Reuse | None = None, cache: int = 0) -> SearchingPlayer:
+        """A player with the network that is loaded already, such as "best@200"."""
+        player = network_player(
+            named_checkpoint(specification),
+            self._evaluator,
+            rng=self._make_rng(),
+            geometry=self.geometry,
+            reuse=reuse,
+            cache=cache,
+        )
+        player.name = self.name
+        return player
 
     def _make_rng(self) -> np.random.Generator:
         with self._lock:
