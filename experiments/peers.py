@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from alphac4.arena.foreign import OpenSpielPlayer
+from alphac4.arena.external import OpenSpielPlayer
 from alphac4.arena.match import balanced_openings, play_match
 from alphac4.arena.players import UctPlayer
 from alphac4.commands.speed import rate

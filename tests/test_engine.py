@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from alphac4.arena.foreign import EnginePlayer
+from alphac4.arena.external import EnginePlayer
 from alphac4.arena.match import play_match
 from alphac4.arena.players import RandomPlayer
 from alphac4.cli import main

@@ -8,7 +8,7 @@ from test_rules import random_positions
 
 from alphac4.arena import alpha_beta
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
-from alphac4.arena.foreign import OpenSpielPlayer
+from alphac4.arena.external import OpenSpielPlayer
 from alphac4.arena.players import (
     AutoPlayer,
     NetworkPlayer,

@@ -86,13 +86,13 @@ def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
 def keep_trees(player: SearchingPlayer) -> Searched:
     """The trees of a player's last search, which stay as they are whatever it searches next.
 
-    A foreign player without ``detach()`` shows those of whatever it has searched last.
+    A player without ``detach()`` shows those of whatever it has searched last.
     """
     return player.detach() if hasattr(player, "detach") else player
 
 
 def drop_trees(player: SearchingPlayer) -> None:
-    """Let a player begin its next search anew, as in a new game; a foreign one without ``drop_trees()`` may not."""
+    """Let a player begin its next search anew, as in a new game; one without ``drop_trees()`` may not."""
     if hasattr(player, "drop_trees"):
         player.drop_trees()
 

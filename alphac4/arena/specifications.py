@@ -15,8 +15,7 @@ import numpy as np
 
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
 from alphac4.arena.certificate_player import CertificatePlayer
-from alphac4.arena.foreign import EnginePlayer, OpenSpielPlayer, make_foreign_player
-from alphac4.arena.forms import MODULE_FORM, unknown_player
+from alphac4.arena.external import EnginePlayer, OpenSpielPlayer, make_external_player
 from alphac4.arena.players import (
     AutoPlayer,
     NetworkPlayer,
@@ -30,6 +29,7 @@ from alphac4.arena.players import (
     budget_name,
 )
 from alphac4.arena.pool_players import like_in_each_process
+from alphac4.arena.syntax import MODULE_FORM, unknown_player
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -265,7 +265,7 @@ def parse_player(
     reuse: Reuse | None = None,
     puct: PuctConfig | NetworkParameters | None = None,
 ) -> Player:
-    """Make a player from a short specification such as "uct:1000"; see `alphac4.arena.forms`.
+    """Make a player from a short specification such as "uct:1000"; see `alphac4.arena.syntax`.
 
     ``threads`` is how many cores it may use, by default all; ``compute`` is where networks run, by default wherever
     they are fastest; ``batch_size`` is how many positions a network will usually be asked about at once; ``reuse`` is
@@ -328,7 +328,7 @@ def parse_player(
     found = MODULE_FORM.fullmatch(specification)
     if found is not None and kind not in ("random", "solver"):
         budget_given = {} if found["limit"] is None else {"budget": _parse_budget(found["limit"], specification)}
-        return make_foreign_player(found, rng=rng, geometry=geometry, threads=threads, **budget_given)
+        return make_external_player(found, rng=rng, geometry=geometry, threads=threads, **budget_given)
     raise PlayerError(unknown_player(specification))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from alphac4.arena.forms import check_network, check_players
+from alphac4.arena.syntax import check_network, check_players
 from alphac4.commands.arguments import Board, Device, Place, Placed, read_arguments
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME
 from alphac4.storage.records import MAX_NUMBER, MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges

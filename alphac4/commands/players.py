@@ -4,7 +4,7 @@ import re
 import shutil
 import textwrap
 
-from alphac4.arena.forms import SPECIFICATIONS
+from alphac4.arena.syntax import SPECIFICATIONS
 from alphac4.commands.options import PlayersOptions
 from alphac4.play.levels import LEVELS
 

@@ -11,7 +11,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from alphac4.arena.forms import check_network
+from alphac4.arena.syntax import check_network
 from alphac4.commands.arguments import Device, read_arguments
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.storage.files import append_line

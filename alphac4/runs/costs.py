@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from alphac4.arena.forms import check_network
+from alphac4.arena.syntax import check_network
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.state import Costs, RunState
 from alphac4.storage.checkpoints import load_checkpoint, named_file

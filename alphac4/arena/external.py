@@ -25,12 +25,11 @@ from alphac4.machine import install_advice
 START_SECONDS = 120.0  # for loading and compiling
 MOVE_SECONDS = 300.0  # for a move
 CLOSE_SECONDS = 5.0
-# Characters that a program may write from one position to the next, and so the most that is kept of them. Ten lines a
-# second during `MOVE_SECONDS` take less than a tenth of this.
-MAX_OUTPUT = 4 * 2**20
+MAX_OUTPUT = 4 * 2**20  # characters per question; ten lines a second during `MOVE_SECONDS` are a tenth of it
+MAX_LINE, MAX_LINES = 4096, 500  # characters of a line, and lines that wait to be read
 
 
-def make_foreign_player(found: re.Match[str], **offered: Any) -> Player:
+def make_external_player(found: re.Match[str], **offered: Any) -> Player:
     """Call the class or function that a match of `MODULE_FORM`, such as "module:Class,depth=4", names.
 
     It gets the arguments written, as Python reads them or else as text, and of those ``offered`` the ones that it has
@@ -102,7 +101,8 @@ class EnginePlayer:
             raise PlayerError(f"{self.name!r} cannot be started: {error}") from error
         self.close = weakref.finalize(self, _end, self._process)  # ends the program, once
         assert self._process.stdout is not None
-        self._output = _Output(self._process.stdout)
+        self._lines = queue.Queue[str | None](MAX_LINES)
+        threading.Thread(target=_read_lines, args=(self._process.stdout, self._lines), daemon=True).start()
         self._ask("c4i", "c4iok", START_SECONDS)
         self._ask("isready", "readyok", START_SECONDS)
 
@@ -117,7 +117,7 @@ class EnginePlayer:
     def _choose(self, position: Position) -> int:
         if position.moves is None:
             raise PlayerError(f"{self.name!r} only plays positions whose moves are known")
-        self._output.discard()
+        self._discard_lines()
         moves = " ".join(position.moves)
         self._send(f"position startpos moves {moves}" if moves else "position startpos")
         words = self._ask("go", "bestmove", MOVE_SECONDS).split()
@@ -129,26 +129,34 @@ class EnginePlayer:
     def _ask(self, question: str, answer: str, seconds: float) -> str:
         """The line that begins with ``answer``, whatever else is written until then."""
         self._send(question)
-        deadline = time.monotonic() + seconds
+        deadline, count = time.monotonic() + seconds, 0
         while (left := deadline - time.monotonic()) > 0:
             try:
-                line = self._output.lines.get(timeout=left)
+                line = self._lines.get(timeout=left)
             except queue.Empty:
                 break
-            if line is None and self._output.is_flooded:
-                self._process.kill()  # nobody reads its output any more, so that it could not leave by itself
-                self.close()
-                raise PlayerError(f"{self.name!r} wrote {MAX_OUTPUT:,} characters without answering {question!r}")
             if line is None:
                 raise self._ended()
+            count += len(line)
             words = line.split(maxsplit=1)
             if words[:1] == [answer]:
                 return line.strip()
             if words[:1] == ["error"]:
                 self.close()  # what it answers next would belong to another question
                 raise PlayerError(f"{self.name!r} answered {question!r} with {line.strip()!r:.200}")
+            if count >= MAX_OUTPUT:
+                self._process.kill()  # it may wait for someone to read its output
+                self.close()
+                raise PlayerError(f"{self.name!r} wrote {MAX_OUTPUT:,} characters without answering {question!r}")
         self.close()
         raise PlayerError(f"{self.name!r} did not answer {question!r} for {seconds:g} s")
+
+    def _discard_lines(self) -> None:
+        """Drop the lines that belong to an earlier question."""
+        with contextlib.suppress(queue.Empty):
+            while self._lines.get_nowait() is not None:
+                pass
+            self._lines.put(None)
 
     def _send(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -164,39 +172,14 @@ class EnginePlayer:
         return PlayerError(f"{self.name!r} ended with exit code {self._process.returncode}")
 
 
-class _Output:
-    """What a program writes, read by a thread until the program ends or writes more than `MAX_OUTPUT`.
+def _read_lines(stream: IO[str], lines: "queue.Queue[str | None]") -> None:
+    """Put the lines of a stream into a queue, which makes the program wait when it is full; None comes after the last.
 
-    Attributes:
-        lines: the lines that nobody has taken yet; None comes after the last one.
-        is_flooded: whether the program wrote too much, and is not read any more.
+    Lines are cut at `MAX_LINE` characters.
     """
-
-    def __init__(self, stream: IO[str]) -> None:
-        self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self.is_flooded = False
-        self._count = 0  # characters since `discard`
-        self._counting = threading.Lock()
-        threading.Thread(target=self._read, args=(stream,), daemon=True).start()
-
-    def discard(self) -> None:
-        """Drop the lines that belong to an earlier question."""
-        with self._counting:
-            self._count = 0
-        with contextlib.suppress(queue.Empty):
-            while self.lines.get_nowait() is not None:
-                pass
-            self.lines.put(None)
-
-    def _read(self, stream: IO[str]) -> None:
-        while line := stream.readline(MAX_OUTPUT):  # a line without an end is cut there
-            with self._counting:
-                self._count += len(line)
-                self.is_flooded = self._count >= MAX_OUTPUT
-            if self.is_flooded:
-                break
-            self.lines.put(line)
-        self.lines.put(None)
+    while line := stream.readline(MAX_LINE):
+        lines.put(line)
+    lines.put(None)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

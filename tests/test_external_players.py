@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import alphac4
-from alphac4.arena import foreign
-from alphac4.arena.foreign import EnginePlayer
+from alphac4.arena import external
+from alphac4.arena.external import EnginePlayer
 from alphac4.arena.match import play_match
 from alphac4.arena.players import PlayerError, RandomPlayer, as_searching
 from alphac4.arena.specifications import parse_player
@@ -75,8 +75,8 @@ def test_what_goes_wrong_with_a_program_is_reported_in_one_line(
     command: str, moves: str, seconds: float, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if moves in "35":  # it will not leave by itself
-        monkeypatch.setattr(foreign, "CLOSE_SECONDS", 0.1)
-    monkeypatch.setattr(foreign, "MOVE_SECONDS", seconds)
+        monkeypatch.setattr(external, "CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(external, "MOVE_SECONDS", seconds)
     player = EnginePlayer(command)
     with pytest.raises(PlayerError, match=told) as error:
         player.choose([Position.from_moves(moves)])
@@ -98,7 +98,7 @@ for line in sys.stdin:
 @pytest.mark.parametrize("text", ["bestmove 9\\n", "bestmove 9"], ids=["lines", "an endless line"])
 def test_a_program_that_floods_its_output_is_ended(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would write for ever, so it is killed."""
-    monkeypatch.setattr(foreign, "MAX_OUTPUT", 100_000)
+    monkeypatch.setattr(external, "MAX_OUTPUT", 100_000)
     code = f"import sys\nwhile True: sys.stdout.write('{text}')"
     tracemalloc.start()
     try:
@@ -112,7 +112,7 @@ def test_a_program_that_floods_its_output_is_ended(text: str, monkeypatch: pytes
 def test_output_before_a_question_is_no_answer_and_does_not_add_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "MAX_OUTPUT", 4000)
+    monkeypatch.setattr(external, "MAX_OUTPUT", 4000)
     path = tmp_path / "chatter.py"
     path.write_text(CHATTER)
     player = EnginePlayer(shlex.join([sys.executable, str(path)]))
