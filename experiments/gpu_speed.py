@@ -32,7 +32,7 @@ from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, Samples, Work
 from alphac4.training.config import LearningConfig
 from alphac4.training.device_learner import DeviceLearner
-from alphac4.training.optimizer import Schedule
+from alphac4.training.optimizer import CosineSchedule
 
 NO_SAMPLES = Replay()  # beside those that the device holds
 
@@ -163,7 +163,7 @@ def learning_speed(config: NetworkConfig, batch: int, seconds: float) -> float:
     replay = DeviceReplay(STANDARD, 200_000, batch, config.input_planes, learning.fast_weight)
     replay.add(random_samples(200_000))
     learner = DeviceLearner(config, learning, STANDARD, seed=0, replay=replay)
-    schedule = Schedule.of_run(learning, 1_000_000)
+    schedule = CosineSchedule.of_run(learning, 1_000_000)
     steps, rng = 100, np.random.default_rng(0)
 
     def learn() -> int:

@@ -20,7 +20,7 @@ from alphac4.selfplay.samples import concatenate, in_fixed_order
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import PRESETS, from_dict
 from alphac4.training.learner import Learner
-from alphac4.training.optimizer import Schedule
+from alphac4.training.optimizer import CosineSchedule
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
     if options.start_from:
         learner.take_over(load_checkpoint(options.start_from).network)
     steps = options.positions // config.learning.batch_size
-    schedule, rng = Schedule.of_run(config.learning, steps), np.random.default_rng(options.seed)
+    schedule, rng = CosineSchedule.of_run(config.learning, steps), np.random.default_rng(options.seed)
     started = time.process_time()
     report = learner.learn(in_fixed_order(samples), steps=steps, schedule=schedule, rng=rng)
     print(f"{len(samples)} recorded, {samples.full.mean():.2f} with a full search: {report}")

@@ -25,7 +25,7 @@ from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.search import Budget
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network, PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Work
 from alphac4.storage.checkpoints import load_checkpoint
@@ -70,9 +70,7 @@ def play_openspiel(pairs: int, seconds_a_move: float) -> None:
     print(f"{ours.name} v. {theirs.name}, equal time: {score}", flush=True)
 
 
-def compare_pgx(
-    network: PolicyValueNetwork, name: str, *, seconds: float, games: int, simulations: int, device: str
-) -> None:
+def compare_pgx(network: Network, name: str, *, seconds: float, games: int, simulations: int, device: str) -> None:
     """Self-play by a network of that ``name`` against one of the same size, and the networks alone.
 
     Theirs is untrained, which makes no difference to its speed. Ours is quicker once it is trained: proofs end

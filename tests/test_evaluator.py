@@ -33,6 +33,7 @@ from alphac4.nn.evaluator import (
     first_that_agrees,
     fp32_answers,
     is_batch_invariant,
+    size_is_batch_invariant,
     softmax,
     stand_in,
 )
@@ -314,7 +315,7 @@ def test_the_backend_follows_from_the_processor_and_the_network(
     names = ["torch-fp32", "torch-bf16", "winograd-fp32", "openvino-fp32", "openvino-bf16", INT8]
     known = [name for name in names if openvino or "openvino" not in name]
     monkeypatch.setattr(backends, "multiplies_bf16_faster", lambda: bf16)
-    monkeypatch.setattr(backends, "backend_names", lambda _device: known)
+    monkeypatch.setattr(backends, "backend_names", lambda _device, _network=None: known)
     order = backend_order(config, "cpu", batch, int8=False)
     assert order[0] == fastest
     assert order[-1] == "torch-fp32"
@@ -395,7 +396,7 @@ def test_an_answer_does_not_depend_on_the_others_in_a_batch_nor_on_how_many(back
         network = stand_in(PolicyValueNetwork(configs[weights]).eval())
     else:
         network = load_checkpoint(Path(weights)).network
-    if cannot_start(backend, network) or not is_batch_invariant(backend, network.config):
+    if cannot_start(backend, network) or not is_batch_invariant(backend, network):
         return
     planes = boards_for(network.config, 128, np.random.default_rng(2))
     whole = Evaluator(network, batch_size=128, device="cpu", backend=backend, threads=1, alike=True).evaluate(planes)
@@ -412,8 +413,9 @@ def test_an_answer_does_not_depend_on_the_others_in_a_batch_nor_on_how_many(back
 @pytest.mark.parametrize("name", ["quick", "standard"])
 def test_some_backend_is_batch_invariant_on_every_processor(name: str) -> None:
     config = load_checkpoint(Path(name)).network.config
-    assert is_batch_invariant("openvino-fp32", config)
-    assert is_batch_invariant(INT8, config)
+    network = PolicyValueNetwork(config).eval()
+    assert is_batch_invariant("openvino-fp32", network)
+    assert is_batch_invariant(INT8, network)
 
 
 def test_a_backend_that_rounds_by_the_size_of_a_batch_is_not_chosen_for_a_run(
@@ -431,7 +433,7 @@ def test_a_backend_that_rounds_by_the_size_of_a_batch_is_not_chosen_for_a_run(
     order = ["torch-bf16", "torch-fp32"]
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: order)
     monkeypatch.setattr(TorchBackend, "__call__", rounding)
-    is_batch_invariant.cache_clear()
+    size_is_batch_invariant.cache_clear()
     try:
         assert Evaluator(network, device="cpu").backend == "torch-bf16"
         assert Evaluator(network, device="cpu", alike=True).backend == "torch-fp32"
@@ -440,4 +442,4 @@ def test_a_backend_that_rounds_by_the_size_of_a_batch_is_not_chosen_for_a_run(
         assert Evaluator(network, device="cpu", alike=True).backend == "torch-bf16"
         assert "results depend on the number of cores" in caplog.text
     finally:
-        is_batch_invariant.cache_clear()
+        size_is_batch_invariant.cache_clear()

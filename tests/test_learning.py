@@ -13,23 +13,18 @@ from alphac4.game import STANDARD
 from alphac4.game.planes import PLANES, stones
 from alphac4.nn.backends import FP32
 from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import Outputs
 from alphac4.selfplay.replay import Batch, batches
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
-from alphac4.training.learner import (
-    PART,
-    Learner,
-    TensorBatch,
-    Totals,
-    ownership_loss,
-    policy_loss,
-    value_loss,
-)
-from alphac4.training.optimizer import Schedule
+from alphac4.training.learner import ENTROPY, PART, Learner
+from alphac4.training.losses import LearningBatch, learning_batch, standard_losses, with_weights
+from alphac4.training.optimizer import CosineSchedule
 
 NETWORK = NetworkConfig(channels=8, blocks=1, ownership=True)
 CONFIG = LearningConfig(batch_size=32, optimizer="adamw", learning_rate=2e-3)
-SCHEDULE = Schedule(start_rate=2e-3, final_rate=2e-4, end_step=40, warmup_steps=2)
+SCHEDULE = CosineSchedule(final=0.1, end_step=40, warmup_steps=2)
+CPU = torch.device("cpu")
 BOTH_OPTIMIZERS = pytest.mark.parametrize(
     "config", [CONFIG, dataclasses.replace(CONFIG, optimizer="muon")], ids=lambda config: config.optimizer
 )
@@ -92,29 +87,46 @@ def some_batches(bad: int) -> list[Batch]:
 
 
 def test_losses_are_those_worked_by_hand() -> None:
-    # Cross-entropy of logits ln 3 apart: softmax is 3/4, 1/4; only weighted rows count.
-    logits = torch.tensor([[math.log(3.0), 0.0], [5.0, 5.0]])
-    target = torch.tensor([[0.5, 0.5], [1.0, 0.0]])
-    expected = -(0.5 * math.log(0.75) + 0.5 * math.log(0.25))
-    assert float(policy_loss(logits, target, torch.tensor([1.0, 0.0]), 1.0)) == pytest.approx(expected)
-    both = policy_loss(logits, target, torch.tensor([1.0, 1.0]), 2.0)
-    assert float(both) == pytest.approx((expected + math.log(2)) / 2)
-    wdl = torch.tensor([[1.0, 0.0, 0.0]])
-    assert float(value_loss(torch.zeros(1, 3), wdl, 1.0)) == pytest.approx(math.log(3))
-    logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]]))
-    assert float(value_loss(logits, torch.tensor([[0.5, 0.5, 0.0]]), 1.0)) == pytest.approx(1.5 * math.log(2))
+    """Cross-entropies; policies count by their weight, and the ownership of cells that are empty."""
+    # Logits ln 3 apart: softmax is 3/4, 1/4. The second position's policy counts half as much as the first one's.
+    policy = torch.tensor([[math.log(3.0), 0.0], [5.0, 5.0]])
+    value = torch.log(torch.tensor([[0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3]]))
+    # One empty cell of two in the first position, both in the second. The first ends as the opponent's, foreseen with
+    # probability 1/2; the occupied cell is ignored, however wrong its prediction is.
+    planes, final = torch.zeros(2, 2, 1, 2), torch.zeros(2, 2, 1, 2)
+    planes[0, 0, 0, 1] = final[0, 0, 0, 1] = final[0, 1, 0, 0] = 1
+    ownership = torch.zeros(2, 3, 1, 2)
+    ownership[0, :, 0, 0] = torch.log(torch.tensor([0.25, 0.5, 0.25]))
+    ownership[0, :, 0, 1] = torch.tensor([-50.0, 50.0, 0.0])
+    batch = with_weights(
+        planes,
+        torch.tensor([[0.5, 0.5], [1.0, 0.0]]),
+        torch.tensor([1.0, 0.5]),
+        torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]),
+        final,
+    )
+    losses = standard_losses(Outputs(policy, value, ownership), batch, ownership_weight=0.25)
+    means = {name: float(loss.mean()) for name, loss in losses.items()}
+    of_policy = -(0.5 * math.log(0.75) + 0.5 * math.log(0.25))
+    assert means == pytest.approx(
+        {
+            "policy": (of_policy + 0.5 * math.log(2)) / 1.5,
+            "value": (1.5 * math.log(2) + math.log(3)) / 2,
+            "ownership": 0.25 * (math.log(2) + 2 * math.log(3)) / 3,
+        }
+    )
 
 
 def test_the_gradient_is_the_sum_over_all_parts() -> None:
     """Each by itself through a copy of the network, with norms of its own; then clipped together."""
     learner = make_learner(dataclasses.replace(CONFIG, batch_size=3 * PART))
     (batch,) = stream_of(some_samples(3 * PART), 1, seed=0, size=3 * PART)
-    whole = TensorBatch(*map(torch.from_numpy, batch))
     expected = []
-    for part in zip(*(tensor.split(PART) for tensor in whole), strict=True):
+    for part in zip(*(tensor.split(PART) for tensor in learning_batch(batch, CPU)), strict=True):
         copied = copy.deepcopy(learner.network)
         copied.zero_grad()
-        learner.losses(copied, TensorBatch(*part), Totals.of(whole))[0].backward()
+        losses, _ = learner.forward(copied, LearningBatch(*part))
+        (sum(loss.sum() for loss in losses.values()) / (3 * PART)).backward()  # type: ignore[union-attr]
         expected.append(torch.cat([p.grad.flatten() for p in copied.parameters() if p.grad is not None]))
     report = learner.learn_from([batch], SCHEDULE, 3 * PART)
     actual = torch.cat([p.grad.flatten() for p in learner.network.parameters() if p.grad is not None])
@@ -123,37 +135,18 @@ def test_the_gradient_is_the_sum_over_all_parts() -> None:
     torch.testing.assert_close(actual, total / max(1.0, float(total.norm())), atol=1e-6, rtol=1e-4)
 
 
-def test_the_loss_of_ownership_is_that_worked_by_hand() -> None:
-    # One empty cell of two ends as the opponent's, foreseen with probability 1/2; the occupied cell is ignored.
-    planes = torch.zeros(1, 2, 1, 2)
-    planes[0, 0, 0, 1] = 1
-    final = planes.clone()
-    final[0, 1, 0, 0] = 1
-    logits = torch.zeros(1, 3, 1, 2)
-    logits[0, :, 0, 0] = torch.log(torch.tensor([0.25, 0.5, 0.25]))
-    logits[0, :, 0, 1] = torch.tensor([-50.0, 50.0, 0.0])
-    assert float(ownership_loss(logits, final, planes, 1.0)) == pytest.approx(math.log(2))
-
-
-def test_the_losses_of_parts_add_up_to_that_of_the_batch() -> None:
-    """However unevenly full searches and empty cells are spread over them; the loss is the weighted sum of its parts.
-
-    In evaluation mode, where batch norm does not depend on what else is in a part.
-    """
-    learner = make_learner(dataclasses.replace(CONFIG, ownership_weight=0.25))
+def test_the_losses_of_parts_are_those_of_the_batch() -> None:
+    """In evaluation mode, where batch norm does not depend on what else is in a part."""
+    learner = make_learner()
     learner.network.eval()
     (batch,) = stream_of(some_samples(32), 1, seed=0)
-    whole = TensorBatch(*map(torch.from_numpy, batch))
-    order = torch.argsort(whole.policy_weight, descending=True)  # all full searches first
-    whole = TensorBatch(*(tensor[order] for tensor in whole))
-    totals = Totals.of(whole)
-    loss, figures = learner.losses(learner.network, whole, totals)
-    policy, value, _, ownership = figures
-    assert loss.item() == pytest.approx(float(policy + value + 0.25 * ownership), rel=1e-6)
-    parts = [TensorBatch(*part) for part in zip(*(tensor.tensor_split([5, 24]) for tensor in whole), strict=True)]
-    found = [learner.losses(learner.network, part, totals) for part in parts]
-    assert sum(part.item() for part, _ in found) == pytest.approx(loss.item(), rel=1e-5)
-    np.testing.assert_allclose(sum(part for _, part in found), figures, rtol=1e-5)
+    whole = learning_batch(batch, CPU)
+    losses, entropy = learner.forward(learner.network, whole)
+    parts = [LearningBatch(*part) for part in zip(*(tensor.tensor_split([5, 24]) for tensor in whole), strict=True)]
+    found = [learner.forward(learner.network, part) for part in parts]
+    for name, loss in {**losses, ENTROPY: entropy}.items():
+        joined = torch.cat([part[name] if name != ENTROPY else other for part, other in found])
+        torch.testing.assert_close(joined, loss, msg=name)
 
 
 @pytest.mark.parametrize("planes", PLANES)
@@ -218,14 +211,14 @@ def test_gradients_are_clipped_and_their_whole_norm_reported() -> None:
 
 
 def test_the_learning_rate_warms_up_and_falls_and_goes_on_in_a_longer_run_where_it_was() -> None:
-    config = LearningConfig(learning_rate=1.0, final_learning_rate=0.1)
-    schedule = Schedule.of_run(config, 1000)
+    config = LearningConfig(learning_rate=2.0, final_learning_rate=0.2)
+    schedule = CosineSchedule.of_run(config, 1000)
     assert schedule.warmup_steps == 50  # a twentieth
-    assert Schedule.of_run(config, 10_000).warmup_steps == 100
-    assert [schedule.rate(step) for step in (0, 500, 1000)] == pytest.approx([1 / 50, 0.55, 0.1])
-    assert schedule.until(1000, 2000).rate(1500) == pytest.approx(0.1)
+    assert CosineSchedule.of_run(config, 10_000).warmup_steps == 100
+    assert [schedule(step) for step in (0, 500, 1000)] == pytest.approx([1 / 50, 0.55, 0.1])
+    assert schedule.until(1000, 2000)(1500) == pytest.approx(0.1)
     longer = schedule.until(500, 1500)
-    assert [longer.rate(step) for step in (500, 1000, 1500)] == pytest.approx([0.55, (0.55 + 0.1) / 2, 0.1])
+    assert [longer(step) for step in (500, 1000, 1500)] == pytest.approx([0.55, (0.55 + 0.1) / 2, 0.1])
 
 
 def test_a_learner_memorises_a_few_positions() -> None:
@@ -235,8 +228,8 @@ def test_a_learner_memorises_a_few_positions() -> None:
     policy = np.eye(7, dtype=np.float32)[rng.integers(0, 7, 64)]
     wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 64)]
     batch = Batch(planes, policy, np.ones(64, np.float32), wdl, planes)
-    learner = make_learner(LearningConfig(batch_size=64))
-    schedule = Schedule(start_rate=5e-3, end_step=400)
+    learner = make_learner(LearningConfig(batch_size=64, learning_rate=5e-3))
+    schedule = CosineSchedule(end_step=400)
     learner.learn_from([batch] * 100, schedule, 64)
     report = learner.learn_from([batch] * 20, schedule, 64)
     assert report.policy_loss < 0.3 * math.log(7)

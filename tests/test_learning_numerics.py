@@ -16,10 +16,10 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork, ResidualBlock
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import PART, Learner
-from alphac4.training.optimizer import Muon, Schedule, orthogonalised
+from alphac4.training.optimizer import CosineSchedule, Muon, orthogonalised
 
 CPU = torch.device("cpu")
-SCHEDULE = Schedule(start_rate=1e-3, end_step=100)
+SCHEDULE = CosineSchedule(end_step=100)
 
 
 def convolved(x: Tensor, kernel: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def test_a_tower_gives_the_same_features_statistics_and_gradients() -> None:
 
 def learner_of(channels: int = winograd.MIN_CHANNELS, batch: int = 2 * PART) -> Learner:
     """A learner whose norms let the tower do something: in a new network the last of each block is zero."""
-    config = LearningConfig(batch_size=batch, optimizer="muon")
+    config = LearningConfig(batch_size=batch, optimizer="muon", learning_rate=1e-3)
     network = NetworkConfig(channels=channels, blocks=2, ownership=True)
     made = Learner(network, config, STANDARD, 3, precision=FP32)
     generator = torch.Generator().manual_seed(5)
@@ -178,15 +178,14 @@ def test_muon_takes_the_towers_kernels_and_adamw_the_rest() -> None:
     """Every parameter is learned by one of them; a multiple of the rate is Muon's."""
     config = LearningConfig(optimizer="muon", muon_rate=2.5)
     made = Learner(NetworkConfig(channels=4, blocks=2), config, STANDARD, seed=0, precision=FP32)
-    groups = {kind: optimizer.param_groups for kind, optimizer in made.optimizers.items()}
-    taken = {kind: [id(p) for group in found for p in group["params"]] for kind, found in groups.items()}
-    assert taken["muon"] == [id(p) for p in made.network.tower.parameters() if p.ndim == 4]
-    assert len(taken["muon"]) == 4
-    assert sorted(taken["muon"] + taken["optimizer"]) == sorted(map(id, made.network.parameters()))
+    adamw, muon = ([id(p) for group in each.param_groups for p in group["params"]] for each in made.optimizers)
+    assert muon == [id(p) for p in made.network.tower.parameters() if p.ndim == 4]
+    assert len(muon) == 4
+    assert sorted(muon + adamw) == sorted(map(id, made.network.parameters()))
     before = {name: value.clone() for name, value in made.network.named_parameters()}
-    report = made.learn_from([random_batch(8, NetworkConfig())] * 3, Schedule.of_run(config, 100), 24)
+    report = made.learn_from([random_batch(8, NetworkConfig())] * 3, CosineSchedule.of_run(config, 100), 24)
     assert report.skipped_steps == 0
-    assert made.optimizers["muon"].param_groups[0]["lr"] == pytest.approx(2.5 * report.learning_rate)
+    assert made.optimizers[1].param_groups[0]["lr"] == pytest.approx(2.5 * report.learning_rate)
     assert all(not torch.equal(value, before[name]) for name, value in made.network.named_parameters())
 
 

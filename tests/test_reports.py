@@ -230,7 +230,7 @@ def iterations(like: IterationReport, **changes: list[Any]) -> list[IterationRep
         dataclasses.replace(
             quiet if error is None else judged(error, number, quiet),
             selfplay=dataclasses.replace(quiet.selfplay, policy_entropy=entropy),
-            learning=dataclasses.replace(quiet.learning, policy_loss=loss),
+            learning=dataclasses.replace(quiet.learning, losses={"policy": loss}),
         )
         for number, (entropy, loss, error) in enumerate(zip(*figures.values(), strict=True), start=1)
     ]

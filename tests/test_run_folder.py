@@ -195,9 +195,9 @@ def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: py
         before = {name: value.clone() for name, value in session.loop.learner.average.state_dict().items()}
         monkeypatch.setattr(session.loop.learner, "learn", diverge)
         history = session.train()
-    assert history[2].learning.went_back
+    assert history[2].learning.rolled_back
     assert any("not finite" in warning for warning in history[2].warnings)
-    assert not history[3].learning.went_back
+    assert not history[3].learning.rolled_back
     assert load_state(run / STATE_FILE).iteration == 4
     third = load_state(run / PREVIOUS_STATE_FILE).learner
     assert all(torch.equal(third[f"average.{name}"], value) for name, value in before.items())

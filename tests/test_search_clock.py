@@ -18,7 +18,7 @@ from alphac4.mcts.simulation import SIMULATIONS_A_STEP
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.selfplay.actor import Actor
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import NEW_MOVE, advance, make_parameters, restart_searches
+from alphac4.selfplay.games import NEW_MOVE, advance, make_parameters, make_plan, restart_searches
 
 DRAWN = Position.from_moves("15257261452643115367565214214636")  # column 2 soon is a proven draw, 3, 4 and 7 stay open
 ENOUGH = 300_000  # simulations, so that a search that does not look at the clock ends as well
@@ -111,11 +111,12 @@ def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
     trees.own[0], trees.occupied[0] = DRAWN.own, DRAWN.occupied
     planes = np.zeros((1, 2, 6, 7), np.float32)
     parameters, puct = make_parameters(config), config.search.selfplay_puct().parameters()
+    plan = make_plan(STANDARD, config)
     restart_searches(trees, games, planes)
     done, most = 0, 0
     for _ in range(2000):
         logits, wdl = Sure(1).evaluate(planes)
-        advance(trees, games, parameters, puct, logits, wdl, planes, actor._cache)
+        advance(trees, games, parameters, plan, puct, logits, wdl, planes, actor._cache)
         most = max(most, int(games.simulations[0]) - done)
         done = int(games.simulations[0])
         if games.plies[0] > DRAWN.plies:

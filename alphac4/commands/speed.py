@@ -33,7 +33,7 @@ from alphac4.storage.records import first_line
 from alphac4.training.config import PRESETS, LearningConfig, TrainConfig
 from alphac4.training.device_learner import make_learner
 from alphac4.training.learner import Learner
-from alphac4.training.optimizer import Schedule
+from alphac4.training.optimizer import CosineSchedule
 
 logger = logging.getLogger(__name__)
 
@@ -209,7 +209,7 @@ def measure_learning(options: DoctorOptions) -> Iterator[Figure]:
     """Gradient steps as the presets take them; where those are by Winograd's filtering, by PyTorch alone too."""
     network = NetworkConfig(channels=options.channels, blocks=options.blocks, ownership=True)
     config = LearningConfig(batch_size=LEARNING_BATCH)
-    schedule = Schedule.of_run(config, 1_000_000)
+    schedule = CosineSchedule.of_run(config, 1_000_000)
     batches = [random_batch(LEARNING_BATCH, network)] * LEARNING_STEPS
 
     def figure(name: str, learner: Learner) -> Figure:
@@ -315,7 +315,7 @@ def self_play_rate(actors: Actors, seconds: float) -> tuple[float, list[Block]]:
 
 def learning_steps_rate(learner: Learner, replay: Replay, config: TrainConfig, seconds: float) -> float:
     """Steps/s: four times as many steps each time, until they take long enough to be timed."""
-    schedule, rng = Schedule.of_run(config.learning, ENDLESS), np.random.default_rng(0)
+    schedule, rng = CosineSchedule.of_run(config.learning, ENDLESS), np.random.default_rng(0)
 
     def learn(steps: int) -> float:
         return learner.learn_latest(replay, replay.total, steps=steps, schedule=schedule, rng=rng).seconds

@@ -15,7 +15,7 @@ from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.network_search import NetworkSearch, make_cache
 from alphac4.mcts.search import Reuse
 from alphac4.nn.evaluator import BATCH, Evaluator
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network
 from alphac4.selfplay.actor import MAX_CACHED, Actor, SelfPlayer, play_together
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
@@ -71,7 +71,7 @@ class Compute:
             self.streams = 1
         self.learning_device = torch.device(device)
 
-    def evaluator(self, network: PolicyValueNetwork, *, batch_size: int = BATCH, streams: int = 1) -> Evaluator:
+    def evaluator(self, network: Network, *, batch_size: int = BATCH, streams: int = 1) -> Evaluator:
         """A network ready to evaluate batches of usually ``batch_size`` positions, for ``streams`` callers at a time.
 
         Unless ``alike``, the first one settles the backend of all that follow: games of two backends may differ.
@@ -126,16 +126,14 @@ class Compute:
             return None
         return self._elsewhere.pool(self.streams)
 
-    def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
+    def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """Make the actors that play a run's games."""
         play = self._actors_here if self._elsewhere is None else self._elsewhere.actors
         if self._trees_on_gpu:
             from alphac4.compute.gpu.trees import device_actors as play
         return play(network, geometry, config, seeds)
 
-    def _actors_here(
-        self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds
-    ) -> "LocalActors":
+    def _actors_here(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> "LocalActors":
         """One actor a core; on fewer cores if the games are too few for all to have full batches."""
         count = count_actors(config.games, self._threads)
         sizes = [len(part) for part in np.array_split(range(config.games), count)]
@@ -152,7 +150,7 @@ class Compute:
         rng, cache = seeds(0), make_cache(MAX_CACHED, geometry)
         players = [Actor(geometry, config, evaluator, size, rng, cache) for size in sizes]
 
-        def update(network: PolicyValueNetwork) -> str:
+        def update(network: Network) -> str:
             evaluator.update(network)
             return evaluator.backend
 
@@ -172,7 +170,7 @@ class LocalActors(Actors):
     def __init__(
         self,
         players: Sequence[SelfPlayer],
-        update: Callable[[PolicyValueNetwork], str | None],
+        update: Callable[[Network], str | None],
         backend: str,
     ) -> None:
         self._players = players
@@ -183,7 +181,7 @@ class LocalActors(Actors):
     def __len__(self) -> int:
         return len(self._players)
 
-    def update(self, network: PolicyValueNetwork) -> None:
+    def update(self, network: Network) -> None:
         """See `Actors`."""
         self.backend = self._update(network) or self.backend
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alphac4.game import Geometry
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
@@ -55,7 +55,7 @@ class Actors(ABC):
         """Number of actors that play at a time."""
 
     @abstractmethod
-    def update(self, network: PolicyValueNetwork) -> None:
+    def update(self, network: Network) -> None:
         """Play with other weights from now on."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ class Pool(Protocol):
 class Elsewhere(Protocol):
     """Another place for a run's games than the cores of this process."""
 
-    def actors(self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
+    def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """The backend that plays the games."""
 
     def pool(self, streams: int) -> Pool | None:

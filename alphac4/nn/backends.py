@@ -25,7 +25,7 @@ from alphac4.game.rules import Geometry, make_geometry
 from alphac4.machine import processor_name
 from alphac4.nn import winograd
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import PolicyValueNetwork, Tower, fold_batch_norm
+from alphac4.nn.network import Network, PolicyValueNetwork, Tower, fold_batch_norm
 
 Array = npt.NDArray[np.float32]
 
@@ -79,13 +79,15 @@ class Backend(Protocol):
         """``planes`` [B, P, R, C] to policy logits [B, C] and win/draw/loss logits [B, 3]."""
 
 
-def backend_names(device: str) -> list[str]:
-    """The backends that can be asked for on ``device``, "cpu" or "cuda"."""
+def backend_names(device: str, network: NetworkConfig | None = None) -> list[str]:
+    """The backends that can be asked for on ``device``, "cpu" or "cuda"; only those that run ``network``, if given."""
     if device == "cuda":
         return ["cuda-bf16", "cuda-fp32"]
     has_openvino = importlib.util.find_spec("openvino") is not None
-    openvino = ["openvino-fp32", "openvino-bf16", INT8] if has_openvino else []
-    return ["torch-fp32", "torch-bf16", "winograd-fp32", *openvino]
+    names = ["torch-fp32", "torch-bf16", "winograd-fp32"]
+    names += ["openvino-fp32", "openvino-bf16", INT8] if has_openvino else []
+    of_residual_blocks = ("winograd-fp32", INT8) if network is not None and network.is_custom else ()
+    return [name for name in names if name not in of_residual_blocks]
 
 
 def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool) -> list[str]:
@@ -105,10 +107,10 @@ def backend_order(network: NetworkConfig, device: str, batch: int, *, int8: bool
         order += ["winograd-fp32", "openvino-fp32"]
     else:
         order += ["openvino-fp32", "winograd-fp32"] if many else ["openvino-fp32"]
-    return [name for name in [*order, "torch-fp32"] if name in backend_names(device)]
+    return [name for name in [*order, "torch-fp32"] if name in backend_names(device, network)]
 
 
-def make_backend(name: str, network: PolicyValueNetwork, batch: int, threads: int) -> Backend:
+def make_backend(name: str, network: Network, batch: int, threads: int) -> Backend:
     """Load a network into one of `backend_names`.
 
     Args:
@@ -159,7 +161,7 @@ class TorchBackend:
 
     def __init__(
         self,
-        network: PolicyValueNetwork,
+        network: Network,
         device: str,
         dtype: torch.dtype,
         threads: int,
@@ -172,7 +174,7 @@ class TorchBackend:
         self._network = fold_batch_norm(network)
         self._network.to(self._device, dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._filtered: Tower | None = None
-        if by_winograd and winograd.fits(network.config):
+        if by_winograd and isinstance(self._network, PolicyValueNetwork) and winograd.fits(network.config):
             self._filtered = winograd.folded_tower(self._network.tower, network.config.rows, network.config.columns)
 
     def __call__(self, planes: Array) -> tuple[Array, Array]:
@@ -181,7 +183,7 @@ class TorchBackend:
         tower = self._filtered if len(planes) >= winograd.MIN_POSITIONS else None
         with torch_threads(threads or torch.get_num_threads()), torch.inference_mode():
             x = torch.from_numpy(planes).to(self._device, self._dtype).contiguous(memory_format=torch.channels_last)
-            policy, value, _ = self._network.forward_all(x, tower)
+            policy, value, *_ = self._network.forward_all(x, tower)
             return policy.float().cpu().numpy(), value.float().cpu().numpy()
 
 
@@ -210,10 +212,10 @@ class OpenVinoBackend:
     convolutions with the rest in fp32.
     """
 
-    def __init__(self, network: PolicyValueNetwork, precision: str, batch: int, threads: int) -> None:
+    def __init__(self, network: Network, precision: str, batch: int, threads: int) -> None:
         self._network = fold_batch_norm(network)
         self._ranges: Mapping[str, float] | None = None
-        if precision == "int8":
+        if precision == "int8" and isinstance(self._network, PolicyValueNetwork):
             boards = boards_for(network.config, CALIBRATION_BOARDS, np.random.default_rng(0))
             self._ranges = _input_ranges(self._network, boards)
         self._options = {
@@ -261,7 +263,10 @@ class OpenVinoBackend:
     def _model(self, size: int) -> Any:
         core = _openvino_core()
         if size not in self._models:
-            graph = _openvino_model(self._network, size, self._ranges)
+            if isinstance(self._network, PolicyValueNetwork):
+                graph = _openvino_model(self._network, size, self._ranges)
+            else:
+                graph = _converted_model(self._network, size)
             self._models[size] = core.compile_model(graph, "CPU", self._options)
             return self._models[size]
         if size not in self._exported:
@@ -379,6 +384,18 @@ def _openvino_model(network: PolicyValueNetwork, batch: int, ranges: Mapping[str
     flat = np.array([batch, -1], np.int64)
     outputs = [opset13.reshape(logits, flat, False) for logits in (policy, linear(hidden, "value", 1, 1))]
     return Model(outputs, [planes])
+
+
+def _converted_model(network: Network, batch: int) -> Any:
+    """A custom network as an OpenVINO graph for a fixed batch, traced from PyTorch, which takes half a second."""
+    _openvino_core()
+    from openvino import convert_model
+
+    config = network.config
+    shape = [batch, config.input_planes, config.rows, config.columns]
+    model = convert_model(network, example_input=torch.zeros(shape))
+    model.reshape(shape)
+    return model
 
 
 def _input_ranges(folded: PolicyValueNetwork, planes: Array) -> dict[str, float]:

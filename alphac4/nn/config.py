@@ -6,7 +6,14 @@ from typing import Literal, get_args
 from alphac4.storage.records import check_ranges
 
 PlanesName = Literal["lines", "stones"]
+RESIDUAL = "residual"  # the package's own architecture, `alphac4.nn.network.PolicyValueNetwork`
 MAX_WEIGHTS = 1 << 30  # fifty times AlphaZero's; sizes beyond are typing errors or damaged files
+
+
+def qualified_name(function: object) -> str:
+    """Return the module and name of a function or class, by which a run's folder records it."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +44,13 @@ class NetworkConfig(NetworkSize):
     """Columns of the board, and moves of the policy."""
     ownership: bool = False
     """Whether it also learns to foresee whose stone ends up in each cell (KataGo's ownership target)."""
+    architecture: str = RESIDUAL
+    """"residual", or the qualified name of the function that built the module."""
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a function of the user builds the network."""
+        return self.architecture != RESIDUAL
 
     def __post_init__(self) -> None:
         if self.planes not in get_args(PlanesName):

@@ -4,7 +4,6 @@ import copy
 import functools
 import logging
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import nn
 from alphac4.machine import cores
 from alphac4.nn.backends import Array, Backend, backend_names, backend_order, boards_for, make_backend, torch_threads
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import ConvNorm, PolicyValueNetwork, ResidualBlock, fold_batch_norm
+from alphac4.nn.network import N, Network, PolicyValueNetwork, fold_batch_norm
 from alphac4.nn.winograd import MIN_POSITIONS
 from alphac4.storage.records import first_line
 
@@ -58,7 +57,7 @@ class Evaluator:
 
     def __init__(
         self,
-        network: PolicyValueNetwork,
+        network: Network,
         *,
         batch_size: int = BATCH,
         streams: int = 1,
@@ -77,8 +76,9 @@ class Evaluator:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         if device == "cuda" and not torch.cuda.is_available():
             raise RuntimeError("no CUDA device is available; choose the device cpu")
-        if backend not in ("auto", *backend_names(device)):
-            raise ValueError(f"no backend {backend!r} here; available: {', '.join(backend_names(device))}")
+        if backend not in ("auto", *backend_names(device, network.config)):
+            available = ", ".join(backend_names(device, network.config))
+            raise ValueError(f"no backend {backend!r} here for this network; available: {available}")
         self._min_rows = MIN_ALIKE if alike else 1
         self.batch_size = batch_size = max(batch_size, self._min_rows)
         self.streams = streams
@@ -90,16 +90,16 @@ class Evaluator:
         self._order = backend_order(network.config, device, usual, int8=int8) if backend == "auto" else []
         self._warned: set[str] = set()  # backends that were refused: one warning each is enough
         if alike and self._order:
-            self._order = batch_invariant(self._order, network.config, self._warned)
+            self._order = batch_invariant(self._order, network, self._warned)
         self._load(network)
         logger.debug("inference by %s for %d positions per call", self.backend, batch_size)
 
-    def update(self, network: PolicyValueNetwork) -> None:
+    def update(self, network: Network) -> None:
         """Load other weights."""
         self._load(network)
         self.version += 1  # last: a search that sees it must not get an answer of the old weights
 
-    def _load(self, network: PolicyValueNetwork) -> None:
+    def _load(self, network: Network) -> None:
         if self._order:
             self.backend, self._run = first_that_agrees(
                 self._order, network, self.batch_size, self._threads, self._warned
@@ -141,7 +141,7 @@ def softmax(logits: Array) -> Array:
 
 
 def first_that_agrees(
-    order: Sequence[str], network: PolicyValueNetwork, batch: int, threads: int, warned: set[str] | None = None
+    order: Sequence[str], network: Network, batch: int, threads: int, warned: set[str] | None = None
 ) -> tuple[str, Backend]:
     """Load a network into the first backend that works here and answers as fp32 does.
 
@@ -179,7 +179,7 @@ def first_that_agrees(
     raise RuntimeError("no inference backend works on this machine")
 
 
-def batch_invariant(order: Sequence[str], network: NetworkConfig, warned: set[str]) -> list[str]:
+def batch_invariant(order: Sequence[str], network: Network, warned: set[str]) -> list[str]:
     """The backends that pass `is_batch_invariant`, or all, with a warning, if none does."""
     for name in order:
         if not is_batch_invariant(name, network):
@@ -190,16 +190,26 @@ def batch_invariant(order: Sequence[str], network: NetworkConfig, warned: set[st
     return passed or list(order)
 
 
-@functools.cache
-def is_batch_invariant(name: str, network: NetworkConfig) -> bool:
+def is_batch_invariant(name: str, network: Network) -> bool:
     """Return whether a backend gives a position the same answer, bit for bit, in batches of `MIN_ALIKE` or more.
 
     That is a property of the libraries, the processor and the network's size. Intel's library for matrices does not
     have it on processors with AVX2 only. A backend that cannot run passes: `first_that_agrees` deals with it.
     """
+    if isinstance(network, PolicyValueNetwork):
+        return size_is_batch_invariant(name, network.config)
+    return _same_in_all_batches(name, stand_in(network))
+
+
+@functools.cache
+def size_is_batch_invariant(name: str, config: NetworkConfig) -> bool:
+    """`is_batch_invariant` for the package's own networks of a size."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        trained = stand_in(PolicyValueNetwork(network).eval())
+        return _same_in_all_batches(name, stand_in(PolicyValueNetwork(config).eval()))
+
+
+def _same_in_all_batches(name: str, trained: Network) -> bool:
     planes = checked_boards(trained)
     try:
         whole = make_backend(name, trained, len(planes), 1)(planes)
@@ -221,12 +231,12 @@ def _warn_once(warned: set[str], name: str, reason: str) -> None:
     warned.add(name)
 
 
-def checked_boards(network: PolicyValueNetwork) -> Array:
+def checked_boards(network: Network) -> Array:
     """Boards on which backends are compared: such as can arise, as 8 bits are calibrated for those."""
     return boards_for(network.config, CHECKED_BOARDS, np.random.default_rng(1))  # seed 0 calibrates
 
 
-def fp32_answers(network: PolicyValueNetwork, planes: Array) -> list[Array]:
+def fp32_answers(network: Network, planes: Array) -> list[Array]:
     """Policy and value logits by PyTorch on one thread, so that they are the same on any number of cores."""
     with torch_threads(1), torch.inference_mode():
         return [logits.numpy() for logits in fold_batch_norm(network)(torch.from_numpy(planes))]
@@ -237,14 +247,19 @@ def are_finite(answers: Sequence[Array]) -> bool:
     return all(bool(np.isfinite(logits).all()) for logits in answers)
 
 
-def stand_in(network: PolicyValueNetwork) -> PolicyValueNetwork:
+def stand_in(network: N) -> N:
     """Return a network whose answers depend on all of its residual blocks, for checks of a backend's arithmetic.
 
-    That is the network itself if none of its blocks ends with a norm that is zero. In a copy such norms get the size
-    that they have in trained networks, and all norms the statistics of random boards.
+    That is the network itself if it has no layer whose weights are all zero, as the last norm of a residual block is at
+    first. In a copy such layers get weights as large as in trained networks, and batch norms the statistics of random
+    boards.
     """
-    last_norms = [cast(ConvNorm, cast(ResidualBlock, block).second)[1] for block in network.tower]
-    if all(cast(nn.BatchNorm2d, norm).weight.any() for norm in last_norms):
+
+    def is_zero(module: nn.Module) -> bool:
+        weight = getattr(module, "weight", None)
+        return isinstance(weight, nn.Parameter) and not weight.any()
+
+    if not any(is_zero(module) for module in network.modules()):
         return network
     generator = torch.Generator().manual_seed(0)
     copied = copy.deepcopy(network).to("cpu", torch.float32).train()
@@ -252,8 +267,9 @@ def stand_in(network: PolicyValueNetwork) -> PolicyValueNetwork:
         if isinstance(module, nn.BatchNorm2d):
             module.reset_running_stats()
             module.momentum = None  # running statistics are the mean of all batches
-            if not module.weight.any():
-                nn.init.normal_(module.weight, std=0.3, generator=generator)
+        if is_zero(module):
+            nn.init.normal_(module.weight, std=0.3, generator=generator)  # type: ignore[arg-type]
+            if isinstance(module, nn.BatchNorm2d):
                 nn.init.normal_(module.bias, mean=-0.2, std=0.3, generator=generator)
     with torch_threads(1), torch.no_grad():
         copied(torch.from_numpy(boards_for(network.config, CHECKED_BOARDS, np.random.default_rng(2))))

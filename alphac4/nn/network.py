@@ -1,17 +1,57 @@
-"""The policy/value network: a small residual CNN."""
+"""The policy/value network: a small residual CNN, or a module built by a function of the user."""
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import cast
+from dataclasses import replace
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from alphac4.nn.config import NetworkConfig
+from alphac4.nn.config import NetworkConfig, qualified_name
+from alphac4.storage.records import first_line
+
+NetworkBuilder = Callable[[NetworkConfig], nn.Module]
+"""A function that builds an untrained module for a board and a size. See `CustomNetwork` for what it must return."""
 
 Tower = Callable[[Tensor], Tensor]  # features [B, channels, R, C] to the same shape
+
+
+class Outputs(NamedTuple):
+    """What a network computes for B positions, for the side to move; A moves, a board of R x C cells."""
+
+    policy: Tensor  # [B, A] logits
+    value: Tensor  # [B, 3] logits of win, draw and loss
+    ownership: Tensor | None = None  # [B, 3, R, C] logits of each cell's end: own stone, the opponent's, empty
+    extra: tuple[Tensor, ...] = ()  # [B, ...] each: further outputs of a custom network, for its loss
+
+
+class Network(nn.Module, ABC):
+    """A module that search, self-play and learning can use."""
+
+    config: NetworkConfig
+
+    @abstractmethod
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute policy logits [B, A] and win/draw/loss logits [B, 3] of ``planes`` [B, P, R, C]."""
+
+    @abstractmethod
+    def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
+        """Compute all outputs, for learning; ``tower`` replaces the tower of residual blocks, where there is one."""
+
+    @abstractmethod
+    def take_over(self, other: "Network") -> None:
+        """Start from the weights of ``other``.
+
+        Raises:
+            ValueError: if they do not fit.
+        """
+
+
+N = TypeVar("N", bound=Network)
 
 
 class ConvNorm(nn.Sequential):
@@ -44,7 +84,7 @@ class ResidualBlock(nn.Module):
         return torch.relu_(self.second(torch.relu_(self.first(x))).add_(x))
 
 
-class PolicyValueNetwork(nn.Module):
+class PolicyValueNetwork(Network):
     """Planes [B, P, R, C] (`alphac4.game.planes`) to policy and win/draw/loss logits."""
 
     def __init__(self, config: NetworkConfig) -> None:
@@ -68,17 +108,14 @@ class PolicyValueNetwork(nn.Module):
         """Policy logits [B, C] and win/draw/loss logits [B, 3], seen by the side to move."""
         return self._answers(self.tower(torch.relu_(self.stem(planes))))
 
-    def forward_all(self, planes: Tensor, tower: Tower | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """`forward`, and for learning the logits [B, 3, R, C] of each cell's end: own stone, opponent's, or empty.
-
-        ``tower`` is another way to compute what its own tower does.
-        """
+    def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:
+        """Compute all outputs; ``tower`` is another way to compute what the network's own tower does."""
         features = (self.tower if tower is None else tower)(torch.relu_(self.stem(planes)))
         policy, value = self._answers(features)
-        return policy, value, None if self.ownership is None else self.ownership(features)
+        return Outputs(policy, value, None if self.ownership is None else self.ownership(features))
 
     @torch.no_grad()
-    def take_over(self, other: "PolicyValueNetwork") -> None:
+    def take_over(self, other: Network) -> None:
         """Compute what ``other`` does, whose tower may be shorter and whose planes fewer.
 
         The blocks beyond its last become the identity, and planes that it does not see weigh nothing. So a network can
@@ -101,14 +138,91 @@ class PolicyValueNetwork(nn.Module):
         return self.policy(policy.flatten(1)), self.value(hidden)
 
 
-def fold_batch_norm(network: PolicyValueNetwork) -> PolicyValueNetwork:
-    """A copy for inference, float32 on the CPU, with every batch norm folded into its convolution."""
-    # Copied, not built anew: initialising weights would draw from the caller's global random numbers.
+class CustomNetwork(Network):
+    """A module that a function of the user builds.
+
+    The module's ``forward(planes)`` takes float32 [B, P, R, C], where P is ``config.input_planes``
+    (`alphac4.game.planes`). It returns policy logits [B, A] and win/draw/loss logits [B, 3], for the side to move, or
+    `Outputs` with ownership logits or further outputs for a custom loss. In evaluation mode its answer to a position
+    must not depend on the other positions of the batch. Parameters in an attribute named ``tower`` are learned by Muon,
+    where the run uses it.
+
+    Args:
+        config: the board and the sizes that the run asks for; the module may ignore the sizes.
+        build: builds the module.
+
+    Raises:
+        ValueError: if ``build`` does not return such a module.
+    """
+
+    def __init__(self, config: NetworkConfig, build: NetworkBuilder) -> None:
+        super().__init__()
+        self.config = replace(config, architecture=qualified_name(build))
+        self.module = build(config)
+        self._check()
+
+    @property
+    def tower(self) -> nn.Module | None:
+        """The part whose kernels Muon learns."""
+        tower = getattr(self.module, "tower", None)
+        return tower if isinstance(tower, nn.Module) else None
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute policy logits [B, A] and win/draw/loss logits [B, 3]."""
+        policy, value, *_ = self.module(planes)
+        return policy, value
+
+    def forward_all(self, planes: Tensor, tower: Tower | None = None) -> Outputs:  # noqa: ARG002 - has none of ours
+        """Compute all outputs."""
+        return Outputs(*self.module(planes))
+
+    def take_over(self, other: Network) -> None:
+        """Start from the weights of ``other``, which the same function has built."""
+        try:
+            self.load_state_dict(other.state_dict())
+        except RuntimeError as error:
+            raise ValueError(f"the weights do not fit {self.config.architecture}: {first_line(error)}") from error
+
+    def _check(self) -> None:
+        """Call the module on an empty board, and compare what it returns with what is expected."""
+        config, name = self.config, self.config.architecture
+        if not isinstance(self.module, nn.Module):
+            raise ValueError(f"{name} returned {type(self.module).__name__}; expected a torch.nn.Module")
+        planes = torch.zeros(2, config.input_planes, config.rows, config.columns)
+        expected = f"policy logits [2, {config.columns}] and win/draw/loss logits [2, 3]"
+        was_training = self.module.training
+        try:
+            with torch.no_grad():
+                outputs = self.module.eval()(planes)
+        except Exception as error:
+            raise ValueError(f"{name} failed on planes {list(planes.shape)}: {first_line(error)}") from error
+        finally:
+            self.module.train(was_training)
+        shapes = [list(each.shape) if isinstance(each, Tensor) else type(each).__name__ for each in outputs or ()]
+        if shapes[:2] != [[2, config.columns], [2, 3]]:
+            raise ValueError(f"{name} returned {shapes} for planes {list(planes.shape)}; expected {expected}")
+
+
+def build_network(config: NetworkConfig, build: NetworkBuilder | None = None) -> Network:
+    """Build an untrained network: the package's own, or the module of a function of the user.
+
+    Raises:
+        ValueError: if the function does not return a suitable module, or if the settings ask for another function.
+    """
+    if build is None and config.is_custom:
+        raise ValueError(f"the network was built by {config.architecture}: pass that function as `network`")
+    return PolicyValueNetwork(config) if build is None else CustomNetwork(config, build)
+
+
+def fold_batch_norm(network: N) -> N:
+    """A copy for inference, float32 on the CPU, with the batch norms of residual blocks folded into convolutions."""
+    # Copied, not built again: initialising weights would draw from the caller's global random numbers.
     folded = copy.deepcopy(network).to("cpu", torch.float32).eval()
-    folded.stem = cast(ConvNorm, folded.stem).folded()
-    for block in folded.tower:
-        block = cast(ResidualBlock, block)
-        block.first, block.second = cast(ConvNorm, block.first).folded(), cast(ConvNorm, block.second).folded()
-    folded.ownership = None  # for learning only
-    folded.heads = cast(ConvNorm, folded.heads).folded()
+    if isinstance(folded, PolicyValueNetwork):
+        folded.stem = cast(ConvNorm, folded.stem).folded()
+        for block in folded.tower:
+            block = cast(ResidualBlock, block)
+            block.first, block.second = cast(ConvNorm, block.first).folded(), cast(ConvNorm, block.second).folded()
+        folded.ownership = None  # for learning only
+        folded.heads = cast(ConvNorm, folded.heads).folded()
     return folded.requires_grad_(False)

@@ -34,8 +34,8 @@ def pays_in_learning(network: NetworkConfig, positions: int) -> bool:
 
 
 def fits(network: NetworkConfig) -> bool:
-    """Whether the tower's kernels do not take too much memory at the points."""
-    return network.convolution_weights <= MAX_WEIGHTS
+    """Whether the tower is one of residual blocks whose kernels do not take too much memory at the points."""
+    return not network.is_custom and network.convolution_weights <= MAX_WEIGHTS
 
 
 class LineMaps(NamedTuple):

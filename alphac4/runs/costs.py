@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.arena.syntax import check_network
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network
 from alphac4.runs.state import Costs, RunState
 from alphac4.storage.checkpoints import load_checkpoint, named_file
 from alphac4.storage.files import write_atomically
@@ -66,7 +66,7 @@ class CostCounter:
 class Start:
     """The network that a run begins with, and what is known of it."""
 
-    network: PolicyValueNetwork
+    network: Network
     facts: Mapping[str, Any]
 
 

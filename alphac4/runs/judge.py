@@ -7,7 +7,7 @@ the report of an iteration.
 
 from alphac4.evaluation.answers import ask_players, errors_by_set, judge_moves, judge_values
 from alphac4.evaluation.positions import packaged_positions
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network
 from alphac4.runs.reports import EvaluationReport, ExactPlayFigures
 from alphac4.training.matches import Side
 
@@ -15,7 +15,7 @@ POSITIONS = 40  # of each of the six packaged sets
 SIMULATIONS = 64  # a position; the raw network is judged as well
 
 
-def judge(network: PolicyValueNetwork, side: Side) -> EvaluationReport:
+def judge(network: Network, side: Side) -> EvaluationReport:
     """A network's errors on the standard board, played by a side of a run's matches."""
     return EvaluationReport(
         positions=sum(map(len, packaged_positions(POSITIONS))),
@@ -26,7 +26,7 @@ def judge(network: PolicyValueNetwork, side: Side) -> EvaluationReport:
     )
 
 
-def _figures(network: PolicyValueNetwork, side: Side, simulations: int) -> ExactPlayFigures:
+def _figures(network: Network, side: Side, simulations: int) -> ExactPlayFigures:
     sets = packaged_positions(POSITIONS)
     answers = ask_players(side.players(network, "judged", simulations), sets)
     assert answers.values is not None

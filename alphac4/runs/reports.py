@@ -159,7 +159,7 @@ def _learning_failed(report: IterationReport) -> list[str]:
             f"{learning.skipped_steps} of {learning.steps} gradient steps were skipped: "
             "their loss or gradient was not finite"
         )
-    if learning.went_back:
+    if learning.rolled_back:
         found.append("the weights were not finite after learning: the run went back to those before it")
     return found
 

@@ -19,7 +19,7 @@ from alphac4.compute import choose_for_run
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores, resident_memory_mb, wrapped
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network
 from alphac4.runs.costs import describe_network, load_start
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import judge
@@ -343,7 +343,7 @@ class TrainingSession(Watcher):
             logger.warning("iteration %d: %s", number, warning)
         return report
 
-    def _save_network(self, network: PolicyValueNetwork, iteration: int) -> None:
+    def _save_network(self, network: Network, iteration: int) -> None:
         folder = self.folder
         provenance = describe_network(folder.path.name, iteration, folder.costs.now(), self.state, self.config)
         checkpoint = Checkpoint(network=network, geometry=self.config.board.geometry(), provenance=provenance)

@@ -17,7 +17,7 @@ from alphac4.storage.arrays import load_arrays, save_arrays
 from alphac4.storage.files import FileError
 from alphac4.storage.records import first_line, parse_json, read_value
 from alphac4.training.config import TrainConfig, from_dict, to_dict
-from alphac4.training.optimizer import Schedule
+from alphac4.training.optimizer import CosineSchedule
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class RunState:
     earlier_best_iteration: int = 0  # the best one in the state before, whose network must stay as long as that state
     samples: int = 0
     costs: Costs = field(default_factory=Costs)
-    schedule: Schedule | None = None  # of the learning rate; None before the first iteration
+    schedule: CosineSchedule | None = None  # of the learning rate; None before the first iteration
     started_from: dict[str, Any] = field(default_factory=dict)  # facts about the network that the run began with
     changes: list[dict[str, Any]] = field(default_factory=list)  # of settings, while it went on
     config: dict[str, Any] = field(default_factory=dict)  # all settings

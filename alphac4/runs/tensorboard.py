@@ -149,10 +149,8 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
     report = history[-1]
     selfplay, learning = report.selfplay, report.learning
     values = {
-        "loss/policy": learning.policy_loss,
-        "loss/value": learning.value_loss,
+        **{f"loss/{name}": loss for name, loss in learning.losses.items()},
         "learning/rate": learning.learning_rate,
-        "loss/ownership": learning.ownership_loss,
         "learning/gradient norm": learning.gradient_norm,
         "learning/window": learning.window,
         "policy/target entropy": selfplay.policy_entropy,

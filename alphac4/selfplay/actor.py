@@ -18,22 +18,27 @@ from alphac4.game.rules import Geometry
 from alphac4.mcts.network_search import (
     Evaluate,
     EvaluationCache,
+    NetworkParameters,
     finite_answers,
     has_other_weights,
     input_planes,
     make_cache,
     share_cache,
 )
+from alphac4.mcts.search import compiled_for
+from alphac4.mcts.simulation import check_rule
 from alphac4.mcts.tree import NO_NODE, make_trees
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import (
     GAME_OVER,
     NEW_GAME,
+    GamePlan,
     Games,
     advance,
     join_finished,
     make_games,
     make_parameters,
+    make_plan,
     restart_searches,
 )
 from alphac4.selfplay.samples import Block, Work
@@ -51,7 +56,7 @@ class SelfPlayer(Protocol):
 
     slots: int  # games at once
 
-    def play(self, moves: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+    def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
         """Go on by so many ``moves`` in each game, a new one beginning where one ends, or until ``stopped()``.
 
         What has not ended stays where it is.
@@ -75,7 +80,8 @@ class Actor:
     """Plays ``slots`` games at once; its games go on from one `play` to the next.
 
     ``rng`` gives each of them a number to begin with, so that actors made one after the other have the same games as
-    one that has all of them. Actors of one network may share a ``cache``.
+    one that has all of them. Actors of one network may share a ``cache``. ``selection`` holds the parameters of the
+    rule of selection, by default PUCT; plans may ask for searches of up to ``max_simulations``.
     """
 
     def __init__(
@@ -86,21 +92,28 @@ class Actor:
         slots: int,
         rng: np.random.Generator,
         cache: EvaluationCache | None = None,
+        *,
+        selection: NetworkParameters | None = None,
+        max_simulations: int = 0,
     ) -> None:
         self.geometry = geometry
         self.config = config
         self.evaluator = evaluator
         self.slots = slots
-        nodes = max(config.full_simulations, config.fast_simulations) + 2
+        self._selection = selection or config.search.selfplay_puct().parameters()
+        check_rule(self._selection, make_trees(1, 2, geometry, np.random.default_rng(0)))
+        nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
         self._trees = make_trees(slots, nodes, geometry, rng)
         self._games = make_games(slots, geometry)
         self.work = Work()  # since the last block
         self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED, geometry)
 
-    def play(self, moves: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+    def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
         """See `SelfPlayer`."""
         geometry, trees, games = self.geometry, self._trees, self._games
-        parameters, puct = make_parameters(self.config), self.config.search.selfplay_puct().parameters()
+        parameters, selection = make_parameters(self.config), self._selection
+        plan = plan or make_plan(geometry, self.config)
+        advance_games = compiled_for(selection, advance)
         slots = self.slots
         planes = np.zeros((slots, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
         logits, wdl = np.zeros((slots, geometry.columns), np.float32), np.zeros((slots, 3), np.float32)
@@ -124,7 +137,7 @@ class Actor:
             if len(over):
                 finished.append(Games._make(array[over] for array in games))
                 games.stage[over] = NEW_GAME
-            advance(trees, games, parameters, puct, logits, wdl, planes, self._cache)
+            advance_games(trees, games, parameters, plan, selection, logits, wdl, planes, self._cache)
             self.work.network_seconds += evaluated - now
             now = time.perf_counter()
             self.work.tree_seconds += now - evaluated

@@ -4,22 +4,23 @@ Slots never wait for one another: a slot whose search is done plays its move wit
 of a network call is a leaf.
 """
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from alphac4.compiled import compiled, inlined
 from alphac4.game.position import column_name
-from alphac4.game.rules import U64_0, Geometry, has_run, landing_cell, play
+from alphac4.game.rules import U64_0, Geometry, count_stones, has_run, landing_cell, play
 from alphac4.mcts import random_state
-from alphac4.mcts.config import PuctParameters
 from alphac4.mcts.improvement import completed_value, improved_policy, visit_policy
 from alphac4.mcts.network_search import EvaluationCache, expand_from_cache, remember
 from alphac4.mcts.puct import add_root_noise, expand, leaf_key, write_leaf
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP, select_leaf
 from alphac4.mcts.tree import (
+    NO_ACTION,
     NO_NODE,
     PROVEN_DRAW,
     ROOT,
@@ -29,6 +30,7 @@ from alphac4.mcts.tree import (
     best_action,
     is_searched,
     node_proof,
+    proof_value,
     reset_tree,
     root_value,
 )
@@ -39,6 +41,8 @@ NEW_GAME = 0
 NEW_MOVE = 1  # begin a search, once the root is evaluated
 SEARCHING = 2
 GAME_OVER = 3  # wait until somebody has copied the game, and sets NEW_GAME
+
+MAX_STARTS = 1 << 14  # start positions of a plan
 
 
 class Games(NamedTuple):
@@ -61,13 +65,32 @@ class Games(NamedTuple):
     draw: npt.NDArray[np.float32]  # [T, C] the root's probability of a draw
     regret: npt.NDArray[np.float32]  # [T, C] how much better than the move played the best one looked
     full_searches: npt.NDArray[np.bool_]  # [T, C] whether the policy is that of a full search
+    priors: npt.NDArray[np.float32]  # [T, C, A] the network's policy at the root, without noise
+    visits: npt.NDArray[np.int32]  # [T, C, A] of the root's moves
+    values: npt.NDArray[np.float32]  # [T, C, A] of the root's moves, for the side to move; NaN without a visit or proof
+    greedy_value: npt.NDArray[np.float32]  # [T, C] value of the position that most visits lead to, for the side to move
+    greedy_draw: npt.NDArray[np.float32]  # [T, C] its probability of a draw
+
+
+class GamePlan(NamedTuple):
+    """Budgets of searches and start positions of games, which may differ from one iteration to the next."""
+
+    simulations: npt.NDArray[np.int64]  # [2, C] root visits of fast (0) and full (1) searches at each ply
+    starts: npt.NDArray[np.int64]  # [1] how many of the N start positions there are
+    start_own: npt.NDArray[np.uint64]  # [N] stones of the side to move in each start position
+    start_occupied: npt.NDArray[np.uint64]  # [N]
+
+
+def make_plan(geometry: Geometry, config: SelfPlayConfig) -> GamePlan:
+    """The plan of the settings: the same budgets at every ply, and games from the empty board."""
+    budgets = np.array([config.fast_simulations, config.full_simulations])
+    empty = np.zeros(1, np.uint64)
+    return GamePlan(np.repeat(budgets[:, None], geometry.cells, axis=1), np.ones(1, np.int64), empty, empty)
 
 
 class SelfPlayParameters(NamedTuple):
     """`SelfPlayConfig` for compiled code."""
 
-    full_simulations: int
-    fast_simulations: int
     full_search_prob: float
     completed_q: bool
     c_scale: float
@@ -107,6 +130,11 @@ def make_games(count: int, geometry: Geometry) -> Games:
         draw=np.zeros((count, cells), np.float32),
         regret=np.zeros((count, cells), np.float32),
         full_searches=np.zeros((count, cells), np.bool_),
+        priors=np.zeros((count, cells, actions), np.float32),
+        visits=np.zeros((count, cells, actions), np.int32),
+        values=np.zeros((count, cells, actions), np.float32),
+        greedy_value=np.zeros((count, cells), np.float32),
+        greedy_draw=np.zeros((count, cells), np.float32),
     )
 
 
@@ -116,21 +144,28 @@ def join_finished(parts: Sequence[Games]) -> Games:
 
 
 def move_string(games: Games, row: int) -> str:
-    """The moves of one game, its random opening included."""
-    return "".join(column_name(int(column)) for column in games.moves[row, : games.plies[row]])
+    """The moves of one game, its random opening included; "?" for the unknown moves before a start position."""
+    moves = games.moves[row, : games.plies[row]].tolist()
+    return "".join("?" if column < 0 else column_name(column) for column in moves)
 
 
 @compiled
-def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
-    """Start a game in slot ``t``: from the empty board, or after random moves."""
+def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters, plan: GamePlan) -> None:
+    """Start a game in slot ``t`` from one of the start positions, or after random moves from there."""
     geometry = trees.geometry
     while True:
+        start = 0
+        if plan.starts[0] > 1:
+            start = int(random_state.below(trees.rng, t, plan.starts[0]))
         wanted = 0
         if random_state.uniform(trees.rng, t) < parameters.opening_prob:
             wanted = random_state.below(trees.rng, t, parameters.opening_plies + 1)
-        own, occupied = U64_0, U64_0
-        games.plies[t] = 0
-        for ply in range(wanted):
+        own, occupied = plan.start_own[start], plan.start_occupied[start]
+        first = count_stones(occupied)
+        for ply in range(first):
+            games.moves[t, ply] = -1
+        games.plies[t] = first
+        for ply in range(first, first + wanted):
             if occupied == geometry.board or has_run(geometry, own ^ occupied):
                 break
             column = random_state.below(trees.rng, t, geometry.columns)
@@ -199,6 +234,30 @@ def regret(trees: Trees, t: int, column: int) -> float:
 
 
 @compiled
+def greedy_leaf(trees: Trees, t: int) -> tuple[float, float]:
+    """Value and draw probability at the end of the line of most visits, the value for the root's side to move.
+
+    The greedy backup of Willemsen et al. 2020, "Value targets in off-policy AlphaZero".
+    """
+    node, sign = ROOT, 1.0
+    while True:
+        proof = node_proof(trees, t, node)
+        action = NO_ACTION
+        if proof == UNPROVEN:
+            most = 0
+            for a in range(trees.visits.shape[2]):
+                if trees.visits[t, node, a] > most and trees.proof[t, node, a] >= PROVEN_DRAW:
+                    action, most = a, trees.visits[t, node, a]
+            if action == NO_ACTION:
+                return sign * trees.value[t, node], float(trees.draw[t, node])
+            if trees.proof[t, node, action] != UNPROVEN:
+                proof = trees.proof[t, node, action]
+        if proof != UNPROVEN:
+            return sign * proof_value(proof), 1.0 if proof == PROVEN_DRAW else 0.0
+        node, sign = trees.child[t, node, action], -sign
+
+
+@compiled
 def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParameters) -> None:
     """Write down the position and what the search says of it."""
     ply = games.plies[t]
@@ -221,6 +280,11 @@ def record_search(trees: Trees, games: Games, t: int, parameters: SelfPlayParame
             if policy[a] > 0.0:
                 surprise += policy[a] * np.log(policy[a] / (games.prior[t, a] + 1e-12))
     games.surprise[t, ply] = surprise
+    for a in range(len(policy)):
+        games.priors[t, ply, a] = games.prior[t, a]
+        games.visits[t, ply, a] = trees.visits[t, ROOT, a]
+        games.values[t, ply, a] = completed_value(trees, t, a, math.nan)
+    games.greedy_value[t, ply], games.greedy_draw[t, ply] = greedy_leaf(trees, t)
 
 
 @compiled
@@ -249,10 +313,11 @@ def walk(
     games: Games,
     t: int,
     parameters: SelfPlayParameters,
-    puct: PuctParameters,
+    plan: GamePlan,
+    selection: Any,
     most: int,
 ) -> int:
-    """Go on in slot ``t`` until a leaf waits for an evaluation, the game is over, or no move is left to be made.
+    """Continue in slot ``t`` until a leaf waits for an evaluation, the game is over, or no move is left to be made.
 
     Returns what is left of ``most``.
 
@@ -261,17 +326,17 @@ def walk(
     """
     while trees.leaf[t] == NO_NODE and games.stage[t] != GAME_OVER and most > 0:
         if games.stage[t] == NEW_GAME:
-            play_opening(trees, games, t, parameters)
+            play_opening(trees, games, t, parameters, plan)
         elif games.stage[t] == NEW_MOVE:
             if games.left[t] == 0:
                 break
             begin_search(trees, games, t, parameters)
-        elif is_searched(trees, t, parameters.full_simulations if games.full[t] else parameters.fast_simulations):
+        elif is_searched(trees, t, plan.simulations[np.int64(games.full[t]), games.plies[t]]):
             play_move(trees, games, t, parameters)
         else:
             most -= 1
             games.simulations[t] += 1
-            select_leaf(trees, t, puct)
+            select_leaf(trees, t, selection)
     return most
 
 
@@ -280,7 +345,8 @@ def advance(
     trees: Trees,
     games: Games,
     parameters: SelfPlayParameters,
-    puct: PuctParameters,
+    plan: GamePlan,
+    selection: Any,
     logits: npt.NDArray[np.float32],
     wdl: npt.NDArray[np.float32],
     planes: npt.NDArray[np.float32],
@@ -290,14 +356,14 @@ def advance(
 
     A leaf whose evaluation is in the ``cache`` does not wait for the network.
     """
-    temperature = puct.prior_temperature
+    temperature = selection.prior_temperature
     for t in range(trees.size.shape[0]):
         if trees.leaf[t] != NO_NODE:
             remember(cache, leaf_key(trees, t), logits[t], wdl[t])
             expand(trees, t, logits[t], wdl[t], temperature)
         left = SIMULATIONS_A_STEP
         while True:
-            left = walk(trees, games, t, parameters, puct, left)
+            left = walk(trees, games, t, parameters, plan, selection, left)
             if not expand_from_cache(trees, t, cache, temperature):
                 break  # the game is over, or no evaluation was needed for so long that the other slots come first
         if trees.leaf[t] != NO_NODE:

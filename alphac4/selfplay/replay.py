@@ -151,18 +151,27 @@ class Batch(NamedTuple):
 
 
 def draw_batches(
-    samples: int, size: int, count: int, rng: np.random.Generator
+    samples: int, size: int, count: int, rng: np.random.Generator, weights: npt.NDArray[np.float64] | None = None
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]]:
-    """Draw ``count`` batches of ``size`` from shuffled passes over so many ``samples``.
+    """Draw ``count`` batches of ``size``: from shuffled passes over ``samples`` samples, or by their ``weights``.
+
+    Args:
+        samples: how many there are.
+        size: positions per batch.
+        count: number of batches.
+        rng: draws the order and the mirrored positions.
+        weights: probabilities [samples] of drawing each sample, with replacement.
 
     Yields:
         The samples' numbers [B] and which of them are mirrored left to right [B], one half on average.
     """
     order = np.empty(0, np.int64)
     for _ in range(count):
-        while len(order) < size:
+        while len(order) < size and weights is None:
             order = np.concatenate([order, rng.permutation(samples)])
         chosen, order = order[:size], order[size:]
+        if weights is not None:
+            chosen = rng.choice(samples, size, p=weights)
         yield chosen, rng.random(size) < 0.5
 
 
@@ -175,6 +184,7 @@ def batches(
     *,
     fast_weight: float = 0.0,
     planes: int = PLANES["stones"],
+    weights: npt.NDArray[np.float64] | None = None,
 ) -> Iterator[Batch]:
     """Make the batches of `draw_batches`.
 
@@ -186,8 +196,9 @@ def batches(
         rng: draws the order and the mirrored positions.
         fast_weight: weight of a fast search's policy; that of a full search is 1.
         planes: number of planes that the network sees.
+        weights: see `draw_batches`.
     """
-    for rows, flip in draw_batches(len(samples), size, count, rng):
+    for rows, flip in draw_batches(len(samples), size, count, rng, weights):
         chosen = samples.take(rows)
         seen = make_planes(geometry, chosen.own, chosen.occupied, planes)
         final = make_planes(geometry, chosen.final_own, chosen.final_occupied)
@@ -195,5 +206,5 @@ def batches(
         seen[flip] = seen[flip][..., ::-1]
         final[flip] = final[flip][..., ::-1]
         policy[flip] = policy[flip][:, ::-1]
-        weights = np.where(chosen.full, 1.0, fast_weight).astype(np.float32)
-        yield Batch(seen, policy, weights, chosen.returns.astype(np.float32), final)
+        policy_weight = np.where(chosen.full, 1.0, fast_weight).astype(np.float32)
+        yield Batch(seen, policy, policy_weight, chosen.returns.astype(np.float32), final)

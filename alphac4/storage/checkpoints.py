@@ -16,7 +16,7 @@ from alphac4.storage.hub import SHIPPED, hub_file, is_hub_name
 from alphac4.storage.records import BoardConfig, first_line, read_record
 
 if TYPE_CHECKING:
-    from alphac4.nn.network import PolicyValueNetwork
+    from alphac4.nn.network import Network
 
 SCHEMA_VERSION = 2
 FORMAT = "alphac4-checkpoint"
@@ -26,7 +26,7 @@ FORMAT = "alphac4-checkpoint"
 class Checkpoint:
     """A network and what is known about it."""
 
-    network: "PolicyValueNetwork"  # in evaluation mode, on the CPU
+    network: "Network"  # in evaluation mode, on the CPU
     geometry: Geometry = STANDARD
     provenance: Mapping[str, Any] = field(default_factory=dict)  # how it was trained
     strength: Mapping[str, Any] = field(default_factory=dict)  # what was measured

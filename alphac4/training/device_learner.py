@@ -17,8 +17,9 @@ from alphac4.game.rules import Geometry
 from alphac4.nn.config import NetworkConfig
 from alphac4.selfplay.replay import Replay, draw_batches, window_size
 from alphac4.training.config import LearningConfig, TrainConfig
-from alphac4.training.learner import MAX_GRAD_NORM, Learner, TensorBatch, Totals
-from alphac4.training.optimizer import Schedule
+from alphac4.training.extensions import Extensions
+from alphac4.training.learner import ENTROPY, MAX_GRAD_NORM, NORM, Learner, Schedule
+from alphac4.training.losses import LearningBatch, with_weights
 from alphac4.training.reports import LearningReport
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class DeviceLearner(Learner):
         seed: of the first weights.
         replay: the window on the device, for batches of ``config.batch_size``.
         precision: `BF16` or `FP32`; by default what `learning_precision` chooses.
+        extensions: see `Learner`.
     """
 
     def __init__(
@@ -49,8 +51,11 @@ class DeviceLearner(Learner):
         seed: int,
         replay: "DeviceReplay",
         precision: str | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
-        super().__init__(network, config, geometry, seed, device=replay.device, precision=precision)
+        super().__init__(
+            network, config, geometry, seed, device=replay.device, precision=precision, extensions=extensions
+        )
         self._window = replay
         # Gradients, and the norms' running statistics, share one vector each: one kernel then serves all of them.
         self._gradients, views = _vector_like(list(self.network.parameters()))
@@ -82,17 +87,20 @@ class DeviceLearner(Learner):
         started = time.perf_counter()
         self._window.load(replay)
         window = min(window, self._window.count)
-        drawn = list(draw_batches(window, self.config.batch_size, steps, rng))
-        rates = [schedule.rate(self.steps + step) for step in range(steps)]
+        weights = None
+        if self.extensions.sampler is not None:
+            weights = self.sample_weights(replay.window(window), rng)
+        drawn = list(draw_batches(window, self.config.batch_size, steps, rng, weights))
+        factors = [schedule(self.steps + step) for step in range(steps)]
         plan = (
             self._window.rows(np.stack([numbers for numbers, _ in drawn]), window),
             np.stack([mirrored for _, mirrored in drawn]).astype(np.int8),
-            np.array(rates, np.float32),
+            np.array(factors, np.float32),
             np.array([1.0 - self.average_decay(self.steps + step) for step in range(steps)], np.float32),
         )
-        if self._run is None or len(self._rates) < steps:
+        if self._run is None or len(self._factors) < steps:
             self._prepare(steps)
-        for tensor, array in zip((self._rows, self._mirrored, self._rates, self._weights), plan, strict=True):
+        for tensor, array in zip((self._rows, self._mirrored, self._factors, self._weights), plan, strict=True):
             tensor[:steps].copy_(torch.from_numpy(array))
         self._done.zero_()
         self._sums.zero_()
@@ -104,30 +112,23 @@ class DeviceLearner(Learner):
             if step % QUEUED_STEPS == QUEUED_STEPS - 1:
                 self._sums.cpu()
         *sums, taken = self._sums.cpu().tolist()
-        means = np.array(sums) / max(taken, 1)
-        return LearningReport(
-            steps=steps,
-            skipped_steps=steps - round(taken),
-            policy_loss=float(means[0]),
-            value_loss=float(means[1]),
-            policy_entropy=float(means[2]),
-            ownership_loss=float(means[3]),
-            gradient_norm=float(means[4]),
-            learning_rate=rates[-1],
-            window=window,
-            seconds=time.perf_counter() - started,
-        )
+        names = [*self._terms, ENTROPY, NORM]
+        return self._report(dict(zip(names, sums, strict=True)), steps, steps - round(taken), window, started)
 
     def _prepare(self, steps: int) -> None:
         """Make the memory of a plan for so many steps, and capture the step, which leaves the learner as it was."""
         size, device = self.config.batch_size, self.device
         self._rows = torch.zeros((steps, size), dtype=torch.int64, device=device)  # those of each step's batch
         self._mirrored = torch.zeros((steps, size), dtype=torch.int8, device=device)
-        self._rates = torch.zeros(steps, device=device)
+        self._factors = torch.zeros(steps, device=device)  # of the learning rates
         self._weights = torch.zeros(steps, device=device)  # of the new weights in the average
         self._done = torch.zeros(1, dtype=torch.int64, device=device)  # steps of this call
-        self._sums = torch.zeros(6, dtype=torch.float64, device=device)  # of the figures, then the steps taken
-        for optimizer in self.optimizers.values():
+        with torch.no_grad():
+            losses, _ = self.forward(self.average, self._batch())
+        self._terms = list(losses)
+        # Of the losses, the entropy and the norm; then the steps taken.
+        self._sums = torch.zeros(len(self._terms) + 3, dtype=torch.float64, device=device)
+        for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = torch.zeros((), device=device)
                 if "capturable" in group:
@@ -142,20 +143,17 @@ class DeviceLearner(Learner):
         """One gradient step; the plan says of which positions."""
         self._gradients.zero_()
         statistics = self._statistics.clone()
-        rows, mirrored = self._rows.index_select(0, self._done)[0], self._mirrored.index_select(0, self._done)[0]
-        batch = TensorBatch(*self._window.batch(rows, mirrored))
-        loss, figures = self.losses(self.network, batch, Totals.of(batch))
-        loss.backward()  # type: ignore[no-untyped-call]
+        losses, entropy = self.forward(self.network, self._batch())
+        sum(each.mean() for each in losses.values()).backward()  # type: ignore[union-attr, no-untyped-call]
         with torch.no_grad():
             norm = torch.linalg.vector_norm(self._gradients)
-            figures = torch.cat([figures, norm.double()[None]])
+            means = [each.detach().double().mean() for each in (*losses.values(), entropy)]
+            figures = torch.stack([*means, norm.double()])
             is_finite = torch.isfinite(figures).all()
             clipped = self._gradients * (MAX_GRAD_NORM / (norm + 1e-6)).clamp(max=1.0)
             self._gradients.copy_(torch.where(is_finite, clipped, torch.zeros_like(clipped)))
-            rate = torch.where(is_finite, self._rates.index_select(0, self._done)[0], 0.0)
-        for kind, optimizer in self.optimizers.items():
-            for group in optimizer.param_groups:
-                group["lr"].copy_(rate * self.config.muon_rate if kind == "muon" else rate)
+            self.set_rates(torch.where(is_finite, self._factors.index_select(0, self._done)[0], 0.0))
+        for optimizer in self.optimizers:
             optimizer.step()
         with torch.no_grad():
             self._statistics.copy_(torch.where(is_finite, self._statistics, statistics))
@@ -166,7 +164,12 @@ class DeviceLearner(Learner):
             torch._foreach_mul_(change, weight)
             torch._foreach_add_(averages, change)
             self._sums += torch.where(is_finite, torch.cat([figures, torch.ones_like(figures[:1])]), 0.0)
-            self._done.add_(1).remainder_(len(self._rates))  # a captured step runs a few times before the first
+            self._done.add_(1).remainder_(len(self._factors))  # a captured step runs a few times before the first
+
+    def _batch(self) -> LearningBatch:
+        """The positions that the plan has for the next step."""
+        rows, mirrored = self._rows.index_select(0, self._done)[0], self._mirrored.index_select(0, self._done)[0]
+        return with_weights(*self._window.batch(rows, mirrored))
 
 
 def _vector_like(tensors: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
@@ -178,11 +181,12 @@ def _vector_like(tensors: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
     return vector, [torch.as_strided(vector, tensor.shape, tensor.stride(), start) for tensor, start in parts]
 
 
-def make_learner(config: TrainConfig, compute: Compute) -> Learner:
+def make_learner(config: TrainConfig, compute: Compute, extensions: Extensions | None = None) -> Learner:
     """An untrained network and what trains it, by a run's settings."""
     network, learning, geometry = config.network_config(), config.learning, config.board.geometry()
     longest = window_size(config.iterations * config.samples, learning.min_window) + config.samples
     replay = compute.replay(geometry, longest, learning.batch_size, network.input_planes, learning.fast_weight)
     if replay is None:
-        return Learner(network, learning, geometry, config.seed, device=compute.learning_device)
-    return DeviceLearner(network, learning, geometry, config.seed, replay)
+        device = compute.learning_device
+        return Learner(network, learning, geometry, config.seed, device=device, extensions=extensions)
+    return DeviceLearner(network, learning, geometry, config.seed, replay, extensions=extensions)

@@ -1,43 +1,36 @@
-"""Learning: the losses, one gradient step, and the average of the weights, which is what plays.
+"""Learning: one gradient step, and the average of the weights, which is what plays.
 
-A step on a batch of B positions minimises
-
-    policy + value + ownership_weight * ownership
-
-(AlphaZero's loss, Silver et al. 2018, with a cross-entropy for the value and KataGo's ownership, Wu 2019). On a CPU the
-batch is cut into parts of `PART` positions. Each part goes through a replica of the network by itself, on one thread,
-and the parts' gradients are added in the order of the parts. So one or many cores compute the same numbers: cores only
-take parts, and a run comes to the same weights on all of them. Batch norm then normalises each part for itself ("ghost
-batches", Hoffer et al. 2017, arXiv 1705.08741), while losses are divided by the sums of the whole batch.
-
-On a GPU the whole batch is one part.
+On a CPU the batch is cut into parts of `PART` positions. Each part goes through a replica of the network on one thread,
+and the gradients are added in the order of the parts. So one or many cores compute the same numbers, and a run produces
+the same weights on all of them. Batch norm normalises each part separately ("ghost batches", Hoffer et al. 2017, arXiv
+1705.08741), while losses are means over the whole batch. On a GPU the whole batch is one part.
 """
 
 import contextlib
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.nn import winograd
 from alphac4.nn.backends import BF16, FP32, learning_precision, torch_threads
 from alphac4.nn.config import NetworkConfig
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network, build_network
 from alphac4.selfplay.replay import Batch, Replay, batches
 from alphac4.selfplay.samples import Samples
 from alphac4.training.config import LearningConfig
-from alphac4.training.optimizer import Muon, Schedule
+from alphac4.training.extensions import Extensions, check_weights
+from alphac4.training.losses import LearningBatch, check_losses, cross_entropy, learning_batch, standard_losses
+from alphac4.training.optimizer import Muon
 from alphac4.training.reports import LearningReport
 
 logger = logging.getLogger(__name__)
@@ -46,70 +39,10 @@ PART = 64  # positions: what each of two cores has of the presets' batches of 12
 # Of a batch's gradient. One strange batch must not undo what many have taught: steps of AdamW and Muon do not grow with
 # the gradient, but their moments do, for dozens of steps.
 MAX_GRAD_NORM = 1.0
+ENTROPY, NORM = "policy entropy", "gradient norm"  # figures of a step beside its losses
 
-
-def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """``-sum(target log softmax(logits))`` in nats over the classes, which are dimension 1."""
-    return -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
-
-
-def policy_loss(logits: Tensor, target: Tensor, weight: Tensor, total: float | Tensor) -> Tensor:
-    """Cross-entropy of the moves, averaged by ``weight`` [B]; logits, target [B, A].
-
-    Here and below ``total`` is the sum of weights of the whole batch, of which these B may be a part.
-    """
-    return (cross_entropy(logits, target) * weight).sum() / total
-
-
-def value_loss(logits: Tensor, target: Tensor, total: float) -> Tensor:
-    """Cross-entropy of win/draw/loss for the side to move; logits, target [B, 3]."""
-    return cross_entropy(logits, target).sum() / total
-
-
-def ownership_loss(logits: Tensor, final: Tensor, planes: Tensor, total: float | Tensor) -> Tensor:
-    """Cross-entropy of whose stone ends up in each cell, averaged over the cells that are empty now.
-
-    Args:
-        logits: [B, 3, R, C]: own stone, the opponent's, empty.
-        final: [B, 2, R, C]: own stones and the opponent's at the game's end.
-        planes: [B, P, R, C]: those of the position, the stones first.
-        total: empty cells of the whole batch.
-    """
-    target = torch.cat([final, 1.0 - final.sum(dim=1, keepdim=True)], dim=1)
-    return (cross_entropy(logits, target) * empty_cells(planes)).sum() / total
-
-
-def empty_cells(planes: Tensor) -> Tensor:
-    """[B, R, C] 1 where there is no stone."""
-    return 1.0 - planes[:, :2].sum(dim=1)
-
-
-class TensorBatch(NamedTuple):
-    """`alphac4.selfplay.replay.Batch` as tensors on the learner's device."""
-
-    planes: Tensor  # float32 [B, P, R, C]
-    policy: Tensor  # float32 [B, A]
-    policy_weight: Tensor  # float32 [B]
-    wdl: Tensor  # float32 [B, 3]
-    final: Tensor  # float32 [B, 2, R, C]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Totals:
-    """Divisors of a batch's losses, whatever parts it is computed in."""
-
-    positions: float
-    policy_weight: Tensor  # scalar, at least 1: a batch without full searches teaches no policy
-    empty_cells: Tensor  # scalar, at least 1
-
-    @classmethod
-    def of(cls, batch: TensorBatch) -> "Totals":
-        """Count a whole batch, without waiting for the device."""
-        return cls(
-            positions=float(len(batch.planes)),
-            policy_weight=batch.policy_weight.sum().clamp(min=1.0),
-            empty_cells=empty_cells(batch.planes).sum().clamp(min=1.0),
-        )
+Schedule = Callable[[int], float]
+"""Factor of every learning rate in the gradient step after so many others."""
 
 
 class Learner:
@@ -125,6 +58,10 @@ class Learner:
         device: where it learns.
         workers: cores that compute parts at a time; by default all. They change how long a step takes, and no weight.
         precision: `BF16` or `FP32`; by default what `learning_precision` chooses.
+        extensions: functions that replace the network, its losses and optimisers, and the choice of samples.
+
+    Raises:
+        ValueError: if a function returns something unsuitable.
     """
 
     def __init__(
@@ -137,8 +74,10 @@ class Learner:
         device: torch.device | None = None,
         workers: int | None = None,
         precision: str | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
         self.config = config
+        self.extensions = extensions or Extensions()
         self.device = device or torch.device("cpu")
         self._geometry = geometry
         on_cpu = self.device.type == "cpu"
@@ -146,7 +85,12 @@ class Learner:
         self._workers = min(workers or cores(), self._parts)
         positions = config.batch_size // self._parts
         self.precision = precision or learning_precision(self.device)
-        self.by_winograd = on_cpu and self.precision == FP32 and winograd.pays_in_learning(network, positions)
+        self.by_winograd = (
+            on_cpu
+            and self.precision == FP32
+            and self.extensions.network is None
+            and winograd.pays_in_learning(network, positions)
+        )
         logger.debug(
             "learning in %s%s on %s",
             self.precision,
@@ -155,11 +99,13 @@ class Learner:
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = PolicyValueNetwork(network)
+            self.network = build_network(network, self.extensions.network)
         self.network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.network.train()
         self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
+        self.losses = self.extensions.loss or partial(standard_losses, ownership_weight=config.ownership_weight)
         self.optimizers = self._make_optimizers()
+        self._initial_rates = [[float(group["lr"]) for group in each.param_groups] for each in self.optimizers]
         # A replica for each part: the network's own weights, but gradients and running statistics of the part alone.
         self._replicas = [copy.deepcopy(self.network) for _ in range(self._parts)]
         for replica in self._replicas:
@@ -167,24 +113,36 @@ class Learner:
                 theirs.data = ours.data
         self.steps = 0
 
-    def _make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """By the names of their states: AdamW, and Muon for the tower's kernels if it is used. Only kernels decay."""
-        config, made = self.config, dict[str, torch.optim.Optimizer]()
-        kernels = [p for p in self.network.parameters() if p.ndim > 1]
-        others = [p for p in self.network.parameters() if p.ndim <= 1]
-        taken = [p for p in self.network.tower.parameters() if p.ndim > 1 and config.optimizer == "muon"]
-        taken_ids = set(map(id, taken))
+    def _make_optimizers(self) -> Sequence[torch.optim.Optimizer]:
+        """AdamW, and Muon for the tower's kernels if it is used. Only kernels decay."""
+        config, build = self.config, self.extensions.optimizer
+        if build is not None:
+            built = build(getattr(self.network, "module", self.network))
+            return (built,) if isinstance(built, torch.optim.Optimizer) else tuple(built)
+        tower = getattr(self.network, "tower", None) if config.optimizer == "muon" else None
+        by_muon = [p for p in tower.parameters() if p.ndim > 1] if tower is not None else []
+        by_muon_ids = set(map(id, by_muon))
+        by_adamw = [p for p in self.network.parameters() if id(p) not in by_muon_ids]
         groups = [
-            {"params": [p for p in kernels if id(p) not in taken_ids], "weight_decay": config.weight_decay},
-            {"params": others, "weight_decay": 0.0},
+            {"params": [p for p in by_adamw if p.ndim > 1], "weight_decay": config.weight_decay},
+            {"params": [p for p in by_adamw if p.ndim <= 1], "weight_decay": 0.0},
         ]
-        made["optimizer"] = torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
-        if taken:
-            made["muon"] = Muon(taken, config.learning_rate, weight_decay=config.weight_decay)
-        return made
+        adamw = torch.optim.AdamW(groups, lr=config.learning_rate, fused=True)
+        if not by_muon:
+            return (adamw,)
+        return adamw, Muon(by_muon, config.learning_rate * config.muon_rate, weight_decay=config.weight_decay)
 
-    def take_over(self, network: PolicyValueNetwork) -> None:
-        """Begin with another network's weights; see `PolicyValueNetwork.take_over`."""
+    def set_rates(self, factor: float | Tensor) -> None:
+        """Set every group's learning rate to its initial rate times ``factor``."""
+        for optimizer, rates in zip(self.optimizers, self._initial_rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].copy_(torch.as_tensor(rate * factor))
+                else:
+                    group["lr"] = rate * float(factor)
+
+    def take_over(self, network: Network) -> None:
+        """Start from another network's weights; see `Network.take_over`."""
         self.network.take_over(network)
         self.average.load_state_dict(self.network.state_dict())
 
@@ -206,8 +164,14 @@ class Learner:
             rng,
             fast_weight=self.config.fast_weight,
             planes=self.network.config.input_planes,
+            weights=self.sample_weights(samples, rng),
         )
         return self.learn_from(stream, schedule, len(samples), on_step)
+
+    def sample_weights(self, samples: Samples, rng: np.random.Generator) -> np.ndarray | None:
+        """The probabilities [S] with which samples are drawn; None for whole passes over all of them."""
+        sampler = self.extensions.sampler
+        return None if sampler is None else check_weights(sampler(samples, rng), len(samples), "sampler")
 
     def learn_latest(
         self,
@@ -225,34 +189,36 @@ class Learner:
     def learn_from(
         self, stream: Iterable[Batch], schedule: Schedule, window: int, on_step: Callable[[], object] = lambda: None
     ) -> LearningReport:
-        """One gradient step a batch; ``on_step`` is called before each, and may raise to end learning.
+        """Take one gradient step per batch; ``on_step`` is called before each, and may raise to end learning.
 
         A step whose loss or gradient is not finite is skipped: it leaves everything as it was.
         """
         started = time.perf_counter()
-        sums, count, skipped, rate = np.zeros(5), 0, 0, 0.0
+        sums, count, skipped = dict[str, float](), 0, 0
         self._share_statistics()
         with self._one_thread(), ThreadPoolExecutor(self._workers) as pool:
             for batch in stream:
                 on_step()
-                rate = schedule.rate(self.steps)
-                figures = self._step(batch, rate, pool)
-                if np.isfinite(figures).all():
-                    sums += figures
+                self.set_rates(schedule(self.steps))
+                figures = self._step(batch, pool)
+                if np.isfinite(list(figures.values())).all():
+                    sums = {name: sums.get(name, 0.0) + figure for name, figure in figures.items()}
                 else:
                     skipped += 1
                 count += 1
                 self.steps += 1
-        means = sums / max(count - skipped, 1)
+        return self._report(sums, count, skipped, window, started)
+
+    def _report(self, sums: dict[str, float], steps: int, skipped: int, window: int, started: float) -> LearningReport:
+        """Make the report of ``steps`` steps, from the sums of the figures of those that were not skipped."""
+        means = {name: figure / max(steps - skipped, 1) for name, figure in sums.items()}
         return LearningReport(
-            steps=count,
+            steps=steps,
             skipped_steps=skipped,
-            policy_loss=float(means[0]),
-            value_loss=float(means[1]),
-            policy_entropy=float(means[2]),
-            ownership_loss=float(means[3]),
-            gradient_norm=float(means[4]),
-            learning_rate=rate,
+            policy_entropy=means.pop(ENTROPY, 0.0),
+            gradient_norm=means.pop(NORM, 0.0),
+            losses=means,
+            learning_rate=float(self.optimizers[0].param_groups[0]["lr"]),
             window=window,
             seconds=time.perf_counter() - started,
         )
@@ -265,64 +231,64 @@ class Learner:
         """
         return torch_threads(1) if self.device.type == "cpu" else contextlib.nullcontext()
 
-    def _step(self, batch: Batch, rate: float, pool: ThreadPoolExecutor) -> np.ndarray:
-        """One gradient step, if it is finite; returns losses of policy and value, entropy, ownership, norm [5]."""
-        tensors = TensorBatch(*(torch.from_numpy(array).to(self.device, non_blocking=True) for array in batch))
-        totals = Totals.of(tensors)
-        count = min(self._parts, len(batch.planes))
-        parts = [TensorBatch(*part) for part in zip(*(t.tensor_split(count) for t in tensors), strict=True)]
+    def _step(self, batch: Batch, pool: ThreadPoolExecutor) -> dict[str, float]:
+        """Take one gradient step, if it is finite; returns the mean losses, the entropy and the gradient's norm."""
+        whole = learning_batch(batch, self.device)
+        positions = len(whole.planes)
+        count = min(self._parts, positions)
+        parts = [LearningBatch(*part) for part in zip(*(t.tensor_split(count) for t in whole), strict=True)]
         replicas = self._replicas[:count]
-        shares = list(pool.map(partial(self._differentiate, totals=totals), replicas, parts))
+        sums = list(pool.map(partial(self._differentiate, positions=positions), replicas, parts))
         for parameters in zip(self.network.parameters(), *(r.parameters() for r in replicas), strict=True):
-            ours, *gradients = parameters[0], *(p.grad for p in parameters[1:])
-            ours.grad = gradients[0]
+            ours, gradients = parameters[0], [p.grad for p in parameters[1:] if p.grad is not None]
+            ours.grad = gradients[0] if gradients else None
             for gradient in gradients[1:]:
-                assert ours.grad is not None
-                ours.grad += gradient
+                ours.grad = cast(Tensor, ours.grad).add_(gradient)
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
-        found = np.append(torch.stack(shares).sum(dim=0).cpu().numpy(), float(norm))
-        if np.isfinite(found).all():
-            for kind, optimizer in self.optimizers.items():
-                for group in optimizer.param_groups:
-                    group["lr"] = rate * (self.config.muon_rate if kind == "muon" else 1.0)
+        figures = {name: sum(float(part[name]) for part in sums) / positions for name in sums[0]}
+        figures[NORM] = float(norm)
+        if np.isfinite(list(figures.values())).all():
+            for optimizer in self.optimizers:
                 optimizer.step()
             self._take_statistics(replicas)
             self._update_average()
         self._share_statistics()
-        return found
-
-    def _differentiate(self, replica: PolicyValueNetwork, part: TensorBatch, totals: Totals) -> Tensor:
-        """Set a replica's gradients to those of its part; returns its share of the figures of `losses`."""
-        with self._one_thread():
-            loss, figures = self.losses(replica, part, totals)
-            replica.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
         return figures
 
-    def losses(self, network: PolicyValueNetwork, batch: TensorBatch, totals: Totals) -> tuple[Tensor, Tensor]:
-        """The loss, and as figures [4] those of policy and value, the policy's entropy, and the loss of ownership.
+    def _differentiate(self, replica: Network, part: LearningBatch, positions: int) -> dict[str, Tensor]:
+        """Set a replica's gradients to those of its part of a batch of ``positions``; returns the figures' sums."""
+        with self._one_thread():
+            losses, entropy = self.forward(replica, part)
+            loss = cast(Tensor, sum(each.sum() for each in losses.values())) / positions
+            replica.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+        return {name: each.detach().double().sum() for name, each in (*losses.items(), (ENTROPY, entropy))}
 
-        Of a part they are its share of the whole batch's.
+    def forward(self, network: Network, batch: LearningBatch) -> tuple[dict[str, Tensor], Tensor]:
+        """Compute the named losses [B] of each position, and the entropy [B] of the policy, in nats.
+
+        Raises:
+            ValueError: if the function of losses returns something else.
         """
         planes = batch.planes.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == BF16, cache_enabled=False):
-            tower = partial(winograd.run_tower, network.tower) if self.by_winograd else None
-            policy_logits, value_logits, ownership_logits = network.forward_all(planes, tower)
-        policy_logits, value_logits = policy_logits.float(), value_logits.float()
-        loss_policy = policy_loss(policy_logits, batch.policy, batch.policy_weight, totals.policy_weight)
-        loss_value = value_loss(value_logits, batch.wdl, totals.positions)
-        loss = loss_policy + loss_value
-        loss_ownership = torch.zeros((), device=loss.device)
-        if ownership_logits is not None:
-            loss_ownership = ownership_loss(ownership_logits.float(), batch.final, planes, totals.empty_cells)
-            loss = loss + self.config.ownership_weight * loss_ownership
+            blocks = getattr(network, "tower", None)
+            tower = partial(winograd.run_tower, blocks) if self.by_winograd and blocks is not None else None
+            outputs = network.forward_all(planes, tower)
+        outputs = outputs._replace(
+            policy=outputs.policy.float(),
+            value=outputs.value.float(),
+            ownership=None if outputs.ownership is None else outputs.ownership.float(),
+            extra=tuple(each.float() for each in outputs.extra),
+        )
+        losses = dict(self.losses(outputs, batch._replace(planes=planes)))
+        check_losses(losses, len(planes), "loss")
         with torch.no_grad():
-            entropy = cross_entropy(policy_logits, policy_logits.softmax(dim=1)).sum() / totals.positions
-            figures = torch.stack([loss_policy, loss_value, entropy, loss_ownership])
-        return loss, figures.detach().double()
+            entropy = cross_entropy(outputs.policy, outputs.policy.softmax(dim=1))
+        return losses, entropy
 
     @torch.no_grad()
-    def _take_statistics(self, replicas: list[PolicyValueNetwork]) -> None:
+    def _take_statistics(self, replicas: list[Network]) -> None:
         """Give the network the mean of its replicas' running statistics, which is that of all parts of the batch."""
         for ours, *theirs in zip(self.network.buffers(), *(r.buffers() for r in replicas), strict=True):
             ours.copy_(torch.stack(theirs).mean(dim=0) if ours.is_floating_point() else theirs[0])
@@ -357,12 +323,10 @@ class Learner:
         tensors = [*self.network.state_dict().values(), *self.average.state_dict().values()]
         return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
 
-    def candidate(self) -> PolicyValueNetwork:
+    def candidate(self) -> Network:
         """A copy of the averaged network on the CPU, in evaluation mode."""
-        with torch.random.fork_rng(devices=[]):  # a new network draws weights, and the caller's random numbers stay
-            copied = PolicyValueNetwork(self.network.config)
-        copied.load_state_dict({name: value.cpu() for name, value in self.average.state_dict().items()})
-        return copied.eval()
+        copied = copy.deepcopy(self.average).cpu().eval()
+        return copied.to(memory_format=torch.contiguous_format)  # type: ignore[no-any-return, call-overload]
 
     def state(self) -> dict[str, Tensor]:
         """Everything that a resumed run needs, as named tensors on the CPU."""
@@ -372,21 +336,23 @@ class Learner:
         """The tensors that `state` copies, themselves."""
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
-        for kind, optimizer in self.optimizers.items():
+        for number, optimizer in enumerate(self.optimizers):
             for index, values in optimizer.state_dict()["state"].items():
-                tensors |= {f"{kind}.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
+                known = {name: torch.as_tensor(value) for name, value in values.items() if value is not None}
+                tensors |= {f"optimizer{number}.{index}.{name}": value for name, value in known.items()}
         return tensors | {"steps": torch.tensor(self.steps)}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Take up `state`."""
-        parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in ("network", "average", *self.optimizers)}
+        numbered = [f"optimizer{number}" for number in range(len(self.optimizers))]
+        parts: dict[str, dict[str, Tensor]] = {kind: {} for kind in ("network", "average", *numbered)}
         for name, value in tensors.items():
             kind, _, rest = name.partition(".")
             if kind in parts:
                 parts[kind][rest] = value
         self.network.load_state_dict(parts["network"])
         self.average.load_state_dict(parts["average"])
-        for kind, optimizer in self.optimizers.items():
+        for kind, optimizer in zip(numbered, self.optimizers, strict=True):
             moments: dict[int, dict[str, Any]] = {}
             for name, value in parts[kind].items():
                 index, _, field = name.partition(".")

@@ -13,14 +13,14 @@ from functools import partial
 
 from alphac4.compute import Actors, Compute, choose_for_run
 from alphac4.game.rules import Geometry
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network
 from alphac4.selfplay.replay import Replay, window_size
 from alphac4.selfplay.samples import Block, PolicyTarget, Samples, concatenate, make_samples, retarget
 from alphac4.training.config import RunRandom, TrainConfig
 from alphac4.training.device_learner import make_learner
 from alphac4.training.learner import Learner
 from alphac4.training.matches import Contender, Matches, Side, make_sides
-from alphac4.training.optimizer import Schedule
+from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import LearningReport, MatchReport, SelfPlayReport, selfplay_report
 
 
@@ -64,7 +64,7 @@ class TrainingLoop:
     actors: Actors  # play the games
     replay: Replay  # holds what they recorded
     learner: Learner
-    schedule: Schedule  # of the learning rate
+    schedule: CosineSchedule  # of the learning rate
     sides: Sequence[Side]  # play the networks in matches
     matches: Matches
     best: Contender  # the network that plays
@@ -126,7 +126,7 @@ class TrainingLoop:
         if not learner.is_finite():
             learner.restore(before)
             learner.steps = steps_before + steps
-            report = dataclasses.replace(report, went_back=True)
+            report = dataclasses.replace(report, rolled_back=True)
         return report
 
 
@@ -139,7 +139,7 @@ def make_loop(
     replay: Replay,
     watcher: Watcher,
     opened: contextlib.ExitStack,
-    schedule: Schedule | None = None,
+    schedule: CosineSchedule | None = None,
     policy_target: PolicyTarget | None = None,
     progress: bool = False,
 ) -> TrainingLoop:
@@ -166,7 +166,7 @@ def make_loop(
         opened.callback(pool.close)
     sides = make_sides(compute, best.network, geometry, config.selfplay.search.puct(), pool)
     end = config.learning_steps * config.iterations
-    schedule = schedule or Schedule.of_run(config.learning, end)
+    schedule = schedule or CosineSchedule.of_run(config.learning, end)
     return TrainingLoop(
         config=config,
         geometry=geometry,
@@ -186,7 +186,7 @@ def make_loop(
 def iterate(
     config: TrainConfig,
     *,
-    start: PolicyValueNetwork | None = None,
+    start: Network | None = None,
     policy_target: PolicyTarget | None = None,
     watcher: Watcher | None = None,
 ) -> Iterator[Iteration]:

@@ -16,7 +16,7 @@ from alphac4.machine import cores
 from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import backend_or_auto
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network
 from alphac4.training.config import GateConfig, RunRandom
 from alphac4.training.reports import MatchReport
 
@@ -31,7 +31,7 @@ CLOSING_PAIRS = 50  # colour-swapped, in each of the matches that close a run: t
 class Contender:
     """A run's network, by the iteration that made it; 0 is the network that the run began with."""
 
-    network: PolicyValueNetwork
+    network: Network
     iteration: int
 
 
@@ -140,7 +140,7 @@ class Side(Protocol):
     def backend(self) -> str:
         """The backend that runs the network of the latest `players`."""
 
-    def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> Sequence[Player]:
+    def players(self, network: Network, name: str, simulations: int) -> Sequence[Player]:
         """The network as one player for each core; they are valid until the next call."""
 
 
@@ -150,7 +150,7 @@ class LocalSide:
     New ones for each match would cost memory that the libraries behind them never quite give back.
     """
 
-    def __init__(self, compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig) -> None:
+    def __init__(self, compute: Compute, network: Network, geometry: Geometry, puct: PuctConfig) -> None:
         self._evaluator = compute.evaluator(network, streams=compute.streams)
         self._searches = [
             compute.search(self._evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
@@ -162,11 +162,11 @@ class LocalSide:
         """See `Side`."""
         return self._evaluator.backend
 
-    def load(self, network: PolicyValueNetwork) -> None:
+    def load(self, network: Network) -> None:
         """Load the weights of the next `players`; this decides the backend."""
         self._evaluator.update(network)
 
-    def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[NetworkPlayer]:
+    def players(self, network: Network, name: str, simulations: int) -> list[NetworkPlayer]:
         """See `Side`."""
         self.load(network)
         players = []
@@ -189,7 +189,7 @@ class PoolSide:
         """See `Side`."""
         return self._here.backend
 
-    def players(self, network: PolicyValueNetwork, name: str, simulations: int) -> list[SearchingPoolPlayer]:
+    def players(self, network: Network, name: str, simulations: int) -> list[SearchingPoolPlayer]:
         """See `Side`."""
         self._here.load(network)
         self._version += 1
@@ -207,7 +207,7 @@ class PoolSide:
 
 
 def make_sides(
-    compute: Compute, network: PolicyValueNetwork, geometry: Geometry, puct: PuctConfig, pool: Pool | None
+    compute: Compute, network: Network, geometry: Geometry, puct: PuctConfig, pool: Pool | None
 ) -> "Sequence[Side]":
     """The two sides of a run's matches, here or in the processes of a pool, with a ``network`` to begin with."""
     sides = [LocalSide(compute, network, geometry, puct) for _ in range(2)]
@@ -229,7 +229,7 @@ class Turn:
     geometry: Geometry
     puct: PuctConfig
     simulations: int
-    network: Shared[PolicyValueNetwork] = field(compare=False, repr=False)
+    network: Shared[Network] = field(compare=False, repr=False)
 
     def make(self) -> NetworkPlayer:
         """See `Recipe`; whoever played on this side before, plays no more."""

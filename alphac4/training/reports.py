@@ -84,16 +84,24 @@ class LearningReport:
     """Figures of one iteration's gradient steps, means over the iteration."""
 
     steps: int
-    policy_loss: float  # cross-entropy, nats
-    value_loss: float  # cross-entropy of win/draw/loss, nats
+    losses: dict[str, float]  # by name, as they were added up: "policy", "value", "ownership", or those of one's own
     policy_entropy: float  # nats, of the network's policy on training positions
     gradient_norm: float
     learning_rate: float
     window: int  # positions in the replay window
     seconds: float
-    ownership_loss: float = 0.0  # cross-entropy of each empty cell's end, nats
     skipped_steps: int = 0  # whose loss or gradient was not finite
-    went_back: bool = False  # whether the weights were not finite after it, so that those before it were taken up again
+    rolled_back: bool = False  # whether the weights were not finite afterwards, so that the earlier ones were restored
+
+    @property
+    def policy_loss(self) -> float:
+        """Cross-entropy of the policy, in nats; NaN if there is no loss of this name."""
+        return self.losses.get("policy", math.nan)
+
+    @property
+    def value_loss(self) -> float:
+        """Cross-entropy of win, draw and loss, in nats; NaN if there is no loss of this name."""
+        return self.losses.get("value", math.nan)
 
 
 @dataclass(frozen=True, kw_only=True)

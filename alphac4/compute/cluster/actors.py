@@ -20,7 +20,7 @@ from alphac4.compute.gpu.device import TREES
 from alphac4.compute.interface import Actors, ClusterReport, Seeds
 from alphac4.game import Geometry
 from alphac4.nn.backends import backend_names
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 from alphac4.storage.records import first_line
@@ -75,9 +75,7 @@ class Cluster:
         """
         return None if self._count("cpu") < WORTH_A_POOL * streams else ClusterPool(self._connection, leaves=False)
 
-    def actors(
-        self, network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds
-    ) -> "ClusterActors":
+    def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> "ClusterActors":
         """See `Elsewhere`; each core or GPU plays its share of the games, within reason."""
         slots = self._slots(config)
         task = Task(geometry=geometry, config=config, slots=slots, device=self._device, backend=self._backend)
@@ -129,7 +127,7 @@ class ClusterActors(Actors):
         seeds: the random numbers of each actor that is started, by its number.
     """
 
-    def __init__(self, connection: Connection, task: Task, network: PolicyValueNetwork, seeds: Seeds) -> None:
+    def __init__(self, connection: Connection, task: Task, network: Network, seeds: Seeds) -> None:
         self.backend, self.slots = task.backend, task.slots
         self._connection, self._ray = connection, connection.ray
         self._task, self._seeds = task, seeds
@@ -152,7 +150,7 @@ class ClusterActors(Actors):
     def __len__(self) -> int:
         return max(1, self._offered)
 
-    def update(self, network: PolicyValueNetwork) -> None:
+    def update(self, network: Network) -> None:
         """See `Actors`: blocks that begin from now on are played with them."""
         self._weights = Weights(
             version=self._weights.version + 1, network=StoredObject(reference=[self._ray.put(network)])

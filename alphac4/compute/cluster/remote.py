@@ -13,7 +13,7 @@ from alphac4.game import Geometry
 from alphac4.machine import adapt_process
 from alphac4.nn.backends import backend_names
 from alphac4.nn.evaluator import Evaluator
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network
 from alphac4.selfplay.actor import UNLIMITED, Actor, SelfPlayer
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
@@ -39,7 +39,7 @@ class Weights:
     """A version of the network."""
 
     version: int
-    network: StoredObject[PolicyValueNetwork]
+    network: StoredObject[Network]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +89,8 @@ class RemoteActor:
 
 
 def make_player(
-    task: Task, network: PolicyValueNetwork, rng: np.random.Generator
-) -> tuple[SelfPlayer, Callable[[PolicyValueNetwork], None], str]:
+    task: Task, network: Network, rng: np.random.Generator
+) -> tuple[SelfPlayer, Callable[[Network], None], str]:
     """The actor of one core or GPU, what gives it other weights, and the backend by which it runs them."""
     if task.backend == TREES:
         from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional

@@ -17,9 +17,10 @@ from torch import Tensor
 from alphac4.compiled import keeping_machine_code
 from alphac4.game.rules import Geometry
 from alphac4.machine import install_advice
+from alphac4.mcts.simulation import is_own
 from alphac4.mcts.tree import Trees
 from alphac4.nn.backends import cuda_has_bf16
-from alphac4.nn.network import PolicyValueNetwork, fold_batch_norm
+from alphac4.nn.network import Network, fold_batch_norm
 from alphac4.storage.records import first_line
 
 logger = logging.getLogger(__name__)
@@ -93,6 +94,14 @@ def kernel(function: Callable[..., None]) -> Any:
     cuda: Any = importlib.import_module("numba.cuda")
     with keeping_machine_code() as keeps:
         return cuda.jit(cache=keeps)(function)
+
+
+def kernel_for(parameters: Any, made: Any) -> Any:
+    """The kernel for these parameters of selection; only machine code with the package's own rules is kept on disk."""
+    if is_own(parameters):
+        return made
+    cuda: Any = importlib.import_module("numba.cuda")
+    return cuda.jit(made.fn if simulated() else made.py_func)
 
 
 def launch(kernel: Any, count: int, *arguments: Any) -> None:
@@ -252,7 +261,7 @@ class DeviceNetwork:
 
     def __init__(
         self,
-        network: PolicyValueNetwork,
+        network: Network,
         geometry: Geometry,
         size: int,
         device: torch.device,
@@ -269,7 +278,7 @@ class DeviceNetwork:
         planes = kernel_view(self._planes, np.asarray(one).dtype)
         self.exchange = Exchange(planes, one, kernel_view(self._logits), kernel_view(self._wdl))
 
-    def update(self, network: PolicyValueNetwork) -> None:
+    def update(self, network: Network) -> None:
         """Load other weights into the same memory."""
         self._module.load_state_dict(fold_batch_norm(network).state_dict())
 

@@ -15,6 +15,7 @@ from alphac4.compute.gpu.device import (
     Exchange,
     captured,
     kernel,
+    kernel_for,
     kernel_view,
     launch,
     share,
@@ -25,7 +26,7 @@ from alphac4.compute.gpu.device import (
 from alphac4.compute.gpu.trees import write_leaves
 from alphac4.game.rules import Geometry
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.network_search import NetworkSearch, finite_answers, walk_to_leaf
+from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, finite_answers, walk_to_leaf
 from alphac4.mcts.puct import expand, write_leaf
 from alphac4.mcts.search import Reuse
 from alphac4.mcts.tree import ARRAYS, NO_NODE, Trees, make_trees
@@ -72,7 +73,7 @@ class DeviceSearch(NetworkSearch):
 
     Args:
         evaluator: whose network is searched with; `Evaluator.update` takes effect with the next search.
-        config: the search's numbers.
+        config: parameters of the rule of selection.
         geometry: the board.
         reuse: see `TreeSearch`.
         precision: of the network; by default the fastest that is precise enough.
@@ -81,7 +82,7 @@ class DeviceSearch(NetworkSearch):
     def __init__(
         self,
         evaluator: Evaluator,
-        config: PuctConfig | None = None,
+        config: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry,
         reuse: Reuse = "nothing",
@@ -130,10 +131,11 @@ class DeviceSearch(NetworkSearch):
         unfinished = torch.zeros(slots, dtype=torch.int8, device=self._device)
         network = DeviceNetwork(self._network_of.network, self.geometry, slots, self._device, self._precision)
         views = kernel_view(targets), kernel_view(unfinished)
+        grow_trees = kernel_for(self.parameters, grow)
 
         def step() -> None:
             network.evaluate()
-            launch(grow, slots, trees.arrays, views[0], self.parameters, network.exchange, views[1])
+            launch(grow_trees, slots, trees.arrays, views[0], self.parameters, network.exchange, views[1])
 
         place = Workplace(trees, targets, unfinished, network, captured(step, self._device))
         self._places[slots, nodes] = place

@@ -20,29 +20,35 @@ from alphac4.compute.gpu.device import (
     Exchange,
     captured,
     kernel,
+    kernel_for,
     largest_that_fits,
     launch,
     share,
     share_trees,
     synchronise,
     the_device,
+    to_tensor,
 )
 from alphac4.compute.interface import Actors, Seeds
 from alphac4.game.rules import Geometry
-from alphac4.mcts.config import PuctParameters
+from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.puct import expand, write_leaf
+from alphac4.mcts.simulation import check_rule
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
-from alphac4.nn.network import PolicyValueNetwork
+from alphac4.nn.network import Network
 from alphac4.selfplay.actor import UNLIMITED
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import (
     GAME_OVER,
+    MAX_STARTS,
     NEW_GAME,
+    GamePlan,
     Games,
     SelfPlayParameters,
     join_finished,
     make_games,
     make_parameters,
+    make_plan,
     restart_search,
     walk,
 )
@@ -62,15 +68,16 @@ def advance(
     trees: Trees,
     games: Games,
     parameters: SelfPlayParameters,
-    puct: PuctParameters,
+    plan: GamePlan,
+    selection: Any,
     exchange: Exchange,
 ) -> None:
     """See `alphac4.selfplay.games.advance`."""
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
-    expand(trees, t, exchange.logits[t], exchange.wdl[t], puct.prior_temperature)
-    walk(trees, games, t, parameters, puct, SIMULATIONS_A_STEP)
+    expand(trees, t, exchange.logits[t], exchange.wdl[t], selection.prior_temperature)
+    walk(trees, games, t, parameters, plan, selection, SIMULATIONS_A_STEP)
     if trees.leaf[t] != NO_NODE:
         write_leaf(trees, t, exchange.planes[t], exchange.one)
 
@@ -105,20 +112,29 @@ class DeviceActor:
         self,
         geometry: Geometry,
         config: SelfPlayConfig,
-        network: PolicyValueNetwork,
+        network: Network,
         slots: int,
         rng: np.random.Generator,
         precision: torch.dtype | None = None,
+        *,
+        selection: NetworkParameters | None = None,
+        max_simulations: int = 0,
     ) -> None:
         device = the_device()
         self.geometry = geometry
         self.config = config
         self.slots = slots
-        nodes = max(config.full_simulations, config.fast_simulations) + 2
+        nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
         empty = make_trees(slots, 1, geometry, rng)
         self._trees = share_trees(empty, nodes, device)
         self._games = share(make_games(slots, geometry), device)
-        self._parameters, self._puct = make_parameters(config), config.search.selfplay_puct().parameters()
+        self._parameters = make_parameters(config)
+        self._selection = selection or config.search.selfplay_puct().parameters()
+        check_rule(self._selection, empty)
+        self._advance = kernel_for(self._selection, advance)
+        plan = make_plan(geometry, config)
+        room = np.zeros(MAX_STARTS, np.uint64)
+        self._plan = share(plan._replace(start_own=room, start_occupied=room), device)
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
         synchronise()  # what was made so far was made on another stream
@@ -131,18 +147,20 @@ class DeviceActor:
             self._games.write(name, array)
         synchronise()
 
-    def update(self, network: PolicyValueNetwork) -> None:
+    def update(self, network: Network) -> None:
         """Play with other weights from now on."""
         self._network.update(network)
         synchronise()
 
-    def play(self, moves: int, stopped: Callable[[], bool]) -> Iterator[Block]:
+    def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
         """See `SelfPlayer`, but all games together make the moves: those that are ahead would leave the device idle.
 
         It plays on while a block is dealt with.
         """
         with torch.cuda.stream(self._stream):
             try:
+                for name, array in (plan or make_plan(self.geometry, self.config))._asdict().items():
+                    self._plan.tensors[name][: len(array)].copy_(to_tensor(array, self._plan.tensors[name].device))
                 self._games.tensors["left"].fill_(UNLIMITED)
                 yield from self._blocks(moves * self.slots, stopped)
             finally:
@@ -183,12 +201,13 @@ class DeviceActor:
         """One evaluation of every slot's leaf, and the way to its next one."""
         self._network.evaluate()
         launch(
-            advance,
+            self._advance,
             self.slots,
             self._trees.arrays,
             self._games.arrays,
             self._parameters,
-            self._puct,
+            self._plan.arrays,
+            self._selection,
             self._network.exchange,
         )
 
@@ -230,7 +249,7 @@ class DeviceActor:
         synchronise()
 
 
-def device_actors(network: PolicyValueNetwork, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
+def device_actors(network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
     """Actors that play a run's games on the GPU, one per stream; fewer games where memory is short.
 
     Raises:
@@ -243,7 +262,7 @@ def device_actors(network: PolicyValueNetwork, geometry: Geometry, config: SelfP
 
     players = largest_that_fits(make, config.games, min(MIN_GAMES, config.games))
 
-    def update(network: PolicyValueNetwork) -> None:
+    def update(network: Network) -> None:
         for player in players:
             player.update(network)
 

@@ -1,0 +1,129 @@
+"""Functions by which a researcher changes the algorithm, and checks of what they return.
+
+Every field of `Extensions` is an argument of `alphac4.iterate` and `alphac4.train`. None of them is a setting: a run's
+folder records their names, and resumes only with the same ones. Shapes: A moves, C cells, G finished games, S samples.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from alphac4.game import Position
+from alphac4.mcts.network_search import NetworkParameters
+from alphac4.nn.config import qualified_name
+from alphac4.nn.network import NetworkBuilder
+from alphac4.selfplay.games import Games
+from alphac4.selfplay.samples import Samples
+from alphac4.training.losses import Losses
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from alphac4.training.reports import MatchReport
+
+OptimizerBuilder = Callable[["nn.Module"], "torch.optim.Optimizer | Sequence[torch.optim.Optimizer]"]
+"""Makes the optimisers of a network's parameters. Each group's ``lr`` is its learning rate before the schedule."""
+
+LearningSchedule = Callable[[int, int], float]
+"""Factor of every learning rate in gradient step ``step`` (from 0) of ``steps``, as `torch.optim.lr_scheduler.LambdaLR`
+takes it."""
+
+PolicyTarget = Callable[[Games], npt.ArrayLike]
+"""Policies [G, C, A] to learn at every ply of G finished games, each summing to 1; plies that were not played are
+ignored."""
+
+ValueTarget = Callable[[Games], npt.ArrayLike]
+"""Probabilities [G, C, 3] of win, draw and loss to learn at every ply of G finished games, for the side to move there;
+plies that were not played are ignored."""
+
+Simulations = Callable[[int, int, bool], int]
+"""Simulations of a search, from the iteration (from 1), the ply (from 0), and whether the search is a full one."""
+
+Starts = Callable[[Samples | None, np.random.Generator], Sequence[Position | str]]
+"""Positions from which an iteration's games start, drawn uniformly, from the samples in the window (None before the
+first iteration). Random opening moves follow, as the settings say."""
+
+Sampler = Callable[[Samples, np.random.Generator], npt.ArrayLike]
+"""Weights [S], at least 0, with which the samples of the window are drawn for learning."""
+
+
+class PlayGate(Protocol):
+    """Plays a match of a candidate against the best network."""
+
+    def __call__(self, *, pairs: int | None = None, simulations: int | None = None) -> "MatchReport":
+        """Play colour-swapped ``pairs`` of games with ``simulations`` per move; by default those of the settings."""
+
+
+Gate = Callable[[PlayGate], bool]
+"""Decides whether a candidate is promoted. The argument plays a match and returns its report, in which the candidate is
+the first player; a gate may decide without a match."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extensions:
+    """Functions in place of the package's own; None keeps the package's."""
+
+    network: NetworkBuilder | None = None
+    loss: Losses | None = None
+    optimizer: OptimizerBuilder | None = None
+    schedule: LearningSchedule | None = None
+    policy_target: PolicyTarget | None = None
+    value_target: ValueTarget | None = None
+    selection: NetworkParameters | None = None
+    """Parameters of a compiled rule of selection; see `alphac4.scores_actions`."""
+    simulations: Simulations | None = None
+    starts: Starts | None = None
+    sampler: Sampler | None = None
+    gate: Gate | None = None
+
+    def names(self) -> dict[str, str]:
+        """Qualified names of the functions given, by argument, as a run's folder records them."""
+        given = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return {name: qualified_name(value) for name, value in given.items() if value is not None}
+
+
+def check_targets(values: npt.ArrayLike, shape: tuple[int, ...], used: npt.NDArray[np.bool_], name: str) -> Any:
+    """Return a target function's result as float32 of ``shape``; rows where ``used`` is true must be probabilities.
+
+    Raises:
+        ValueError: naming the function, what it returned and what was expected.
+    """
+    targets = np.asarray(values, np.float32)
+    if targets.shape != shape:
+        raise ValueError(f"{name} returned shape {list(targets.shape)}; expected {list(shape)}")
+    rows = targets[used]
+    if not ((rows >= 0).all() and np.allclose(rows.sum(axis=-1), 1, atol=1e-3)):
+        raise ValueError(f"{name} must return probabilities: none negative, summing to 1 at every ply that was played")
+    return targets
+
+
+def check_weights(values: npt.ArrayLike, count: int, name: str) -> npt.NDArray[np.float64]:
+    """Return a sampler's weights as probabilities [count].
+
+    Raises:
+        ValueError: naming the function, what it returned and what was expected.
+    """
+    weights = np.asarray(values, np.float64)
+    if weights.shape != (count,):
+        raise ValueError(f"{name} returned shape {list(weights.shape)}; expected one weight per sample, [{count}]")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise ValueError(f"{name} must return finite weights of at least 0, not all 0")
+    probabilities: npt.NDArray[np.float64] = weights / weights.sum()
+    return probabilities
+
+
+def check_names(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Check that a run resumes with the functions that it had.
+
+    Raises:
+        ValueError: naming the arguments that differ.
+    """
+    for name in sorted({*before, *now}):
+        if before.get(name) != now.get(name):
+            was, given = before.get(name, "no function"), now.get(name, "none")
+            raise ValueError(f"this run was trained with {was} as `{name}`, and {given} was given: pass the same again")

@@ -1,0 +1,104 @@
+"""Losses of learning: what a gradient step minimises, summed over the positions of a batch.
+
+The standard loss is AlphaZero's (Silver et al. 2018) with a cross-entropy for the value, and KataGo's ownership (Wu
+2019). Shapes: B positions, A moves, P planes, a board of R x C cells. All targets are for the side to move.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from alphac4.nn.network import Outputs
+from alphac4.selfplay.replay import Batch
+
+
+class LearningBatch(NamedTuple):
+    """B positions as tensors on the learner's device, with their targets and weights.
+
+    The weights are made for the whole batch, of which these B positions may be a part: the mean of a term times its
+    weight over the batch is its weighted mean.
+    """
+
+    planes: Tensor  # float32 [B, P, R, C]: the stones of the side to move, its opponent's, then further planes
+    policy: Tensor  # float32 [B, A] target, sums to 1
+    policy_weight: Tensor  # float32 [B], mean 1 over the batch
+    wdl: Tensor  # float32 [B, 3] target of win, draw and loss, sums to 1
+    final: Tensor  # float32 [B, 2, R, C]: own stones and the opponent's at the end of the game
+    cell_weight: Tensor  # float32 [B]: positions per empty cell in the batch
+
+
+Losses = Callable[[Outputs, LearningBatch], Mapping[str, Tensor]]
+"""Named losses [B] of each position, in nats or any unit. A gradient step minimises the sum of their means over the
+batch."""
+
+
+def learning_batch(batch: Batch, device: torch.device) -> LearningBatch:
+    """Copy a batch to the device and normalise its weights."""
+    tensors = [torch.from_numpy(array).to(device, non_blocking=True) for array in batch]
+    return with_weights(*tensors)
+
+
+def with_weights(planes: Tensor, policy: Tensor, policy_weight: Tensor, wdl: Tensor, final: Tensor) -> LearningBatch:
+    """Normalise the weights of a whole batch, without waiting for the device."""
+    count = len(planes)
+    # At least 1: a batch without full searches teaches no policy.
+    policy_weight = policy_weight * (count / policy_weight.sum().clamp(min=1.0))
+    cell_weight = (count / empty_cells(planes).sum().clamp(min=1.0)).expand(count)
+    return LearningBatch(planes, policy, policy_weight, wdl, final, cell_weight)
+
+
+def standard_losses(outputs: Outputs, batch: LearningBatch, ownership_weight: float = 0.5) -> dict[str, Tensor]:
+    """The losses [B] that learning minimises by default: "policy", "value", and "ownership" if the network has it.
+
+    Args:
+        outputs: the network's.
+        batch: the positions.
+        ownership_weight: weight of the ownership loss; policy and value weigh 1.
+    """
+    losses = {
+        "policy": cross_entropy(outputs.policy, batch.policy) * batch.policy_weight,
+        "value": cross_entropy(outputs.value, batch.wdl),
+    }
+    if outputs.ownership is not None:
+        losses["ownership"] = ownership_weight * ownership_loss(outputs.ownership, batch)
+    return losses
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """``-sum(target log softmax(logits))`` in nats over the classes, which are dimension 1: [B, K, ...] to [B, ...]."""
+    return -(target * F.log_softmax(logits, dim=1)).sum(dim=1)
+
+
+def ownership_loss(logits: Tensor, batch: LearningBatch) -> Tensor:
+    """Cross-entropy [B] of whose stone ends up in each cell that is empty now; its batch mean is the mean over cells.
+
+    Args:
+        logits: [B, 3, R, C]: own stone, the opponent's, empty.
+        batch: the positions.
+    """
+    target = torch.cat([batch.final, 1.0 - batch.final.sum(dim=1, keepdim=True)], dim=1)
+    cells = cross_entropy(logits, target) * empty_cells(batch.planes)
+    return cells.sum(dim=(1, 2)) * batch.cell_weight
+
+
+def empty_cells(planes: Tensor) -> Tensor:
+    """[B, R, C] 1 where there is no stone."""
+    return 1.0 - planes[:, :2].sum(dim=1)
+
+
+def check_losses(losses: Mapping[str, Tensor], count: int, name: str) -> None:
+    """Check what a function of losses returned for ``count`` positions.
+
+    Raises:
+        ValueError: naming the function, what it returned and what was expected.
+    """
+    expected = f"expected a dictionary of named losses, a tensor [{count}] each"
+    if not isinstance(losses, Mapping) or not losses:
+        raise ValueError(f"{name} returned {type(losses).__name__}; {expected}")
+    for term, loss in losses.items():
+        if not isinstance(loss, Tensor) or loss.shape != (count,):
+            found = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+            raise ValueError(f"{name} returned {found} for the loss {term!r}; {expected}")
