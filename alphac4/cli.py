@@ -5,13 +5,12 @@ import io
 import logging
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 from alphac4.commands import UNSOUND
-from alphac4.machine import adapt_process, install_advice, wrapped
+from alphac4.machine import adapt_process, announced, install_advice, wrapped
 from alphac4.storage.records import similar
 from alphac4.version import __version__
 
@@ -115,7 +114,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     # Before the command itself: neither --help nor a misspelt word should wait for PyTorch.
     options = read_options(name, rest) if name in OPTIONS else None
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    with _announced("loading; the first start takes longer ..."):
+    with announced(lambda: _note("loading; the first start takes longer ..."), sys.stderr):
         module: Any = import_module(f"alphac4.commands.{name.replace(' ', '_')}")
         if options is None:
             options = module.parse(rest)
@@ -125,19 +124,6 @@ def _dispatch(arguments: Sequence[str]) -> int:
         announce_compilation(lambda: _note("compiling once for this machine: 5 to 40 seconds ..."))
     execute: Callable[[Any], int] = module.run
     return execute(options)
-
-
-@contextlib.contextmanager
-def _announced(text: str) -> Iterator[None]:
-    """On a terminal, write the text to the standard error if the block takes more than a second."""
-    timer = threading.Timer(1.0, _note, (text,))
-    timer.daemon = True
-    if sys.stderr.isatty():
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _note(text: str) -> None:

@@ -9,12 +9,13 @@ import shutil
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TextIO
 
 MAX_CORES = 4096
+NOTICE_DELAY_S = 1.0  # a person waits this long before being told what takes time
 CACHE, STATE = "ALPHAC4_CACHE", "ALPHAC4_STATE"  # variables of the environment
 COLOURING = re.compile("\033\\[[0-9]+m")  # of a terminal
 
@@ -138,6 +139,19 @@ def check_block() -> None:
     ended = getattr(_thread, "block_ended", None)
     if ended is not None and ended.is_set():
         raise BlockEndedError
+
+
+@contextlib.contextmanager
+def announced(write: Callable[[], object], stream: TextIO) -> Iterator[None]:
+    """Call ``write`` if the block takes more than `NOTICE_DELAY_S` and the stream is a terminal."""
+    timer = threading.Timer(NOTICE_DELAY_S, write)
+    timer.daemon = True
+    if stream.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def wrapped(text: str, stream: TextIO, *, indent: str = "    ") -> str:

@@ -3,8 +3,6 @@
 import contextlib
 import os
 import sys
-import threading
-from collections.abc import Iterator
 from typing import Self, TextIO
 
 import numpy as np
@@ -12,14 +10,13 @@ from tqdm import tqdm
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, signed
-from alphac4.machine import wrapped
+from alphac4.machine import NOTICE_DELAY_S, announced, wrapped
 from alphac4.play.analysis import Analysis
 from alphac4.solver.solver import Solver, exact, shared_solver
 
 RESET, BOLD, DIM, UNDERLINE = "\033[0m", "\033[1m", "\033[2m", "\033[4m"
 COLOURS = {"x": "\033[91m", "o": "\033[93m", ".": "\033[34m"}
 SYMBOLS = EMPTY_SYMBOL, STONE_SYMBOL, BAR_SYMBOL = "·●█"
-PATIENCE = 1.0  # seconds for which nothing needs to be said
 BAR = 20  # characters of a full bar
 
 
@@ -35,17 +32,9 @@ class Screen:
         """Write a text; on a terminal, lines that are too long break between words."""
         print(self._styled(wrapped(text, self._stream), style), file=self._stream, flush=True)
 
-    @contextlib.contextmanager
-    def waiting(self, text: str) -> Iterator[None]:
-        """On a terminal, say in a line of its own what the block does, once that has taken a second."""
-        timer = threading.Timer(PATIENCE, self.line, (f"\n{text} ...",), {"style": DIM})
-        timer.daemon = True
-        if self._stream.isatty():
-            timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+    def waiting(self, text: str) -> contextlib.AbstractContextManager[None]:
+        """On a terminal, write what the block does on a line of its own, once that has taken a second."""
+        return announced(lambda: self.line(f"\n{text} ...", style=DIM), self._stream)
 
     def _styled(self, text: str, style: str) -> str:
         return f"{style}{text}{RESET}" if style and self.colour else text
@@ -123,7 +112,7 @@ class SolvingProgress:
             desc=label,
             unit=" positions",
             unit_scale=True,
-            delay=PATIENCE,
+            delay=NOTICE_DELAY_S,
             leave=False,
             disable=None if stream else True,  # None: where it is no terminal; it may be closed
             file=stream,
