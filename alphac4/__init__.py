@@ -28,15 +28,20 @@ if TYPE_CHECKING:
     from alphac4.mcts.config import PuctConfig
     from alphac4.mcts.search import Budget
     from alphac4.mcts.simulation import scores_actions
+    from alphac4.nn.network import Outputs
     from alphac4.training.config import TrainConfig
-    from alphac4.training.loop import iterate
+    from alphac4.training.loop import Callback, StopTraining, iterate
+    from alphac4.training.losses import LearningBatch, cross_entropy, standard_losses
 
 __all__ = [
     "Agent",
     "Budget",
+    "Callback",
     "IllegalMove",
+    "LearningBatch",
     "MatchResult",
     "NetworkPlayer",
+    "Outputs",
     "Player",
     "PlayerError",
     "Position",
@@ -44,8 +49,10 @@ __all__ = [
     "SearchedPosition",
     "SearchingPlayer",
     "SolvedPosition",
+    "StopTraining",
     "TrainConfig",
     "analyze",
+    "cross_entropy",
     "draw_board",
     "draw_game",
     "evaluate",
@@ -56,6 +63,7 @@ __all__ = [
     "read_reports",
     "scores_actions",
     "solve",
+    "standard_losses",
     "train",
 ]
 
@@ -70,7 +78,9 @@ _HOMES = {
     "alphac4.mcts.search": ("Budget",),
     "alphac4.mcts.simulation": ("scores_actions",),
     "alphac4.training.config": ("TrainConfig",),
-    "alphac4.training.loop": ("iterate",),
+    "alphac4.nn.network": ("Outputs",),
+    "alphac4.training.losses": ("LearningBatch", "cross_entropy", "standard_losses"),
+    "alphac4.training.loop": ("Callback", "StopTraining", "iterate"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -21,9 +21,12 @@ from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.results import ColumnAnalysis, Searched, SearchResult, describe_columns, describe_search
 from alphac4.mcts.search import Budget
 from alphac4.nn.foreign import FunctionEvaluator, ModuleEvaluator
+from alphac4.storage.checkpoints import load_checkpoint
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from alphac4.nn.network import NetworkBuilder
 
 DEFAULT_SIMULATIONS = 100  # of an evaluator of one's own
 
@@ -164,6 +167,7 @@ def load(
     batch_size: int = 1,
     puct: PuctConfig | NetworkParameters | None = None,
     planes: Literal["stones", "lines"] | None = None,
+    network: "NetworkBuilder | None" = None,
 ) -> Agent:
     """Make an agent.
 
@@ -183,11 +187,15 @@ def load(
             a rule of one's own (see `scores_actions`).
         planes: what a network of your own sees: the stones (P = 2), or also what the rules make of them (P = 8, see
             `alphac4.game.planes`). By default a module sees what its first layer takes, and a function the stones.
+        network: the function that built the network of a checkpoint's file, if it is not the package's own.
 
     Raises:
         ValueError: for an unknown player, a file that cannot be used, an option that does not concern this player, or
             a module that takes or returns something else.
     """
+    if network is not None:
+        checkpoint = load_checkpoint(Path(str(player)), network)
+        player, geometry = checkpoint.network, checkpoint.geometry
     is_module = "torch" in sys.modules and isinstance(player, sys.modules["torch"].nn.Module)
     is_own_network = is_module or (callable(player) and not hasattr(player, "choose"))
     if planes is not None and not is_own_network:
@@ -219,6 +227,8 @@ def load(
     if not callable(player):
         raise PlayerError(f"{player!r} is not a player: it has no choose(positions), and is not a function of planes")
     count = None if planes is None else PLANES[planes]
+    if planes is None and hasattr(player, "config"):  # a network that a run has made
+        count = getattr(player.config, "input_planes", None)
     evaluator = (
         ModuleEvaluator(cast("nn.Module", player), board, count)
         if is_module

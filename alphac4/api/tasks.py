@@ -1,6 +1,5 @@
 """Matches, training, the reports of runs and measurements of strength, for Python users."""
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,26 @@ from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
+from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.search import Budget
+from alphac4.nn.network import NetworkBuilder
 from alphac4.runs import reports
-from alphac4.runs.session import RunStopped, TrainedRun, find_config
+from alphac4.runs.session import TrainedRun, find_config
 from alphac4.runs.session import train as train_run
-from alphac4.selfplay.samples import PolicyTarget
+from alphac4.training.config import TrainConfig
+from alphac4.training.extensions import (
+    Extensions,
+    Gate,
+    LearningSchedule,
+    OptimizerBuilder,
+    PolicyTarget,
+    Sampler,
+    Simulations,
+    Starts,
+    ValueTarget,
+)
+from alphac4.training.loop import Callback, StopTraining
+from alphac4.training.losses import Losses
 
 AnyPlayer = str | Path | Player | Callable[..., Any]
 """Whatever `load` takes."""
@@ -60,25 +74,48 @@ def _common_board(*players: AnyPlayer) -> Geometry:
 
 
 def train(
-    preset: str | None = None,
+    config: TrainConfig | str | None = None,
     *,
     run: str | Path = "runs/latest",
     settings: str | Path | Mapping[str, Any] | None = None,
+    network: NetworkBuilder | None = None,
+    loss: Losses | None = None,
+    optimizer: OptimizerBuilder | None = None,
+    schedule: LearningSchedule | None = None,
     policy_target: PolicyTarget | None = None,
-    stop: threading.Event | None = None,
+    value_target: ValueTarget | None = None,
+    selection: NetworkParameters | None = None,
+    simulations: Simulations | None = None,
+    starts: Starts | None = None,
+    sampler: Sampler | None = None,
+    gate: Gate | None = None,
+    callbacks: Sequence[Callback] = (),
     progress: bool = True,
 ) -> TrainedRun:
     """Train a network from nothing, or resume the run in the folder.
 
+    Functions are not settings: the folder records their names, and a run resumes only with the same ones. `iterate` and
+    docs/library.md describe them.
+
     Args:
-        preset: "quick" or "standard"; `alphac4 doctor` estimates how long they take here. By default a run in the
-            folder resumes with its own settings, and a new one is "standard".
+        config: the settings, such as ``TrainConfig.preset("quick", iterations=12)``, or a preset's name; `alphac4
+            doctor` estimates how long they take here. By default a run in the folder resumes with its own settings, and
+            a new one is "standard".
         run: the run's folder.
         settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, over
-            the preset's, or over those of the run in the folder.
-        policy_target: a function from S recorded positions (`alphac4.selfplay.samples.Samples`) to the targets of the
-            policy, [S, A], instead of those of ``selfplay.policy_target``. It is not stored: pass it again to resume.
-        stop: ends the run early and cleanly when it is set; the same call then resumes it.
+            those of ``config``.
+        network: see `iterate`.
+        loss: see `iterate`.
+        optimizer: see `iterate`.
+        schedule: see `iterate`.
+        policy_target: see `iterate`.
+        value_target: see `iterate`.
+        selection: see `iterate`.
+        simulations: see `iterate`.
+        starts: see `iterate`.
+        sampler: see `iterate`.
+        gate: see `iterate`.
+        callbacks: watch the run, and may end it by raising `StopTraining`; the same call then resumes it.
         progress: whether to write what the command line writes to the standard error: a table with a row for each
             iteration, and on a terminal progress bars.
 
@@ -86,19 +123,33 @@ def train(
         The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing`` is empty.
 
     Raises:
-        ValueError: in one line, for unknown settings, or a folder that holds another run.
+        ValueError: for unknown settings, a folder that holds another run, or a function that returned something
+            unsuitable.
     """
     folder = Path(run)
     given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
-    config = find_config(folder, preset, given)
+    chosen = find_config(folder, config, given)
+    extensions = Extensions(
+        network=network,
+        loss=loss,
+        optimizer=optimizer,
+        schedule=schedule,
+        policy_target=policy_target,
+        value_target=value_target,
+        selection=selection,
+        simulations=simulations,
+        starts=starts,
+        sampler=sampler,
+        gate=gate,
+    )
     try:
-        return train_run(folder, config, stop, policy_target, progress=progress)
-    except RunStopped:
+        return train_run(folder, chosen, callbacks=callbacks, extensions=extensions, progress=progress)
+    except StopTraining:
         file, best = folder / reports.REPORTS_FILE, folder / "checkpoints" / "best.safetensors"
         return TrainedRun(
             folder=folder,
             best=best if best.exists() else best.with_name("000000.safetensors"),  # before the first iteration ends
-            config=config,
+            config=chosen,
             history=reports.read_reports(file) if file.is_file() else [],
             closing=(),
         )

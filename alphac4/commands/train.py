@@ -62,7 +62,8 @@ def parse(arguments: Sequence[str]) -> Any:
 
 def run(options: Any) -> int:
     """Train until done or interrupted; 0 when done, 130 after Ctrl-C."""
-    from alphac4.runs.session import RunStopped, train
+    from alphac4.runs.session import train
+    from alphac4.training.loop import Callback, Progress, StopTraining
 
     is_new = not options.run.exists()
     check_folder(options.run)
@@ -72,10 +73,15 @@ def run(options: Any) -> int:
         stop.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C does not wait
 
+    class StopOnSignal(Callback):
+        def on_progress(self, progress: Progress) -> None:  # noqa: ARG002 - the callback's interface
+            if stop.is_set():
+                raise StopTraining
+
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        trained = train(options.run, options.config, stop, cluster=options.cluster)
-    except RunStopped:
+        trained = train(options.run, options.config, callbacks=[StopOnSignal()], cluster=options.cluster)
+    except StopTraining:
         text = "\nStopped. Rerun the command to resume. It repeats the iteration that was cut short."
         print(wrapped(text, sys.stdout))
         return 130

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,13 @@ from alphac4.compute.interface import Actors, Backends, Elsewhere, Pool, Seeds
 from alphac4.game import Geometry
 from alphac4.machine import cores
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.network_search import NetworkSearch, make_cache
+from alphac4.mcts.network_search import NetworkParameters, NetworkSearch, make_cache
 from alphac4.mcts.search import Reuse
 from alphac4.nn.evaluator import BATCH, Evaluator
 from alphac4.nn.network import Network
 from alphac4.selfplay.actor import MAX_CACHED, Actor, SelfPlayer, play_together
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Compute:
     def search(
         self,
         evaluator: Evaluator,
-        config: PuctConfig | None = None,
+        config: PuctConfig | NetworkParameters | None = None,
         *,
         geometry: Geometry,
         reuse: Reuse = "nothing",
@@ -126,14 +127,48 @@ class Compute:
             return None
         return self._elsewhere.pool(self.streams)
 
-    def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """Make the actors that play a run's games."""
-        play = self._actors_here if self._elsewhere is None else self._elsewhere.actors
-        if self._trees_on_gpu:
-            from alphac4.compute.gpu.trees import device_actors as play
-        return play(network, geometry, config, seeds)
+    def actors(
+        self,
+        network: Network,
+        geometry: Geometry,
+        config: SelfPlayConfig,
+        seeds: Seeds,
+        *,
+        selection: NetworkParameters | None = None,
+        max_simulations: int = 0,
+    ) -> Actors:
+        """Make the actors that play a run's games.
 
-    def _actors_here(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> "LocalActors":
+        Args:
+            network: the first weights.
+            geometry: the board.
+            config: the settings of self-play.
+            seeds: the random numbers of each seat.
+            selection: parameters of the rule of selection, by default PUCT as in the settings.
+            max_simulations: the most that a plan will ask for.
+
+        Raises:
+            ValueError: for an extension that a cluster cannot run.
+        """
+        if self._elsewhere is not None:
+            if selection is not None or max_simulations or network.config.is_custom:
+                raise ValueError("a cluster takes no functions for `network`, `selection` or `simulations`")
+            return self._elsewhere.actors(network, geometry, config, seeds)
+        if self._trees_on_gpu:
+            from alphac4.compute.gpu.trees import device_actors
+
+            return device_actors(network, geometry, config, seeds, selection, max_simulations)
+        return self._actors_here(network, geometry, config, seeds, selection, max_simulations)
+
+    def _actors_here(
+        self,
+        network: Network,
+        geometry: Geometry,
+        config: SelfPlayConfig,
+        seeds: Seeds,
+        selection: NetworkParameters | None,
+        max_simulations: int,
+    ) -> "LocalActors":
         """One actor a core; on fewer cores if the games are too few for all to have full batches."""
         count = count_actors(config.games, self._threads)
         sizes = [len(part) for part in np.array_split(range(config.games), count)]
@@ -148,7 +183,8 @@ class Compute:
             alike=self._device == "cpu",
         )
         rng, cache = seeds(0), make_cache(MAX_CACHED, geometry)
-        players = [Actor(geometry, config, evaluator, size, rng, cache) for size in sizes]
+        extensions: dict[str, Any] = {"selection": selection, "max_simulations": max_simulations}
+        players = [Actor(geometry, config, evaluator, size, rng, cache, **extensions) for size in sizes]
 
         def update(network: Network) -> str:
             evaluator.update(network)
@@ -192,6 +228,7 @@ class LocalActors(Actors):
         check: Callable[[], None] = lambda: None,
         *,
         last: bool = False,  # noqa: ARG002 - nobody plays ahead here
+        plan: GamePlan | None = None,
     ) -> None:
         """See `Actors`.
 
@@ -207,7 +244,7 @@ class LocalActors(Actors):
 
         while recorded < samples:
             moves = -(-(samples - recorded) // self.slots) + 1  # or a few samples would often be missing
-            play_together(self._players, moves, count, check)
+            play_together(self._players, moves, count, check, plan)
 
     def close(self) -> None:
         """See `Actors`; the players' threads end with `play`."""

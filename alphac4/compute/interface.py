@@ -12,6 +12,7 @@ import numpy.typing as npt
 from alphac4.game import Geometry
 from alphac4.nn.network import Network
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
 
 T = TypeVar("T")
@@ -66,11 +67,13 @@ class Actors(ABC):
         check: Callable[[], None] = lambda: None,
         *,
         last: bool = False,
+        plan: GamePlan | None = None,
     ) -> None:
         """Play until the games that have ended hold at least ``samples`` positions.
 
         ``on_block(actor, block)`` and ``check()`` run in the calling thread, ``check`` every 0.1 s or more often. An
-        exception that either raises stops all actors and propagates. After the ``last`` call nobody plays ahead.
+        exception that either raises stops all actors and propagates. After the ``last`` call nobody plays ahead. The
+        ``plan`` has budgets and start positions; by default those of the settings.
         """
 
     @abstractmethod

@@ -28,6 +28,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from alphac4.nn.config import NetworkConfig, qualified_name
+from alphac4.nn.network import NetworkBuilder
 from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import CLOSING_FILE, REPORTS_FILE, ClosingReport, IterationReport, read_reports
 from alphac4.runs.state import (
@@ -60,14 +62,16 @@ class RunFolder:
     Args:
         path: the folder.
         config: the run's settings.
+        build: builds the run's networks, if they are not the package's own.
 
     Raises:
         RunError: if the folder is in use, holds a run with other settings, or none that can be read.
         OSError: if it cannot be written.
     """
 
-    def __init__(self, path: Path, config: TrainConfig) -> None:
+    def __init__(self, path: Path, config: TrainConfig, build: NetworkBuilder | None = None) -> None:
         self.path = path
+        self._build = build
         self.config = config
         self.replay = Replay(path / "replay")
         self.tensorboard = path / "tensorboard"
@@ -174,7 +178,7 @@ class RunFolder:
     def load_best(self, state: RunState) -> Checkpoint:
         """The best network so far. Raises RunError if it is damaged."""
         try:
-            return load_checkpoint(self.checkpoint_path(state.best_iteration))
+            return load_checkpoint(self.checkpoint_path(state.best_iteration), self._build)
         except FileError as error:
             raise RunError(str(error)) from error
 
@@ -188,9 +192,9 @@ class RunFolder:
         except RunError as error:
             for other in (self.best_path, *sorted(self._checkpoints(), reverse=True)):
                 with contextlib.suppress(FileError):
-                    found = load_checkpoint(other)
+                    found = load_checkpoint(other, self._build)
                     iteration = found.provenance.get("iteration", -1)
-                    if found.network.config == self.config.network_config() and iteration in range(state.iteration + 1):
+                    if found.network.config == self._network_config() and iteration in range(state.iteration + 1):
                         logger.warning("%s; %s takes its place", error, other)
                         write_atomically(self.checkpoint_path(iteration), other.read_bytes())
                         state.best_iteration = iteration
@@ -203,6 +207,10 @@ class RunFolder:
         """The reports of all committed iterations; a damaged line is left out with a warning."""
         reports = read_reports(self.path / REPORTS_FILE)
         return [report for report in reports if report.iteration <= state.iteration]
+
+    def _network_config(self) -> NetworkConfig:
+        config = self.config.network_config()
+        return dataclasses.replace(config, architecture=qualified_name(self._build)) if self._build else config
 
     def _checkpoints(self) -> list[Path]:
         """The networks with a number for a name; a stray copy is none of them."""

@@ -1,7 +1,7 @@
 """Reports of a run: records of its iterations and closing matches, in words, and signs that it goes wrong."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +68,7 @@ class IterationReport:
     time_shares: dict[str, float]  # share of the iteration's wall time by phase
     warnings: list[str]  # signs of collapse or regression, in words
     evaluation: EvaluationReport | None  # where there was one
+    figures: dict[str, float] = field(default_factory=dict)  # added by callbacks
 
     def __str__(self) -> str:
         """The iteration as a row below `HEADINGS`."""
@@ -77,7 +78,7 @@ class IterationReport:
         # Without games an earlier session had played them all.
         speed = f"{self.selfplay.evaluations_per_second:,.0f}" if self.selfplay.games else ""
         cells = [
-            f"{self.iteration:>9}  {self.seconds_total / 60:>7.1f}  {raw:>5}  {searched:>8}  {self.gate.score:>4.0%}",
+            f"{self.iteration:>9}  {self.seconds_total / 60:>7.1f}  {raw:>5}  {searched:>8}  {self.gate.score_text:>4}",
             f"{classic:<13}  {learned.policy_loss:>6.3f}  {learned.value_loss:>5.3f}  {speed:>8}",
             "promoted" if self.gate.accepted else "",
         ]

@@ -4,9 +4,8 @@ import contextlib
 import errno
 import logging
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,19 +32,15 @@ from alphac4.runs.reports import (
 )
 from alphac4.runs.state import RunState, has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
-from alphac4.selfplay.samples import Block, PolicyTarget
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.device_learner import make_learner
-from alphac4.training.loop import Iteration, Watcher, make_loop
+from alphac4.training.extensions import Extensions, check_names
+from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, make_loop
 from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender
 from alphac4.training.reports import MatchReport
 
 logger = logging.getLogger(__name__)
-
-
-class RunStopped(Exception):  # noqa: N818 - not an error
-    """The user asked the run to stop; all committed iterations are on disk."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +79,10 @@ class TrainedRun:
         return str(self)
 
 
-def find_config(folder: Path, preset: str | None, settings: Path | Mapping[str, Any] | None) -> TrainConfig:
-    """The settings of a run: the preset's, then those of a file or a mapping over them.
+def find_config(
+    folder: Path, preset: TrainConfig | str | None, settings: Path | Mapping[str, Any] | None
+) -> TrainConfig:
+    """The settings of a run: those given or the preset's, then those of a file or a mapping over them.
 
     Without a preset they are over the settings of the run in the folder, or where there is none over "standard".
 
@@ -95,7 +92,11 @@ def find_config(folder: Path, preset: str | None, settings: Path | Mapping[str, 
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is a file, where a run needs a folder", str(folder))
-    base = (stored_settings(folder) if preset is None else None) or TrainConfig.preset(preset or "standard")
+    base = preset if isinstance(preset, TrainConfig) else None
+    if preset is None:
+        base = stored_settings(folder)
+    if base is None:
+        base = TrainConfig.preset(str(preset or "standard"))
     if settings is None or isinstance(settings, Mapping):
         return from_dict(settings or {}, base)
     return load_config(settings, base)
@@ -104,27 +105,32 @@ def find_config(folder: Path, preset: str | None, settings: Path | Mapping[str, 
 def train(
     folder: Path,
     config: TrainConfig,
-    stop: threading.Event | None = None,
-    policy_target: PolicyTarget | None = None,
-    cluster: str | None = None,
     *,
+    callbacks: Sequence[Callback] = (),
+    extensions: Extensions | None = None,
+    cluster: str | None = None,
     progress: bool = True,
 ) -> TrainedRun:
-    """Train until done, and play the matches that close the run; a run in the folder goes on.
+    """Train until done, and play the matches that close the run; a run in the folder is resumed.
 
-    With ``progress``, a row for each iteration is written to the standard error, and on a terminal progress bars.
-    A ``policy_target`` is no setting: whoever goes on with the run gives it again. Nor is the address of a
-    ``cluster`` ("auto" or HOST:PORT), on whose cores self-play runs: a run may change from one machine to a cluster and
-    back.
+    Args:
+        folder: the run's folder.
+        config: the run's settings.
+        callbacks: watch the run, and may end it.
+        extensions: functions of the user, which must be the same when the run is resumed.
+        cluster: "auto" or HOST:PORT of a Ray cluster that plays the games. A run may move to a cluster and back.
+        progress: whether to write a row for each iteration to the standard error, and on a terminal progress bars.
 
     Raises:
-        RunStopped: when ``stop`` was set; the interrupted iteration is repeated when the run is resumed.
-        ValueError: in one line, if the folder holds another run, or something that cannot be read.
+        StopTraining: when a callback ended the run; all committed iterations are in the folder.
+        ValueError: if the folder holds another run, or something that cannot be read.
     """
     finished = _find_finished(folder, config, progress)
     if finished is not None:
         return finished
-    with TrainingSession(folder, config, stop, policy_target, cluster, progress=progress) as session:
+    with TrainingSession(
+        folder, config, callbacks=callbacks, extensions=extensions, cluster=cluster, progress=progress
+    ) as session:
         session.train()
         closing = session.play_closing_matches()
         return _describe(session.folder, session.state, closing)
@@ -164,14 +170,14 @@ def _describe(folder: RunFolder, state: RunState, closing: Sequence[MatchReport]
     )
 
 
-class TrainingSession(Watcher):
-    """A run while this process has its folder: keeps on disk what the loop does; see `Watcher`.
+class TrainingSession(Callback):
+    """A run while this process owns its folder: consumes the loop, and keeps on disk what it yields.
 
-    Setting ``stop`` ends it early and cleanly. Only with ``progress`` does it write to the standard error, apart from
-    warnings, which are logged.
+    Only with ``progress`` does it write to the standard error, apart from warnings, which are logged. For the arguments
+    see `train`.
 
     Raises:
-        RunError: if the folder holds a run with other settings, or none that can be read.
+        RunError: if the folder holds a run with other settings or functions, or none that can be read.
         ValueError: for a network to start from that does not fit.
         RuntimeError: for a cluster that cannot be used.
         OSError: if the folder cannot be written.
@@ -181,22 +187,29 @@ class TrainingSession(Watcher):
         self,
         path: Path,
         config: TrainConfig,
-        stop: threading.Event | None = None,
-        policy_target: PolicyTarget | None = None,
-        cluster: str | None = None,
         *,
+        callbacks: Sequence[Callback] = (),
+        extensions: Extensions | None = None,
+        cluster: str | None = None,
         progress: bool = False,
     ) -> None:
         start = None if has_state(path) else load_start(config)
+        extensions = extensions or Extensions()
         self.config = config
-        self.stop = stop or threading.Event()
+        self._callbacks = callbacks
         self._progress = progress
+        self._bar: tqdm[Any] | None = None  # of the current phase
+        self._phase = ""
+        self._evaluations, self._phase_started = 0, 0.0
         with contextlib.ExitStack() as opened:  # what is open is closed if something fails
-            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config)))
+            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config, extensions.network)))
             self.state = state = self.folder.load_state()
             self.history = self.folder.reports(state)
+            if state.iteration:
+                check_names(state.extensions, extensions.names())
+            state.extensions = extensions.names()
             compute = choose_for_run(config.machine.device, config.machine.backend, cluster)
-            learner = make_learner(config, compute)
+            learner = make_learner(config, compute, extensions)
             if start is not None:
                 learner.take_over(start.network)
                 state.started_from = dict(start.facts)
@@ -209,13 +222,13 @@ class TrainingSession(Watcher):
                 learner,
                 Contender(network=best, iteration=state.best_iteration),
                 replay=self.folder.replay,
-                watcher=self,
                 opened=opened,
+                extensions=extensions,
                 schedule=state.schedule,
-                policy_target=policy_target,
+                callbacks=[self, *callbacks],
                 progress=progress,
             )
-            state.schedule = loop.schedule
+            state.schedule = loop.cosine
             self.folder.write_config()
             if state.iteration:
                 seeds = partial(loop.random.generator, state.iteration, "new games")
@@ -246,13 +259,24 @@ class TrainingSession(Watcher):
         """Train to the configured number of iterations; returns all reports of the run.
 
         Raises:
-            RunStopped: when `stop` was set.
-            OSError: when the folder cannot be written; what was recorded before stays.
+            StopTraining: when a callback ended the run.
+            OSError: when the folder cannot be written; what was committed before stays.
         """
         self._write(HEADINGS)
+        self._iteration_started = time.perf_counter()
         with contextlib.closing(self._monitor()) as monitor:
             for iteration in self.loop.iterations(self.state.iteration):
+                self._show(Progress(iteration=iteration.number, phase=""))
+                stopped: StopTraining | None = None
+                for callback in self._callbacks:
+                    try:
+                        callback.on_iteration(iteration)
+                    except StopTraining as error:
+                        stopped = error
                 monitor.record(self.commit(iteration))
+                if stopped is not None:
+                    raise stopped
+                self._iteration_started = time.perf_counter()
         return self.history
 
     def play_closing_matches(self) -> list[MatchReport]:
@@ -272,37 +296,35 @@ class TrainingSession(Watcher):
         self.folder.add_closing(ClosingReport(iteration=self.state.iteration, matches=matches))
         return matches
 
-    @contextlib.contextmanager
-    def selfplay(self, iteration: int) -> Iterator[None]:
-        """See `Watcher`."""
-        self._started, self._iteration, self._evaluations = time.perf_counter(), iteration, 0
-        with self._bar("self-play", self.config.samples, "pos", unit_scale=True) as self._played:
-            yield
-
-    def played(self, block: Block) -> None:
-        """See `Watcher`."""
-        self.folder.costs.add(len(block.games.plies), block.work.evaluations)
-        self._evaluations += block.work.evaluations
-        self._played.update(block.positions)
-        rate = self._evaluations / (time.perf_counter() - self._started)
-        self._played.set_postfix_str(f"{rate:,.0f} evaluations/s")
-
-    @contextlib.contextmanager
-    def learning(self, steps: int) -> Iterator[Callable[[], None]]:
-        """See `Watcher`."""
-        with self._bar("learning", steps, "step") as bar:
-
-            def on_step() -> None:
-                self.check()
-                bar.update()
-
-            yield on_step
-
-    def check(self) -> None:
-        """See `Watcher`: counts the time, and raises `RunStopped` once `stop` is set."""
+    def on_progress(self, progress: Progress) -> None:
+        """Count the costs, and move the progress bar."""
+        self.folder.costs.add(progress.games, progress.evaluations)
         self.folder.costs.tick()
-        if self.stop.is_set():
-            raise RunStopped
+        if self._progress:
+            self._show(progress)
+
+    def _show(self, progress: Progress) -> None:
+        """Show a phase on a terminal by a bar, which the next phase replaces; matches have bars of their own."""
+        if progress.phase != self._phase:
+            if self._bar is not None:
+                self._bar.close()
+            self._phase, self._bar = progress.phase, None
+            self._evaluations, self._phase_started = 0, time.perf_counter()
+            if progress.total and self._progress:
+                self._bar = tqdm(
+                    total=progress.total,
+                    desc=f"iteration {progress.iteration}: {progress.phase}",
+                    unit="pos" if progress.phase == "self-play" else "step",
+                    unit_scale=progress.phase == "self-play",
+                    disable=None if sys.stderr else True,
+                    leave=False,
+                )
+        self._evaluations += progress.evaluations
+        if self._bar is not None:
+            self._bar.update(progress.done - self._bar.n)
+            if progress.evaluations:
+                rate = self._evaluations / (time.perf_counter() - self._phase_started)
+                self._bar.set_postfix_str(f"{rate:,.0f} evaluations/s")
 
     def commit(self, iteration: Iteration) -> IterationReport:
         """Make an iteration count, once its best network is measured, for people to see."""
@@ -329,9 +351,10 @@ class TrainingSession(Watcher):
             matches=matches,
             best_iteration=best.iteration,
             memory_mb=resident_memory_mb(),
-            time_shares=time_shares(iteration, measuring, after - self._started),
+            time_shares=time_shares(iteration, measuring, after - self._iteration_started),
             warnings=[],
             evaluation=verdict,
+            figures=iteration.figures,
         )
         report = replace(report, warnings=find_warnings(report, self.history))
         state.learner, state.actors = self.loop.learner.state(), self.loop.actors.state()
@@ -355,12 +378,6 @@ class TrainingSession(Watcher):
     def _write(self, text: str) -> None:
         if self._progress:
             write_progress(text)
-
-    def _bar(self, what: str, total: int, unit: str, **options: Any) -> "tqdm[Any]":
-        """A progress bar on a terminal; elsewhere, and without ``progress``, it shows nothing."""
-        description = f"iteration {self._iteration}: {what}"
-        disable = None if self._progress and sys.stderr else True
-        return tqdm(total=total, desc=description, unit=unit, disable=disable, leave=False, **options)
 
     def _write_costs(self) -> None:
         """Keep the costs of an interrupted iteration, unless the disk is full."""

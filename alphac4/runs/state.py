@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 STATE_FILE = "state.safetensors"
 PREVIOUS_STATE_FILE = "state.previous.safetensors"
-STATE_FORMAT = "alphac4-run-state-7"
+STATE_FORMAT = "alphac4-run-state-8"
 
 # Settings, or groups of them, that may differ when a run goes on: they do not change the meaning of its files.
 CHANGEABLE = ("iterations", "gate", "evaluation", "machine")
@@ -55,6 +55,7 @@ class RunState:
     samples: int = 0
     costs: Costs = field(default_factory=Costs)
     schedule: CosineSchedule | None = None  # of the learning rate; None before the first iteration
+    extensions: dict[str, str] = field(default_factory=dict)  # names of the user's functions, by argument
     started_from: dict[str, Any] = field(default_factory=dict)  # facts about the network that the run began with
     changes: list[dict[str, Any]] = field(default_factory=list)  # of settings, while it went on
     config: dict[str, Any] = field(default_factory=dict)  # all settings

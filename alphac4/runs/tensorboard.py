@@ -150,6 +150,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
     selfplay, learning = report.selfplay, report.learning
     values = {
         **{f"loss/{name}": loss for name, loss in learning.losses.items()},
+        **{f"figures/{name}": figure for name, figure in report.figures.items()},
         "learning/rate": learning.learning_rate,
         "learning/gradient norm": learning.gradient_norm,
         "learning/window": learning.window,

@@ -183,6 +183,7 @@ def play_together(
     moves: int,
     on_block: Callable[[int, Block], None],
     check: Callable[[], None] = lambda: None,
+    plan: GamePlan | None = None,
 ) -> None:
     """Let every actor `SelfPlayer.play` on a thread of its own.
 
@@ -194,7 +195,7 @@ def play_together(
 
     def work(index: int) -> None:
         try:
-            for block in actors[index].play(moves, halt.is_set):
+            for block in actors[index].play(moves, halt.is_set, plan):
                 blocks.put((index, block))
             blocks.put((index, None))
         except BaseException as error:  # carried to the caller

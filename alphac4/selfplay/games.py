@@ -154,9 +154,9 @@ def play_opening(trees: Trees, games: Games, t: int, parameters: SelfPlayParamet
     """Start a game in slot ``t`` from one of the start positions, or after random moves from there."""
     geometry = trees.geometry
     while True:
-        start = 0
+        start = np.int64(0)
         if plan.starts[0] > 1:
-            start = int(random_state.below(trees.rng, t, plan.starts[0]))
+            start = np.int64(random_state.below(trees.rng, t, plan.starts[0]))
         wanted = 0
         if random_state.uniform(trees.rng, t) < parameters.opening_prob:
             wanted = random_state.below(trees.rng, t, parameters.opening_plies + 1)

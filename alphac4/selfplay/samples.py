@@ -1,7 +1,7 @@
 """Samples: the positions that finished games leave, with what the network is to learn there."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,17 +96,34 @@ def recorded_plies(games: Games) -> npt.NDArray[np.bool_]:
     return (ply >= games.opening[:, None]) & (ply < games.plies[:, None])
 
 
-def make_samples(geometry: Geometry, config: SelfPlayConfig, games: Games) -> Samples:
-    """Return the samples of finished games, with targets that depend on how each game continued."""
+def make_samples(
+    geometry: Geometry,
+    config: SelfPlayConfig,
+    games: Games,
+    *,
+    policy: npt.NDArray[np.float32] | None = None,
+    returns: npt.NDArray[np.float32] | None = None,
+) -> Samples:
+    """Return the samples of finished games, with targets that depend on how each game continued.
+
+    Args:
+        geometry: the board.
+        config: the settings of self-play.
+        games: G games.
+        policy: policy targets [G, C, A] in place of those recorded.
+        returns: value targets [G, C, 3] in place of `lambda_returns`.
+    """
     mask = recorded_plies(games)
     ply = np.broadcast_to(np.arange(geometry.cells), mask.shape)
     to_move = np.where(ply % 2 == 0, 1, -1).astype(np.int8)
     final_own, final_occupied = final_stones(geometry, games)
-    returns = lambda_returns(games, config.td_lambda)
+    policy = games.policy if policy is None else policy
+    if returns is None:
+        returns = lambda_returns(games, config.td_lambda).astype(np.float32)
     return Samples(
         own=games.own[mask],
         occupied=games.occupied[mask],
-        policy=games.policy[mask].astype(np.float16),
+        policy=policy[mask].astype(np.float16),
         full=games.full_searches[mask],
         outcome=(games.outcome[:, None] * to_move)[mask].astype(np.int8),
         value=games.value[mask],
@@ -151,25 +168,3 @@ def final_stones(geometry: Geometry, games: Games) -> tuple[npt.NDArray[np.uint6
     same_side = (last[:, None] - ply) % 2 == 0
     everything = np.broadcast_to(occupied[:, None], same_side.shape)
     return np.where(same_side, own[:, None], (own ^ occupied)[:, None]), everything
-
-
-PolicyTarget = Callable[[Samples], npt.ArrayLike]
-"""S recorded positions to what the policy shall learn there, [S, A], each row summing to 1."""
-
-_TOLERANCE = 1e-3  # of a row's sum
-
-
-def retarget(samples: Samples, target: PolicyTarget | None) -> Samples:
-    """The samples with the policies of ``target``, or as they are without one.
-
-    Raises:
-        ValueError: in one line, for policies that are none.
-    """
-    if target is None or not len(samples):
-        return samples
-    policy = np.asarray(target(samples), np.float32)
-    if policy.shape != samples.policy.shape:
-        raise ValueError(f"the policy target has shape {policy.shape}, expected {samples.policy.shape}")
-    if not (policy >= 0).all() or (np.abs(policy.sum(axis=1) - 1) > _TOLERANCE).any():
-        raise ValueError("the policy target must be probabilities: none negative, each row summing to 1")
-    return dataclasses.replace(samples, policy=policy.astype(np.float16))

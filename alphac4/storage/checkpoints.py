@@ -16,7 +16,7 @@ from alphac4.storage.hub import SHIPPED, hub_file, is_hub_name
 from alphac4.storage.records import BoardConfig, first_line, read_record
 
 if TYPE_CHECKING:
-    from alphac4.nn.network import Network
+    from alphac4.nn.network import Network, NetworkBuilder
 
 SCHEMA_VERSION = 2
 FORMAT = "alphac4-checkpoint"
@@ -51,8 +51,10 @@ def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
     return pack_arrays({name: tensor.detach().cpu().numpy() for name, tensor in weights.items()}, header)
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
+def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkpoint:
     """Read a checkpoint, which may be one of the names that `named_file` knows, such as "best" or "hf://OWNER/NAME".
+
+    A network that a function of the user has built needs that function again, as ``build``.
 
     Raises:
         FileError: if the file is missing, truncated, altered, or of another format or schema.
@@ -60,7 +62,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     import torch
 
     from alphac4.nn.config import NetworkConfig
-    from alphac4.nn.network import PolicyValueNetwork
+    from alphac4.nn.network import build_network
 
     path = named_file(path)
     arrays, header = load_arrays(path, FORMAT)
@@ -70,10 +72,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
         if (config.rows, config.columns) != (geometry.rows, geometry.columns):
             raise ValueError("the network is for another board than the header says")
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        with torch.device("meta"):  # compares names and shapes before any memory is taken
-            PolicyValueNetwork(config).load_state_dict(tensors, assign=True)
+        if not config.is_custom:
+            with torch.device("meta"):  # compares names and shapes before any memory is taken
+                build_network(config).load_state_dict(tensors, assign=True)
         with torch.random.fork_rng(devices=[]):  # making a network draws random weights
-            network = PolicyValueNetwork(config)
+            network = build_network(config, build)
         network.load_state_dict(tensors)
         provenance, strength = dict(header["provenance"]), dict(header["strength"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Position
+from alphac4.game import Geometry, Position
+from alphac4.game.planes import stones
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.nn.config import qualified_name
 from alphac4.nn.network import NetworkBuilder
-from alphac4.selfplay.games import Games
+from alphac4.selfplay.games import MAX_STARTS, Games
 from alphac4.selfplay.samples import Samples
+from alphac4.storage.records import MAX_SIMULATIONS
 from alphac4.training.losses import Losses
 
 if TYPE_CHECKING:
@@ -85,6 +87,40 @@ class Extensions:
         """Qualified names of the functions given, by argument, as a run's folder records them."""
         given = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         return {name: qualified_name(value) for name, value in given.items() if value is not None}
+
+
+def simulation_table(simulations: Simulations, iteration: int, geometry: Geometry) -> npt.NDArray[np.int64]:
+    """Return the budgets [2, C] of an iteration's fast (0) and full (1) searches at each ply.
+
+    Raises:
+        ValueError: for a budget that is not a whole number of at least 1.
+    """
+    table = [[simulations(iteration, ply, full) for ply in range(geometry.cells)] for full in (False, True)]
+    for budget in (budget for row in table for budget in row):
+        if not isinstance(budget, int | np.integer) or not 1 <= budget <= MAX_SIMULATIONS:
+            expected = f"a whole number from 1 to {MAX_SIMULATIONS:,}"
+            raise ValueError(f"simulations returned {budget!r:.80} in iteration {iteration}; expected {expected}")
+    return np.array(table, np.int64)
+
+
+def start_positions(
+    starts: Sequence[Position | str], geometry: Geometry
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Return the stones ``(own, occupied)`` [N] of start positions, the first for the side to move.
+
+    Raises:
+        ValueError: for no positions, too many, a finished one, or one of another board.
+    """
+    positions = [Position.from_moves(start, geometry) if isinstance(start, str) else start for start in starts]
+    if not 0 < len(positions) <= MAX_STARTS:
+        raise ValueError(f"starts returned {len(positions)} positions; expected 1 to {MAX_STARTS:,}")
+    for position in positions:
+        if position.geometry != geometry:
+            raise ValueError("starts returned a position of another board than the run's")
+        if position.outcome() is not None:
+            raise ValueError(f"starts returned a finished game: {position.moves or position}")
+    own, occupied = stones(positions)
+    return own, occupied
 
 
 def check_targets(values: npt.ArrayLike, shape: tuple[int, ...], used: npt.NDArray[np.bool_], name: str) -> Any:

@@ -14,13 +14,16 @@ from alphac4.compute import Compute, Pool, Shared, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.mcts.config import PuctConfig
+from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.search import Budget, Reuse
 from alphac4.nn.backends import backend_or_auto
 from alphac4.nn.network import Network
 from alphac4.training.config import GateConfig, RunRandom
+from alphac4.training.extensions import Gate
 from alphac4.training.reports import MatchReport
 
 CACHE = 2**16  # evaluations that each search keeps
+SearchRule = PuctConfig | NetworkParameters  # settings of PUCT, or parameters of another rule of selection
 REUSE: Reuse = "proofs"  # from one search of a game to the next
 
 CLASSIC_SIMULATIONS = 100  # of ours a move against classic MCTS
@@ -43,7 +46,6 @@ class Matches:
         config: how many games, how deep, and which score decides.
         geometry: the board.
         random: the run's numbers.
-        check: called at every ply; may raise to end a match.
         pool: where classic MCTS plays, in place of this process.
         progress: whether to show a progress bar for each match.
     """
@@ -54,27 +56,39 @@ class Matches:
         config: GateConfig,
         geometry: Geometry,
         random: RunRandom,
-        check: Callable[[], None],
-        pool: Pool | None = None,
         *,
+        pool: Pool | None = None,
         progress: bool = False,
     ) -> None:
         self._sides = sides
         self._config = config
         self._geometry = geometry
         self._random = random
-        self._check = check
+        self.check: Callable[[], None] = lambda: None  # called at every ply; may raise to end a match
         self._pool = pool
         self._progress = progress
 
-    def gate(self, candidate: Contender, best: Contender) -> MatchReport:
-        """Let the candidate play the best network; the report says whether it is promoted, which the score decides."""
-        config = self._config
-        players = self._players(0, candidate, config.simulations)
-        opponents = self._players(1, best, config.simulations)
+    def gate(self, candidate: Contender, best: Contender, decide: Gate | None = None) -> MatchReport:
+        """Decide whether the candidate is promoted; by default the score of a match against the best network decides.
+
+        Returns:
+            The last match that was played; one without games if the decision needed none.
+        """
+        config, played = self._config, list[MatchReport]()
         rng = self._random.generator(candidate.iteration, "openings")
-        report = self._play(players, opponents, config.pairs, rng)
-        return replace(report, accepted=report.score >= config.threshold)
+
+        def play(*, pairs: int | None = None, simulations: int | None = None) -> MatchReport:
+            budget = simulations or config.simulations
+            players, opponents = self._players(0, candidate, budget), self._players(1, best, budget)
+            played.append(self._play(players, opponents, pairs or config.pairs, rng))
+            return played[-1]
+
+        accepted = play().score >= config.threshold if decide is None else decide(play)
+        if not isinstance(accepted, bool | np.bool_):
+            raise ValueError(f"gate returned {accepted!r:.80}; expected True or False")
+        names = f"iteration {candidate.iteration}", f"iteration {best.iteration}"
+        nothing = MatchReport(player=names[0], opponent=names[1], wins=0, draws=0, losses=0, seconds=0.0)
+        return replace(played[-1] if played else nothing, accepted=bool(accepted))
 
     def regular(self, best: Contender, iteration: int) -> list[MatchReport]:
         """The matches against classic MCTS that are due after an iteration."""
@@ -105,7 +119,7 @@ class Matches:
         """A match from openings that ``rng`` draws."""
         started = time.perf_counter()
         openings = balanced_openings(pairs, rng, self._geometry)
-        result = play_shared(players, opponents, openings, check=self._check, progress=self._progress)
+        result = play_shared(players, opponents, openings, check=self.check, progress=self._progress)
         return MatchReport(
             player=players[0].name,
             opponent=opponents[0].name,
@@ -150,7 +164,7 @@ class LocalSide:
     New ones for each match would cost memory that the libraries behind them never quite give back.
     """
 
-    def __init__(self, compute: Compute, network: Network, geometry: Geometry, puct: PuctConfig) -> None:
+    def __init__(self, compute: Compute, network: Network, geometry: Geometry, puct: SearchRule) -> None:
         self._evaluator = compute.evaluator(network, streams=compute.streams)
         self._searches = [
             compute.search(self._evaluator, puct, geometry=geometry, reuse=REUSE, cache=CACHE)
@@ -179,7 +193,7 @@ class LocalSide:
 class PoolSide:
     """A `LocalSide` in each process of a pool, by the backend that the one ``here`` uses where they have it."""
 
-    def __init__(self, pool: Pool, number: int, here: LocalSide, geometry: Geometry, puct: PuctConfig) -> None:
+    def __init__(self, pool: Pool, number: int, here: LocalSide, geometry: Geometry, puct: SearchRule) -> None:
         self._pool, self._number, self._here = pool, number, here
         self._geometry, self._puct = geometry, puct
         self._version = 0
@@ -207,7 +221,7 @@ class PoolSide:
 
 
 def make_sides(
-    compute: Compute, network: Network, geometry: Geometry, puct: PuctConfig, pool: Pool | None
+    compute: Compute, network: Network, geometry: Geometry, puct: SearchRule, pool: Pool | None
 ) -> "Sequence[Side]":
     """The two sides of a run's matches, here or in the processes of a pool, with a ``network`` to begin with."""
     sides = [LocalSide(compute, network, geometry, puct) for _ in range(2)]
@@ -227,7 +241,7 @@ class Turn:
     version: int  # of its networks
     backend: str
     geometry: Geometry
-    puct: PuctConfig
+    puct: SearchRule
     simulations: int
     network: Shared[Network] = field(compare=False, repr=False)
 

@@ -126,6 +126,11 @@ class MatchReport:
         return (self.wins + 0.5 * self.draws) / max(self.wins + self.draws + self.losses, 1)
 
     @property
+    def score_text(self) -> str:
+        """The score in percent; empty without games."""
+        return f"{self.score:.0%}" if self.wins + self.draws + self.losses else ""
+
+    @property
     def in_words(self) -> str:
         """The score with its 95 % interval, and the games behind it."""
         return (

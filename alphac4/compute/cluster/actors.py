@@ -22,6 +22,7 @@ from alphac4.game import Geometry
 from alphac4.nn.backends import backend_names
 from alphac4.nn.network import Network
 from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
 from alphac4.storage.records import first_line
 
@@ -163,6 +164,7 @@ class ClusterActors(Actors):
         check: Callable[[], None] = lambda: None,
         *,
         last: bool = False,
+        plan: GamePlan | None = None,  # noqa: ARG002 - `Compute.actors` refuses to run plans here
     ) -> None:
         """See `Actors`; who plays how much is decided by who comes first."""
         started, waiting = time.perf_counter(), self._deliveries.qsize()

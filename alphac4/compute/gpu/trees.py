@@ -249,7 +249,14 @@ class DeviceActor:
         synchronise()
 
 
-def device_actors(network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
+def device_actors(
+    network: Network,
+    geometry: Geometry,
+    config: SelfPlayConfig,
+    seeds: Seeds,
+    selection: NetworkParameters | None = None,
+    max_simulations: int = 0,
+) -> Actors:
     """Actors that play a run's games on the GPU, one per stream; fewer games where memory is short.
 
     Raises:
@@ -258,7 +265,8 @@ def device_actors(network: Network, geometry: Geometry, config: SelfPlayConfig, 
 
     def make(games: int) -> list[DeviceActor]:
         slots = -(-games // STREAMS)
-        return [DeviceActor(geometry, config, network, slots, seeds(index)) for index in range(STREAMS)]
+        extensions: dict[str, Any] = {"selection": selection, "max_simulations": max_simulations}
+        return [DeviceActor(geometry, config, network, slots, seeds(index), **extensions) for index in range(STREAMS)]
 
     players = largest_that_fits(make, config.games, min(MIN_GAMES, config.games))
 

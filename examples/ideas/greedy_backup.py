@@ -1,0 +1,26 @@
+"""Greedy backups as value targets: A0GB (Willemsen et al. 2020, "Value targets in off-policy AlphaZero").
+
+The value learns what the search finds at the end of its most visited line, in place of the game's result: moves made to
+explore do not spoil the target.
+
+    python examples/ideas/greedy_backup.py
+
+RESULT
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from common import train
+
+
+def greedy_values(games: Any) -> npt.NDArray[np.float32]:
+    """Win, draw and loss [G, C, 3] from the value and the draw probability at the end of the greedy line [G, C]."""
+    draw = games.greedy_draw
+    value = np.clip(games.greedy_value, draw - 1, 1 - draw)
+    return np.stack([(1 - draw + value) / 2, draw, (1 - draw - value) / 2], axis=-1)
+
+
+if __name__ == "__main__":
+    train("greedy-backup", value_target=greedy_values)

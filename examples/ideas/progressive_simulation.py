@@ -1,0 +1,22 @@
+"""Progressive simulation: few simulations while the network knows little, more later (MiniZero, arXiv 2310.11305).
+
+The budget of a search grows from a third to five thirds of `quick`'s over the run.
+
+    python examples/ideas/progressive_simulation.py
+
+RESULT
+"""
+
+from common import train
+
+ITERATIONS = 8  # over which the budget grows
+
+
+def growing(iteration: int, _ply: int, full: bool) -> int:
+    """Simulations of a search: `quick` takes 64 for a full one and 16 for a fast one."""
+    share = (iteration - 1) / (ITERATIONS - 1)
+    return max(2, round((64 if full else 16) * (1 / 3 + 4 / 3 * min(1.0, share))))
+
+
+if __name__ == "__main__":
+    train("progressive-simulation", simulations=growing)

@@ -1,0 +1,39 @@
+"""A sweep with pruning: runs of several settings, of which poor ones end early (Optuna, Akiba et al. 2019).
+
+Every trial is a loop that this file drives, so that to end one is to leave the loop. The policy loss decides, which
+compares learning rates fairly only as long as self-play is the same; a longer sweep should measure mistakes instead
+(`alphac4.evaluate`). It needs `pip install optuna`.
+
+    python examples/ideas/sweep.py
+
+RESULT
+"""
+
+import sys
+
+import optuna
+from common import TINY
+
+import alphac4
+
+FAST = "--fast" in sys.argv
+
+
+def objective(trial: optuna.Trial) -> float:
+    """The policy loss after the last iteration of a trial."""
+    learning = {"learning_rate": trial.suggest_float("learning_rate", 1e-3, 1e-2, log=True)}
+    changes = TINY | {"learning": TINY["learning"] | learning} if FAST else {"learning": learning}
+    config = alphac4.TrainConfig.preset("quick", iterations=2 if FAST else 4, **changes)
+    loss = 0.0
+    for iteration in alphac4.iterate(config):
+        loss = iteration.learning.policy_loss
+        trial.report(loss, iteration.number)
+        if trial.should_prune():
+            raise optuna.TrialPruned
+    return loss
+
+
+if __name__ == "__main__":
+    study = optuna.create_study(pruner=optuna.pruners.MedianPruner(n_startup_trials=2))
+    study.optimize(objective, n_trials=3 if FAST else 8)
+    print(study.best_params, study.best_value)

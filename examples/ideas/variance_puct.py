@@ -1,0 +1,44 @@
+"""Variance-scaled PUCT: moves whose values are uncertain are explored more (after KataGo, Wu 2021).
+
+KataGo keeps the variance of the values below each move. Here the values are of results, so a mean Q bounds it: a move
+that always wins or loses has none, one with Q = 0 the most, 1 - Q^2. The rule is compiled into the search, in self-play
+and in matches.
+
+    python examples/ideas/variance_puct.py
+
+RESULT
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from common import train
+
+import alphac4
+
+
+class VariancePuct(NamedTuple):
+    """Numbers of the rule."""
+
+    c: float = 1.25
+    least: float = 0.3  # standard deviation that every move is taken to have
+    reduction: float = 0.25  # of the value of a move that has not been tried
+    prior_temperature: float = 1.0
+
+
+@alphac4.scores_actions(VariancePuct)
+def score(trees: Any, t: int, node: int, action: int, totals: Any, numbers: VariancePuct) -> float:
+    """``Q + c s P sqrt(N + 1) / (1 + n)`` with the standard deviation s of the move's results."""
+    visits = trees.visits[t, node, action]
+    value = totals.value_sum / (1.0 + totals.visits) - numbers.reduction * math.sqrt(totals.visited_prior)
+    spread = 1.0
+    if visits > 0:
+        value = trees.value_sum[t, node, action] / visits
+        spread = max(numbers.least, math.sqrt(max(0.0, 1.0 - value * value)))
+    return float(
+        value + numbers.c * spread * trees.priors[t, node, action] * math.sqrt(totals.visits + 1) / (1 + visits)
+    )
+
+
+if __name__ == "__main__":
+    train("variance-puct", selection=VariancePuct())
