@@ -43,7 +43,7 @@ from alphac4.selfplay.games import (
 )
 from alphac4.selfplay.samples import Block, Work
 
-SECONDS_BETWEEN_BLOCKS = 2.0  # how long finished games stay in memory only
+SECONDS_BETWEEN_BLOCKS = 2.0  # at most, once games have finished
 # Evaluations that are kept, so that few positions go through the same weights twice: 64 bytes each on the standard
 # board. It changes how long games take, not how they are played.
 MAX_CACHED = 2**19

@@ -125,7 +125,7 @@ def altered(draw: st.DrawFn, content: bytes) -> bytes:
 def make_files(folder: Path) -> None:
     """A file of each format."""
     no_pictures = mock.patch.object(Monitor, "_figures", return_value={})  # seconds of drawing
-    with no_pictures, mock.patch("alphac4.runs.session.SECONDS_BETWEEN_SAVES", 0.0):
+    with no_pictures:
         train(folder / "run", tiny_run(iterations=1))
     for form in FORMATS:
         if form.source:

@@ -178,7 +178,7 @@ def lasting(report: Any) -> Any:
     """A report without what is `OF_THE_MOMENT`."""
     if isinstance(report, dict):
         return {name: lasting(part) for name, part in report.items() if name not in OF_THE_MOMENT}
-    return report
+    return [lasting(part) for part in report] if isinstance(report, list) else report
 
 
 def digest(arrays: Mapping[str, Any]) -> str:
