@@ -1,7 +1,7 @@
-"""A policy target of one's own: what the network learns of a search.
+"""A policy target of your own: what the network learns of a search.
 
 Self-play records a policy for each position, by default one that the values found in the search improve. A function of
-the recorded positions can put another in its place.
+finished games can put another in its place. `examples/ideas` changes other parts of the algorithm in the same way.
 """
 
 import sys
@@ -14,14 +14,15 @@ import numpy.typing as npt
 import alphac4
 
 
-def sharper(samples: Any) -> npt.NDArray[np.float32]:
-    """The shares of visits, squared, so that the network commits itself earlier: policies [S, A] that sum to 1.
+def sharper(games: Any) -> npt.NDArray[np.float32]:
+    """The shares of visits, squared, so that the network commits itself earlier.
 
-    ``samples`` also hold the stones (``own``, ``occupied``), the search's ``value`` and the game's ``outcome``, each
-    seen by the side to move.
+    ``games`` hold arrays by game and ply: the root's ``visits`` [G, C, A], ``values`` and ``priors`` of its moves, the
+    stones (``own``, ``occupied``), the search's ``value``, the ``outcome``, and more. Returned are policies [G, C, A]
+    that sum to 1 at every ply that was played.
     """
-    squared = samples.policy.astype(np.float32) ** 2
-    return np.asarray(squared / squared.sum(axis=1, keepdims=True), np.float32)
+    squared = games.policy**2
+    return np.asarray(squared / np.maximum(squared.sum(axis=-1, keepdims=True), 1e-9), np.float32)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 import dataclasses
 import json
 import math
-import threading
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -213,9 +212,11 @@ def test_a_wrong_search_rule_is_one_clear_value_error(monkeypatch: pytest.Monkey
 
 
 def test_a_stopped_run_returns_what_there_is(tmp_path: Path) -> None:
-    stop = threading.Event()
-    stop.set()
-    run = alphac4.train("quick", run=tmp_path / "run", stop=stop, progress=False, settings=SETTINGS)
+    class StopAtOnce(alphac4.Callback):
+        def on_progress(self, _progress: object) -> None:
+            raise alphac4.StopTraining
+
+    run = alphac4.train("quick", run=tmp_path / "run", callbacks=[StopAtOnce()], progress=False, settings=SETTINGS)
     assert (run.history, run.closing, run.best.is_file()) == ([], (), True)
 
 

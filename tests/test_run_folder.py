@@ -1,6 +1,5 @@
 import contextlib
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,15 +20,15 @@ from alphac4.runs import folder as folder_module
 from alphac4.runs.costs import SECONDS_BETWEEN_WRITES, CostCounter
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
-from alphac4.runs.session import RunStopped, TrainingSession
+from alphac4.runs.session import TrainingSession
 from alphac4.runs.state import PREVIOUS_STATE_FILE, STATE_FILE, Costs, RunError, load_state, save_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.games import NEW_GAME
 from alphac4.selfplay.replay import Replay
-from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import Learner
+from alphac4.training.loop import Callback, Progress, StopTraining
 from alphac4.training.matches import Matches
 
 
@@ -58,23 +57,24 @@ def train(folder: Path, **changes: object) -> list[IterationReport]:
     return history
 
 
-def watch(session: TrainingSession, seen: Callable[[Block], object]) -> None:
-    """Call a function with each block that a run has recorded."""
-    real = session.played
+def watch(session: TrainingSession, seen: Callable[[Progress], object]) -> None:
+    """Call a function whenever games of a run have ended."""
+    real = session.on_progress
 
-    def played(block: Block) -> None:
-        real(block)
-        seen(block)
+    def on_progress(progress: Progress) -> None:
+        real(progress)
+        if progress.games:
+            seen(progress)
 
-    session.played = played  # type: ignore[method-assign]
+    session.on_progress = on_progress  # type: ignore[method-assign]
 
 
-def interrupt(session: TrainingSession, blocks: int = 0, done: int = 0) -> list[Block]:
-    """Let a run die once it has recorded so many blocks, and done so many iterations; returns the blocks."""
-    seen: list[Block] = []
+def interrupt(session: TrainingSession, blocks: int = 0, done: int = 0) -> list[Progress]:
+    """Let a run die once it has played so many blocks of games, and done so many iterations; returns what it had."""
+    seen: list[Progress] = []
 
-    def die_after(block: Block) -> None:
-        seen.append(block)
+    def die_after(progress: Progress) -> None:
+        seen.append(progress)
         if len(seen) >= blocks and session.state.iteration >= done:
             raise KeyboardInterrupt
 
@@ -244,10 +244,10 @@ def test_damaged_lines_of_reports_are_reported_and_left_out(run: Path, caplog: p
 def test_interrupted_attempts_count_in_the_costs_that_each_network_carries(tmp_path: Path) -> None:
     first = interrupt(TrainingSession(tmp_path, tiny_run(iterations=1)), 1)
     (report,) = train(tmp_path, iterations=1)
-    lost = sum(block.work.evaluations for block in first)
+    lost = sum(progress.evaluations for progress in first)
     assert lost > 0
     assert report.evaluations_total == report.selfplay.evaluations + lost
-    assert report.games_total == report.selfplay.games + sum(len(block.games.plies) for block in first)
+    assert report.games_total == report.selfplay.games + sum(progress.games for progress in first)
     carried = load_checkpoint(tmp_path / "checkpoints" / "000001.safetensors").provenance
     assert (carried["evaluations"], carried["games"]) == (report.evaluations_total, report.games_total)
     assert carried["seconds"] <= report.seconds_total + 1
@@ -395,11 +395,16 @@ def test_a_start_whose_costs_are_no_numbers_is_refused(provenance: dict[str, Any
 
 
 def test_a_stopped_run_ends_at_once_and_repeats_the_iteration(straight: dict[str, Any], tmp_path: Path) -> None:
-    stop = threading.Event()
-    with TrainingSession(tmp_path, tiny_run(iterations=2), stop) as session:
-        watch(session, lambda _block: stop.set() if session.state.iteration else None)
-        with pytest.raises(RunStopped):
-            session.train()
+    class StopInTheSecond(Callback):
+        def on_progress(self, progress: Progress) -> None:
+            if progress.iteration == 2 and progress.games:
+                raise StopTraining
+
+    with (
+        TrainingSession(tmp_path, tiny_run(iterations=2), callbacks=[StopInTheSecond()]) as session,
+        pytest.raises(StopTraining),
+    ):
+        session.train()
     assert [path.name for path in (tmp_path / "replay").iterdir()] == ["000001.safetensors"]
     train(tmp_path, iterations=2)
     assert outcome(tmp_path) == straight
@@ -410,7 +415,7 @@ def test_costs_on_a_full_disk_end_the_run_and_nothing_is_lost(
 ) -> None:
     with TrainingSession(tmp_path, tiny_run(iterations=2)) as session, monkeypatch.context() as patch:
 
-        def fill_disk(_block: Block) -> None:
+        def fill_disk(_progress: Progress) -> None:
             if session.state.iteration:
                 patch.setattr("alphac4.runs.costs.SECONDS_BETWEEN_WRITES", 0.0)
                 patch.setattr("os.fsync", Mock(side_effect=OSError(28, "No space left on device")))

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_samples import samples_of
 
 from alphac4.game import Outcome, Position
-from alphac4.game.planes import make_planes
+from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.network_search import NetworkSearch, make_cache
 from alphac4.mcts.search import Budget
@@ -21,6 +20,24 @@ from alphac4.selfplay.replay import Replay, batches, load_shard, window_size
 from alphac4.selfplay.samples import Block, Samples, concatenate, in_fixed_order, make_samples
 
 SMALL = SelfPlayConfig(games=16, full_simulations=24, fast_simulations=6)
+
+
+def samples_of(moves: list[str]) -> Samples:
+    """Records of positions with targets that tell them apart."""
+    own, occupied = stones([Position.from_moves(text) for text in moves])
+    count = len(moves)
+    return Samples(
+        own=own,
+        occupied=occupied,
+        policy=np.eye(7, dtype=np.float16)[[0] * count],
+        full=np.ones(count, np.bool_),
+        outcome=(np.arange(count) % 3 - 1).astype(np.int8),
+        value=np.linspace(0, 1, count, dtype=np.float32),
+        draw=np.zeros(count, np.float32),
+        returns=np.tile(np.array([1, 0, 0], np.float16), (count, 1)),
+        final_own=own,  # the game is over at the position itself
+        final_occupied=occupied,
+    )
 
 
 def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actors: int = 1) -> list[list[Block]]:

@@ -20,13 +20,25 @@ from alphac4.cli import main
 from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8
 from alphac4.nn.evaluator import Evaluator
-from alphac4.runs.reports import IterationReport, read_reports
-from alphac4.runs.session import RunStopped, TrainingSession, find_config
+from alphac4.runs.reports import read_reports
+from alphac4.runs.session import TrainingSession, find_config
 from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, GateConfig, RunRandom, TrainConfig, from_dict, load_config, to_dict
-from alphac4.training.loop import Iteration, iterate
+from alphac4.training.loop import Callback, Iteration, StopTraining, iterate
 from alphac4.training.matches import Contender, Matches
+
+
+class StopAfter(Callback):
+    """Ends a run after an iteration."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+
+    def on_iteration(self, iteration: Iteration) -> None:
+        """End the run."""
+        if iteration.number == self.last:
+            raise StopTraining
 
 
 def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
@@ -207,16 +219,11 @@ def test_a_resumed_run_chooses_the_backends_that_an_uninterrupted_one_does(
     config = tiny_run(iterations=6, machine={"device": "cpu"}, gate=gate)
     for name, stops in (("whole", (6,)), ("resumed", (1, 2, 4, 6))):
         for last in stops:
-            with TrainingSession(tmp_path / name, config) as session, contextlib.suppress(RunStopped):
-                commit = session.commit
-
-                def commit_and_stop(iteration: Iteration, session: Any = session, last: int = last) -> IterationReport:
-                    report = commit(iteration)  # noqa: B023 - called within this turn
-                    if iteration.number == last:
-                        session.stop.set()
-                    return report
-
-                monkeypatch.setattr(session, "commit", commit_and_stop)
+            stopping = [StopAfter(last)]
+            with (
+                TrainingSession(tmp_path / name, config, callbacks=stopping) as session,
+                contextlib.suppress(StopTraining),
+            ):
                 session.train()
     used, digests = [], []
     for name in ("whole", "resumed"):

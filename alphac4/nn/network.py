@@ -198,7 +198,8 @@ class CustomNetwork(Network):
             raise ValueError(f"{name} failed on planes {list(planes.shape)}: {first_line(error)}") from error
         finally:
             self.module.train(was_training)
-        shapes = [list(each.shape) if isinstance(each, Tensor) else type(each).__name__ for each in outputs or ()]
+        parts = outputs if isinstance(outputs, tuple | list) else (outputs,)
+        shapes = [list(each.shape) if isinstance(each, Tensor) else type(each).__name__ for each in parts]
         if shapes[:2] != [[2, config.columns], [2, 3]]:
             raise ValueError(f"{name} returned {shapes} for planes {list(planes.shape)}; expected {expected}")
 

@@ -186,7 +186,7 @@ def _regressed(report: IterationReport, history: Sequence[IterationReport]) -> l
     recent = [*history, report][-PATIENCE:]
     if len(recent) == PATIENCE and not any(past.gate.accepted for past in recent):
         found.append(f"no candidate has been promoted for {PATIENCE} iterations")
-    if gate.score < 0.3:
+    if gate.score_text and gate.score < 0.3:
         found.append(f"the candidate scored {gate.score:.2f} against the best network: it has got worse")
     for now in report.matches:
         earlier = [match for past in history for match in past.matches if match.opponent == now.opponent]

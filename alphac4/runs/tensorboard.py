@@ -166,7 +166,7 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
         "speed/evaluations per second": selfplay.evaluations_per_second,
         "speed/cache hits": selfplay.cache_hits,
         "speed/memory MB": report.memory_mb,
-        "gate/score": report.gate.score,
+        **({"gate/score": report.gate.score} if report.gate.score_text else {}),
         # A curve of 0 and 1, which TensorBoard smooths, would say nothing.
         "gate/promotions": sum(bool(past.gate.accepted) for past in history),
         "gate/best iteration": report.best_iteration,

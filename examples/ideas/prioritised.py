@@ -18,7 +18,7 @@ from common import train
 def by_error(window: Any, _rng: np.random.Generator) -> npt.NDArray[np.float32]:
     """Weights [S] of the samples in the window."""
     learned = window.returns[:, 0].astype(np.float32) - window.returns[:, 2]
-    return 0.5 + np.abs(window.value - learned)
+    return np.asarray(0.5 + np.abs(window.value - learned), np.float32)
 
 
 if __name__ == "__main__":

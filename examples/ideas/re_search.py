@@ -42,7 +42,7 @@ class ReSearch(alphac4.Callback):
                 for column, move in result.columns.items():
                     policy[g, p, column] = move.visits
                 policy[g, p] /= policy[g, p].sum()
-        return policy
+        return np.asarray(policy, np.float32)
 
 
 if __name__ == "__main__":

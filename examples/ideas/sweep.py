@@ -22,7 +22,7 @@ FAST = "--fast" in sys.argv
 def objective(trial: optuna.Trial) -> float:
     """The policy loss after the last iteration of a trial."""
     learning = {"learning_rate": trial.suggest_float("learning_rate", 1e-3, 1e-2, log=True)}
-    changes = TINY | {"learning": TINY["learning"] | learning} if FAST else {"learning": learning}
+    changes = TINY | {"learning": {"batch_size": 64} | learning} if FAST else {"learning": learning}
     config = alphac4.TrainConfig.preset("quick", iterations=2 if FAST else 4, **changes)
     loss = 0.0
     for iteration in alphac4.iterate(config):

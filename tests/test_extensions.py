@@ -1,0 +1,187 @@
+"""Functions of the user in place of parts of the algorithm: what reaches them, and what is refused."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from campaigns.tiny_run import tiny_run
+from torch import Tensor, nn
+
+import alphac4
+from alphac4.nn.config import NetworkConfig
+from alphac4.runs.session import TrainingSession
+from alphac4.storage.checkpoints import load_checkpoint
+from alphac4.storage.files import FileError
+from alphac4.training.extensions import Extensions
+from alphac4.training.loop import Iteration
+
+CONFIG = tiny_run(iterations=2)
+
+
+class Linear(nn.Module):
+    """The smallest network there is."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.both = nn.Linear(config.input_planes * config.rows * config.columns, config.columns + 3)
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of the policy and of win, draw and loss."""
+        both = self.both(planes.flatten(1))
+        return both[:, :-3], both[:, -3:]
+
+
+class ConstantScore(NamedTuple):
+    """A rule by which every move is as good."""
+
+    prior_temperature: float = 1.0
+
+
+@alphac4.scores_actions(ConstantScore)
+def constant_score(trees: Any, t: int, node: int, action: int, totals: Any, parameters: Any) -> float:  # noqa: ARG001
+    return 0.0
+
+
+def train(**functions: Any) -> list[Iteration]:
+    return list(alphac4.iterate(CONFIG, **functions))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iteration:
+    return train()[0]
+
+
+def weights(iteration: Iteration) -> list[Tensor]:
+    return list(iteration.candidate.network.state_dict().values())
+
+
+def same_weights(first: Iteration, second: Iteration) -> bool:
+    return all(torch.equal(ours, theirs) for ours, theirs in zip(weights(first), weights(second), strict=True))
+
+
+def test_functions_that_do_what_the_package_does_change_nothing(plain: Iteration) -> None:
+    selfplay = CONFIG.selfplay
+    again, _ = train(
+        loss=lambda outputs, batch: alphac4.standard_losses(outputs, batch, CONFIG.learning.ownership_weight),
+        policy_target=lambda games: games.policy,
+        simulations=lambda _iteration, _ply, full: selfplay.full_simulations if full else selfplay.fast_simulations,
+        starts=lambda _window, _rng: [""],
+        gate=lambda play: play().score >= CONFIG.gate.threshold,
+        selection=selfplay.search.selfplay_puct().parameters(),
+    )
+    assert same_weights(again, plain)
+    assert again.selfplay.simulations == plain.selfplay.simulations
+
+
+@pytest.mark.parametrize(
+    "functions",
+    [
+        {"loss": lambda outputs, batch: {"policy": 2 * alphac4.standard_losses(outputs, batch)["policy"]}},
+        {"optimizer": lambda network: torch.optim.SGD(network.parameters(), lr=0.1)},
+        {"schedule": lambda step, steps: 0.5 * (1 - step / steps)},
+        {"sampler": lambda window, _rng: window.full + 0.1},
+        {"value_target": lambda games: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3))},
+        {"selection": ConstantScore()},
+        {"simulations": lambda iteration, ply, _full: 2 + iteration + ply % 2},
+        {"starts": lambda _window, _rng: ["44", "4455"]},
+    ],
+    ids=lambda functions: next(iter(functions)),
+)
+def test_a_function_reaches_the_part_that_it_replaces(functions: dict[str, Any], plain: Iteration) -> None:
+    changed, _ = train(**functions)
+    assert not same_weights(changed, plain)
+    assert changed.learning.skipped_steps == 0
+
+
+def test_functions_get_what_their_descriptions_say() -> None:
+    """Shapes, and who is to move."""
+    seen: dict[str, Any] = {}
+
+    def policy_target(games: Any) -> Any:
+        seen["games"] = games
+        return games.policy
+
+    def starts(window: Any, _rng: Any) -> list[str]:
+        seen["windows"] = [*seen.get("windows", []), window]
+        return ["44"]
+
+    def losses(outputs: Any, batch: Any) -> Any:
+        seen["batch"] = batch
+        return alphac4.standard_losses(outputs, batch)
+
+    iteration = train(policy_target=policy_target, starts=starts, loss=losses)[0]
+    games = seen["games"]
+    first = games.opening[0]
+    assert games.moves[0, :2].tolist() == [-1, -1]  # before the start position
+    assert first >= 2
+    assert games.visits[0, first].sum() > 0
+    assert games.priors[0, first].sum() == pytest.approx(1, abs=1e-5)
+    visited = games.visits[0, first] > 0
+    assert np.isfinite(games.values[0, first][visited]).all()
+    assert np.abs(games.greedy_value).max() <= 1
+    assert seen["windows"][0] is None
+    assert len(seen["windows"][1]) == iteration.selfplay.samples
+    assert all("44" not in move.moves[2:3] for move in iteration.selfplay.sample_games)
+    batch = seen["batch"]
+    assert batch.planes.shape[1:] == (8, 6, 7)
+    torch.testing.assert_close(batch.wdl.sum(dim=1), torch.ones(len(batch.wdl)), atol=2e-3, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        ({"network": lambda _config: "CNN"}, "returned str; expected a torch.nn.Module"),
+        ({"network": lambda _config: nn.Flatten()}, r"returned .* expected policy logits \[2, 7\] and win/draw/loss"),
+        ({"loss": lambda _outputs, _batch: torch.ones(3)}, "loss returned Tensor; expected a dictionary"),
+        ({"loss": lambda _o, batch: {"mine": batch.wdl.mean()}}, r"loss returned \[\] for the loss 'mine'; expected"),
+        ({"policy_target": lambda games: games.value}, r"policy_target returned shape .*; expected"),
+        ({"value_target": lambda games: np.ones((*games.value.shape, 3))}, "value_target must return probabilities"),
+        ({"simulations": lambda *_: 0}, "simulations returned 0 in iteration 1; expected a whole number"),
+        ({"starts": lambda *_: []}, "starts returned 0 positions"),
+        ({"starts": lambda *_: ["1212121"]}, "starts returned a finished game: 1212121"),
+        ({"sampler": lambda window, _rng: -window.value}, "sampler must return finite weights of at least 0"),
+        ({"sampler": lambda *_: [1.0]}, r"sampler returned shape \[1\]; expected one weight per sample"),
+        ({"gate": lambda _play: None}, "gate returned None; expected True or False"),
+    ],
+)
+def test_what_a_function_may_not_return_is_named(functions: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(**functions)
+
+
+def test_a_gate_may_promote_without_a_match() -> None:
+    history = train(gate=lambda _play: True)
+    assert [iteration.gate.accepted for iteration in history] == [True, True]
+    assert [iteration.best.iteration for iteration in history] == [1, 2]
+    assert history[0].gate.games == []
+
+
+class RecordAndStop(alphac4.Callback):
+    """Adds a figure to the first iteration's report and ends the run."""
+
+    def on_iteration(self, iteration: Iteration) -> None:
+        """Add and end."""
+        iteration.figures["doubled"] = 2.0 * iteration.number
+        raise alphac4.StopTraining
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_run_with_functions_resumes_only_with_them(tmp_path: Path) -> None:
+    """A callback's figures are recorded; a custom network is loaded by the function that builds it."""
+    extensions = {"network": Linear, "gate": lambda _play: True}
+    straight = alphac4.train(CONFIG, run=tmp_path / "straight", progress=False, **extensions)
+    stopped = alphac4.train(CONFIG, run=tmp_path / "stopped", callbacks=[RecordAndStop()], progress=False, **extensions)
+    assert [report.figures for report in stopped.history] == [{"doubled": 2.0}]
+    for wrong in (Extensions(), Extensions(network=Linear), Extensions(network=dataclasses.replace, gate=bool)):
+        with pytest.raises(ValueError, match="pass the same again"):
+            TrainingSession(tmp_path / "stopped", CONFIG, extensions=wrong)
+    resumed = alphac4.train(CONFIG, run=tmp_path / "stopped", progress=False, **extensions)
+    ours, theirs = (load_checkpoint(run.best, Linear).network.state_dict() for run in (resumed, straight))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    with pytest.raises(FileError, match=r"was built by test_extensions\.Linear: pass that function"):
+        load_checkpoint(resumed.best)
+    agent = alphac4.load(resumed.best, network=Linear)
+    assert 0 <= agent.search("44", simulations=4).move < 7
