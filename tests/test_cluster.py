@@ -36,9 +36,9 @@ from alphac4.runs import judge as judging
 from alphac4.runs.judge import judge
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession
-from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import GateConfig, RunRandom, TrainConfig, from_dict
+from alphac4.training.loop import Progress
 from alphac4.training.matches import Contender, Matches, make_sides
 
 pytestmark = pytest.mark.slow
@@ -135,13 +135,14 @@ def test_killed_actors_nodes_and_drivers_lose_nothing(
             wait_for(lambda: actors._lost == 2)
 
         after_block = {4: kill_actor, 8: kill_node}
-        played, received = session.played, itertools.count(1)
+        on_progress, received = session.on_progress, itertools.count(1)
 
-        def receive_and_kill(block: Block) -> None:
-            played(block)
-            after_block.pop(next(received), lambda: None)()
+        def receive_and_kill(progress: Progress) -> None:
+            on_progress(progress)
+            if progress.games:
+                after_block.pop(next(received), lambda: None)()
 
-        monkeypatch.setattr(session, "played", receive_and_kill)
+        monkeypatch.setattr(session, "on_progress", receive_and_kill)
         with caplog.at_level(logging.WARNING):
             session.train()
     assert not after_block

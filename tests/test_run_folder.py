@@ -13,6 +13,7 @@ import torch
 from campaigns.tiny_run import EXPLORING, SETTINGS, outcome, tiny_run
 from test_files import held_elsewhere
 
+from alphac4.compute.cores import LocalActors
 from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8, backend_names
 from alphac4.nn.network import PolicyValueNetwork
@@ -271,7 +272,7 @@ def after(owner: Any, name: str) -> Callable[[pytest.MonkeyPatch, TrainingSessio
 
 
 POINTS = {
-    "self-play": after(TrainingSession, "played"),
+    "self-play": after(LocalActors, "play"),
     "learning": after(Learner, "learn_latest"),
     "gate": after(Matches, "gate"),
     "shard": after(Replay, "save"),

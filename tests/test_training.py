@@ -22,10 +22,9 @@ from alphac4.nn.backends import INT8
 from alphac4.nn.evaluator import Evaluator
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
-from alphac4.selfplay.samples import Block
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import PRESETS, GateConfig, RunRandom, TrainConfig, from_dict, load_config, to_dict
-from alphac4.training.loop import Callback, Iteration, StopTraining, iterate
+from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, iterate
 from alphac4.training.matches import Contender, Matches
 
 
@@ -138,16 +137,15 @@ def test_training_from_python_shows_what_the_command_shows(tmp_path: Path, capsy
 def test_ctrl_c_stops_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real, recorded = TrainingSession.played, []
+    real, first = TrainingSession.on_progress, [True]
 
-    def played(session: TrainingSession, block: Block) -> None:
-        real(session, block)
-        recorded.append(block.positions)
-        if len(recorded) == 1:
+    def on_progress(session: TrainingSession, progress: Progress) -> None:
+        real(session, progress)
+        if progress.games and first:
+            first.clear()
             signal.raise_signal(signal.SIGINT)
-        assert sum(recorded) < 30_000, "it goes on"
 
-    monkeypatch.setattr(TrainingSession, "played", played)
+    monkeypatch.setattr(TrainingSession, "on_progress", on_progress)
     assert main(train_command(tmp_path, samples=10**6)) == 130
     assert "Rerun the command to resume." in capsys.readouterr().out
 
@@ -258,7 +256,7 @@ def test_a_gate_accepts_at_its_threshold(threshold: float, accepted: bool, monke
     monkeypatch.setattr("alphac4.training.matches.play_shared", lambda *_players, **_options: result)
     side, config = Mock(backend="any"), GateConfig(pairs=10, threshold=threshold)
     side.players.return_value = [Mock()]
-    matches = Matches([side, side], config, STANDARD, RunRandom(seed=0), lambda: None)
+    matches = Matches([side, side], config, STANDARD, RunRandom(seed=0))
     contender = Contender(network=Mock(), iteration=1)
     assert matches.gate(contender, contender).accepted is accepted
 
@@ -274,7 +272,7 @@ def test_in_a_gate_the_candidate_plays_the_best_network(monkeypatch: pytest.Monk
     sides = [Mock(backend="any") for _ in range(2)]
     for side in sides:
         side.players.side_effect = lambda network, *_rest: [Mock(network=network)]
-    matches = Matches(sides, GateConfig(pairs=10), STANDARD, RunRandom(seed=0), lambda: None)
+    matches = Matches(sides, GateConfig(pairs=10), STANDARD, RunRandom(seed=0))
     candidate, best = Contender(network=Mock(), iteration=2), Contender(network=Mock(), iteration=1)
     matches.gate(candidate, best)
     assert met == [(candidate.network, best.network)]

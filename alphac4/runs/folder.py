@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.nn.config import NetworkConfig, qualified_name
-from alphac4.nn.network import NetworkBuilder
 from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import CLOSING_FILE, REPORTS_FILE, ClosingReport, IterationReport, read_reports
 from alphac4.runs.state import (
@@ -50,6 +49,7 @@ from alphac4.storage.files import FileError, append_line, remove_leftovers, writ
 from alphac4.storage.journal import to_line
 from alphac4.storage.locks import FileLock, LockedError
 from alphac4.training.config import TrainConfig, from_dict, to_dict
+from alphac4.training.extensions import Extensions, check_names
 
 logger = logging.getLogger(__name__)
 
@@ -62,16 +62,17 @@ class RunFolder:
     Args:
         path: the folder.
         config: the run's settings.
-        build: builds the run's networks, if they are not the package's own.
+        extensions: functions of the user, which must be those that the run had before.
 
     Raises:
         RunError: if the folder is in use, holds a run with other settings, or none that can be read.
         OSError: if it cannot be written.
     """
 
-    def __init__(self, path: Path, config: TrainConfig, build: NetworkBuilder | None = None) -> None:
+    def __init__(self, path: Path, config: TrainConfig, extensions: Extensions | None = None) -> None:
         self.path = path
-        self._build = build
+        self._extensions = extensions or Extensions()
+        self._build = self._extensions.network
         self.config = config
         self.replay = Replay(path / "replay")
         self.tensorboard = path / "tensorboard"
@@ -116,6 +117,7 @@ class RunFolder:
         """
         state = self._read_state()
         if state.iteration:
+            check_names(state.extensions, self._extensions.names())
             state.changes += changes_of(from_dict(state.config), self.config, state.iteration)
             self._committed_best = state.best_iteration
             self._repair_best(state)

@@ -35,7 +35,7 @@ from alphac4.runs.tensorboard import Monitor
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.device_learner import make_learner
-from alphac4.training.extensions import Extensions, check_names
+from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, make_loop
 from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender
 from alphac4.training.reports import MatchReport
@@ -202,11 +202,9 @@ class TrainingSession(Callback):
         self._phase = ""
         self._evaluations, self._phase_started = 0, 0.0
         with contextlib.ExitStack() as opened:  # what is open is closed if something fails
-            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config, extensions.network)))
+            self.folder = opened.enter_context(contextlib.closing(RunFolder(path, config, extensions)))
             self.state = state = self.folder.load_state()
             self.history = self.folder.reports(state)
-            if state.iteration:
-                check_names(state.extensions, extensions.names())
             state.extensions = extensions.names()
             compute = choose_for_run(config.machine.device, config.machine.backend, cluster)
             learner = make_learner(config, compute, extensions)

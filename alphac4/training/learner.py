@@ -281,8 +281,7 @@ class Learner:
             ownership=None if outputs.ownership is None else outputs.ownership.float(),
             extra=tuple(each.float() for each in outputs.extra),
         )
-        losses = dict(self.losses(outputs, batch._replace(planes=planes)))
-        check_losses(losses, len(planes), "loss")
+        losses = check_losses(self.losses(outputs, batch._replace(planes=planes)), len(planes), "loss")
         with torch.no_grad():
             entropy = cross_entropy(outputs.policy, outputs.policy.softmax(dim=1))
         return losses, entropy

@@ -89,8 +89,8 @@ def empty_cells(planes: Tensor) -> Tensor:
     return 1.0 - planes[:, :2].sum(dim=1)
 
 
-def check_losses(losses: Mapping[str, Tensor], count: int, name: str) -> None:
-    """Check what a function of losses returned for ``count`` positions.
+def check_losses(losses: Mapping[str, Tensor], count: int, name: str) -> dict[str, Tensor]:
+    """Return what a function of losses returned for ``count`` positions, as a dictionary.
 
     Raises:
         ValueError: naming the function, what it returned and what was expected.
@@ -102,3 +102,4 @@ def check_losses(losses: Mapping[str, Tensor], count: int, name: str) -> None:
         if not isinstance(loss, Tensor) or loss.shape != (count,):
             found = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
             raise ValueError(f"{name} returned {found} for the loss {term!r}; {expected}")
+    return dict(losses)

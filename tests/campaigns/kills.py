@@ -22,6 +22,7 @@ from alphac4.runs.state import STATE_FILE, load_state
 from alphac4.selfplay.replay import load_shard
 from alphac4.training.config import TrainConfig
 from alphac4.training.learner import Learner
+from alphac4.training.loop import Progress
 from alphac4.training.matches import Matches
 from campaigns.command import Findings
 from campaigns.tiny_run import EXPLORING, ITERATIONS, in_child, kill_at_event, outcome, prepare, tiny_run, train
@@ -95,7 +96,7 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
 def kill_within(part: str, wanted: int) -> None:
     """Kill this process at the ``wanted``-th check of `TrainingSession` within a part of an iteration."""
     owner, name = PARTS[part]
-    run_part, check = getattr(owner, name), TrainingSession.check
+    run_part, check = getattr(owner, name), TrainingSession.on_progress
     is_within, checks = False, 0
 
     def enter(*arguments: Any, **options: Any) -> object:
@@ -106,15 +107,15 @@ def kill_within(part: str, wanted: int) -> None:
         finally:
             is_within = False
 
-    def count(session: TrainingSession) -> None:
+    def count(session: TrainingSession, progress: Progress) -> None:
         nonlocal checks
         checks += is_within
         if checks == wanted:
             os.kill(os.getpid(), signal.SIGKILL)
-        check(session)
+        check(session, progress)
 
     setattr(owner, name, enter)
-    TrainingSession.check = count  # type: ignore[method-assign]
+    TrainingSession.on_progress = count  # type: ignore[method-assign]
 
 
 def _reference(run: Path, config: TrainConfig) -> Reference:
