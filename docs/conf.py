@@ -48,7 +48,7 @@ html_extra_path = ["static/root"]  # the page at the top, which leads to this on
 
 def show_examples(_app: Sphinx, _page: str, source: list[str]) -> None:
     """Lead links to the folder of examples to the page that shows them: a site has no folders to look into."""
-    source[0] = re.sub(r"\]\((\.\./)*examples\)", "](/docs/examples.md)", source[0])
+    source[0] = re.sub(r"\]\((\.\./)*examples(/ideas)?\)", "](/docs/examples.md)", source[0])
 
 
 def setup(app: Sphinx) -> None:

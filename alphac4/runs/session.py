@@ -243,6 +243,7 @@ class TrainingSession(Callback):
             if not state.iteration:
                 self._save_network(best, 0)
             opened.callback(self._write_costs)
+            opened.callback(self._show, Progress(iteration=0, phase=""))  # removes a bar
             self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
