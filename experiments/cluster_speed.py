@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import psutil
+from local_cluster import local_cluster
 
 from alphac4.commands.options import DoctorOptions
 from alphac4.commands.speed import Figure, untrained_network
 from alphac4.compute import Actors, choose_for_run
-from alphac4.compute.cluster.connection import local_cluster
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
 from alphac4.selfplay.config import SelfPlayConfig

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from local_cluster import local_cluster
 
-from alphac4.compute.cluster.connection import local_cluster
 from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import ALL, choose_sets
 from alphac4.runs.reports import read_reports

@@ -1,10 +1,8 @@
 """The cluster's part of a run without a cluster: actors play in this process, behind as much of Ray as is needed."""
 
-import copy
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +14,9 @@ import pytest
 import torch
 
 from alphac4.cli import main
-from alphac4.compute.cluster.actors import CALLS_IN_FLIGHT, ClusterActors
+from alphac4.compute.cluster.actors import ClusterActors, RemoteActor, Task, Weights
 from alphac4.compute.cluster.connection import Connection, Node
-from alphac4.compute.cluster.pool import ClusterPool
-from alphac4.compute.cluster.remote import ActorPlace, RemoteActor, Task
+from alphac4.compute.cluster.pool import Pool, Shared
 from alphac4.game.rules import STANDARD
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
@@ -40,33 +37,25 @@ class LostError(Exception):
     """An actor that is not there any more."""
 
 
-class FakeActor:
-    """A handle, whose methods give calls that are carried out when somebody asks for the result."""
-
-    def __init__(self, index: int) -> None:
-        self.index, self.alive, self.real = index, True, RemoteActor()
-
-    def __getattr__(self, name: str) -> Any:
-        return SimpleNamespace(remote=lambda *arguments: (self, lambda: getattr(self.real, name)(*arguments)))
-
-
 class FakeRay:
-    """As much of Ray as a cluster's actors need; its actors die when a test says so."""
+    """As much of Ray as a cluster's actors need; a call is carried out when somebody asks for the result."""
 
     exceptions = SimpleNamespace(RayTaskError=TaskError, RayError=LostError)
 
     def __init__(self, cores: int) -> None:
-        self.cores, self.fail = cores, False
-        self.actors: list[FakeActor] = []
-        self.lose_after_playing: set[int] = set()  # actors that die once they have played, before anybody hears of it
-        self.on_loss: Callable[[], None] = lambda: None
+        self.cores, self.fail, self.actors = cores, False, 0
 
     def remote(self, **_options: object) -> Callable[[type], Any]:
         """See Ray."""
 
-        def make() -> FakeActor:
-            self.actors.append(FakeActor(len(self.actors)))
-            return self.actors[-1]
+        def make(*arguments: Any) -> Any:
+            self.actors += 1
+            actor = RemoteActor(*arguments)
+            update = SimpleNamespace(remote=actor.update)
+            return SimpleNamespace(
+                play=SimpleNamespace(remote=lambda weights: lambda: actor.play(weights)),
+                update=SimpleNamespace(options=lambda concurrency_group: update),  # noqa: ARG005
+            )
 
         return lambda _kind: SimpleNamespace(remote=make)
 
@@ -79,38 +68,32 @@ class FakeRay:
         assert threading.current_thread() is not threading.main_thread()
         return [{"NodeID": "0" * 56, "Alive": True, "Resources": {"CPU": float(self.cores)}}]
 
-    def wait(self, calls: list[Any], num_returns: int, timeout: float) -> tuple[list[Any], list[Any]]:
+    def wait(self, calls: list[Any], timeout: float, num_returns: int = 1) -> tuple[list[Any], list[Any]]:
         """See Ray."""
         assert num_returns == len(calls)
-        assert timeout < 1
+        assert timeout <= 1
         return calls, []
 
-    def get(self, call: tuple[FakeActor, Callable[[], Any]]) -> Any:
+    def get(self, call: Callable[[], Any]) -> Any:
         """See Ray."""
-        actor, work = call
         if self.fail:
             raise TaskError
-        if not actor.alive:
-            raise LostError
-        result = work()
-        if actor.index in self.lose_after_playing and not isinstance(result, ActorPlace):
-            actor.alive = False
-            self.on_loss()
-            raise LostError
-        return result
+        return call()
 
-    def kill(self, actor: FakeActor) -> None:
+    def kill(self, _actor: object) -> None:
         """See Ray."""
-        actor.alive = False
+        self.actors -= 1
 
 
 @pytest.fixture(autouse=True)
-def _ray_of_actors(monkeypatch: pytest.MonkeyPatch) -> None:
-    context = SimpleNamespace(get_node_id=lambda: "here")
+def ray_of_actors(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The runtime context of an actor, as it finds it in Ray."""
+    context = SimpleNamespace(was_current_actor_reconstructed=False)
     util = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
     ray = SimpleNamespace(get=lambda network: network, get_runtime_context=lambda: context, util=util)
-    for module in ("pool", "remote"):
+    for module in ("pool", "actors"):
         monkeypatch.setattr(f"alphac4.compute.cluster.{module}.import_ray", lambda: ray)
+    return context
 
 
 def make_network() -> PolicyValueNetwork:
@@ -120,132 +103,84 @@ def make_network() -> PolicyValueNetwork:
         return PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()
 
 
-def make(ray: Any, slots: int = SLOTS, needed: dict[str, str] | None = None) -> ClusterActors:
-    config = SelfPlayConfig(games=4, full_simulations=4, fast_simulations=2)
-    task = Task(geometry=STANDARD, config=config, slots=slots, backend="torch-fp32")
+TASK = Task(
+    geometry=STANDARD,
+    config=SelfPlayConfig(games=4, full_simulations=4, fast_simulations=2),
+    slots=SLOTS,
+    backend="torch-fp32",
+)
+
+
+def make(ray: Any, needed: dict[str, str] | None = None) -> ClusterActors:
     connection = Connection(ray, ours=False, needed=needed or {})
-    return ClusterActors(connection, task, make_network(), lambda index: np.random.default_rng([5, index]))
-
-
-MakeActors = Callable[..., ClusterActors]
-
-
-@pytest.fixture
-def make_actors(_ray_of_actors: None) -> Iterator[MakeActors]:
-    """All are closed in the end."""
-    made = []
-
-    def make_one(*arguments: Any, **options: Any) -> ClusterActors:
-        made.append(make(*arguments, **options))
-        return made[-1]
-
-    yield make_one
-    for actors in made:
-        actors.close()
+    return ClusterActors(connection, TASK, make_network(), lambda index: np.random.default_rng([5, index]))
 
 
 def play(actors: ClusterActors, positions: int, *, last: bool = False) -> list[Block]:
     """The blocks that a call of `play` hands over."""
     blocks: list[Block] = []
-    actors.play(positions, lambda _seat, block: blocks.append(copy.deepcopy(block)), last=last)
+    actors.play(positions, lambda _actor, block: blocks.append(block), last=last)
     return blocks
 
 
-def waiting(actors: ClusterActors) -> int:
-    """Blocks that the next call of `play` begins with."""
-    return actors._deliveries.qsize()
+def test_a_restarted_actor_plays_other_games(ray_of_actors: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray makes it with the arguments of the lost one."""
+    monkeypatch.setattr("alphac4.selfplay.actor.SECONDS_BETWEEN_BLOCKS", float("inf"))
+    weights = Weights(version=0, network=Shared(reference=[make_network()]))
+    games = []
+    for ray_of_actors.was_current_actor_reconstructed in (False, False, True):
+        actor = RemoteActor(TASK, np.random.default_rng(0))
+        games.append(actor.play(weights).block.games.value.tobytes())
+    assert games[0] == games[1] != games[2]
 
 
-def positions_in(blocks: list[Block]) -> int:
-    return sum(block.positions for block in blocks)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 180
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def test_an_actor_that_takes_over_begins_new_games(make_actors: MakeActors) -> None:
-    """No game is there twice, as it has other random numbers than the lost one."""
-    ray = FakeRay(1)
-    actors = make_actors(ray)
-    blocks = play(actors, 300)
-    ray.lose_after_playing = {0, 1}
-    blocks += play(actors, 600)
-    games = [
-        moves.tobytes() + values.tobytes()
-        for block in blocks
-        for moves, values in zip(block.games.moves, block.games.value, strict=True)
-    ]
-    assert len(set(games)) == len(games)
-    assert actors.state() == {}
-    for lost in (2, 0):  # told once
-        report = actors.cluster_report
-        assert report is not None
-        assert report.lost == lost
-        play(actors, 50)
-
-
-def test_an_actor_that_is_lost_while_it_waits_is_replaced_before_it_is_asked_to_play(make_actors: MakeActors) -> None:
-    """As on a node that goes while the run learns."""
-    ray = FakeRay(1)
-    actors = make_actors(ray)
-    play(actors, 200)
-    wait_for(lambda: actors._waiting >= 200 and not any(seat.calls for seat in actors._seats))
-    ray.actors[0].alive = False
-    wait_for(lambda: actors._lost == 1 and len(actors._places()) == 1)
-
-
-def test_a_core_that_joins_is_used(make_actors: MakeActors) -> None:
+def test_a_core_that_joins_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alphac4.compute.cluster.actors.SECONDS_BETWEEN_COUNTS", 0.0)
     ray = FakeRay(2)
-    actors = make_actors(ray)
+    actors = make(ray)
     play(actors, 300)
-    assert len(ray.actors) == len(actors) == 2
+    assert ray.actors == len(actors) == 2
     ray.cores = 4
-    wait_for(lambda: play(actors, 200) != [] and len(actors._places()) == 4)
+    play(actors, 3000)
+    report = actors.cluster_report
+    assert report is not None
+    assert report.actors == ray.actors == 4
     actors.close()
-    assert not any(actor.alive for actor in ray.actors)
+    assert ray.actors == 0
 
 
-def test_play_ahead_is_bounded(make_actors: MakeActors) -> None:
-    """At most as many positions wait as a call asks for, and two blocks of each actor."""
-    actors = make_actors(FakeRay(3))
-    play(actors, 200)
-    wait_for(lambda: actors._waiting >= 200 and not any(seat.calls for seat in actors._seats))
-    assert actors._waiting < 200 + 3 * CALLS_IN_FLIGHT * LARGEST_BLOCK
-    assert 200 <= positions_in(play(actors, 200)) < 200 + LARGEST_BLOCK
-
-
-def test_nobody_plays_ahead_of_the_last_call(make_actors: MakeActors) -> None:
-    """The cores are free for whatever closes the run."""
+@pytest.mark.parametrize("last", [False, True])
+def test_actors_play_as_many_positions_ahead_as_the_next_call_needs(last: bool) -> None:
+    """After the last call they play nothing: the cores are free for whatever closes the run."""
     ray = FakeRay(3)
-    actors = make_actors(ray)
+    actors = make(ray)
+    blocks = play(actors, 2000, last=last)
+    positions = sum(block.positions for block in blocks)
+    assert 2000 <= positions < 2000 + LARGEST_BLOCK
+    requested = len(actors._calls) * positions / len(blocks)
+    if last:
+        assert (requested, ray.actors) == (0, 0)
+    else:
+        assert 0.6 * 2000 < requested < 2000 + 3 * LARGEST_BLOCK
+
+
+def test_other_weights_are_used_by_the_next_blocks() -> None:
+    """Also by those that were asked for before; only blocks that were finished are one version behind."""
+    actors = make(FakeRay(1))
     play(actors, 200)
-    assert 200 <= positions_in(play(actors, 200, last=True)) < 200 + LARGEST_BLOCK
-    wait_for(lambda: not any(actor.alive for actor in ray.actors))
+    actors.update(make_network())
+    play(actors, 400)
+    report = actors.cluster_report
+    assert report is not None
+    assert report.max_staleness == 0
 
 
-def test_other_weights_are_taken_up(make_actors: MakeActors) -> None:
-    """Blocks that were waiting when they came are one version behind."""
-    actors = make_actors(FakeRay(1))
-    for max_staleness in (0, 1):
-        play(actors, 200)
-        report = actors.cluster_report
-        assert report is not None
-        assert report.max_staleness == max_staleness
-        wait_for(lambda: waiting(actors) > 0)
-        actors.update(make_network())
-    wait_for(lambda: (delivery := actors._take()) is not None and delivery.version == 2)
-
-
-def test_a_mistake_of_an_actor_ends_the_run_in_one_line(make_actors: MakeActors) -> None:
+def test_a_mistake_of_an_actor_ends_the_run_in_one_line() -> None:
     """It would come again on every other core."""
     ray = FakeRay(1)
     ray.fail = True
     with pytest.raises(RuntimeError, match="an actor of the cluster failed: a mistake of ours"):
-        play(make_actors(ray), 100)
+        play(make(ray), 100)
 
 
 @pytest.fixture
@@ -265,24 +200,8 @@ def test_a_head_that_has_gone_ends_the_run_in_one_line(
     play(actors, 100)
     monkeypatch.setattr(ray, "nodes", lambda: never.wait() or [])
     server.close()
-    with pytest.raises(RuntimeError, match=rf"the head of the cluster, {address}, has gone.*the same command goes on"):
+    with pytest.raises(RuntimeError, match=f"Lost the head of the cluster, {address}. Restart the cluster"):
         play(actors, 10**9)
-    actors.close()
-    never.set()
-
-
-def test_a_run_that_ends_as_the_head_goes_does_not_wait_for_it(
-    head: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever takes the blocks may just have asked it for something."""
-    server, address = head
-    ray = FakeRay(1)
-    actors = make(ray, needed={"the head": address})
-    play(actors, 100)
-    asked, never = threading.Event(), threading.Event()
-    monkeypatch.setattr(ray, "nodes", lambda: asked.set() or never.wait() or [])
-    assert asked.wait(60)
-    server.close()
     actors.close()
     never.set()
 
@@ -296,13 +215,13 @@ def test_a_head_that_has_gone_ends_the_work_of_a_pool_in_one_line(head: tuple[so
 
     ray = Mock(nodes=FakeRay(1).nodes, wait=answer_until_it_goes)
     ray.exceptions = SimpleNamespace(RayTaskError=KeyError, RayError=OSError)
-    pool = ClusterPool(Connection(ray, ours=False, needed={"the head of the cluster": address}))
+    pool = Pool(Connection(ray, ours=False, needed={"the head of the cluster": address}))
     gone.set()
     work = pool.submit(int)
     server.close()
     error = work.exception(60)
     assert isinstance(error, RuntimeError)
-    assert f"the head of the cluster, {address}, has gone: once" in str(error)
+    assert f"Lost the head of the cluster, {address}." in str(error)
     assert "\n" not in str(error)
     pool.close()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
@@ -22,13 +22,16 @@ from tqdm import tqdm
 from alphac4.arena.match import MatchResult, match_openings, play_match
 from alphac4.arena.ratings import Rating, SprtState, fit_ratings, pair_counts, sprt
 from alphac4.arena.specifications import describe, find_network, network_digest, parse_player_with, read_network
-from alphac4.compute import Pool, Shared, choose
+from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
 from alphac4.machine import adapt_process, cores
 from alphac4.nn.backends import require_backend
 from alphac4.storage.journal import Journal
 from alphac4.storage.records import read_record, read_value
+
+if TYPE_CHECKING:
+    from alphac4.compute import Pool, Shared
 
 FORMAT = "alphac4-tournament"
 PART = 25  # pairs of games played in lockstep by one process
@@ -122,7 +125,7 @@ def read_part(entry: dict[str, Any]) -> tuple[tuple[Pairing, int], MatchResult]:
 
 
 def play_round_robin(
-    tournament: Tournament, output: Path | None = None, *, processes: int = 1, pool: Pool | None = None
+    tournament: Tournament, output: Path | None = None, *, processes: int = 1, pool: "Pool | None" = None
 ) -> Results:
     """Play what the journal ``output`` does not hold yet and add it there, part by part.
 
@@ -164,7 +167,7 @@ def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchRe
 
 
 @contextmanager
-def _places(tournament: Tournament, processes: int, pool: Pool | None) -> Iterator[tuple[int, Begin]]:
+def _places(tournament: Tournament, processes: int, pool: "Pool | None") -> Iterator[tuple[int, Begin]]:
     """Number of parts played at a time, and a function that begins one: in a pool's processes, own ones, or here."""
     if pool is not None:
         networks = pool.share({name: read_network(name) for name in tournament.players})
@@ -207,7 +210,7 @@ def _as_they_finish(waiting: Iterator[Part], count: int, begin: Begin) -> Iterat
             yield running.pop(future), future.result()
 
 
-def _play_elsewhere(tournament: Tournament, part: Part, networks: Shared[Mapping[str, bytes | None]]) -> MatchResult:
+def _play_elsewhere(tournament: Tournament, part: Part, networks: "Shared[Mapping[str, bytes | None]]") -> MatchResult:
     tournament = replace(tournament, device="cpu", backend=require_backend(tournament.backend))
     return play_part(tournament, part, 1, networks.get())
 

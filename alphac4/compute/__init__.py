@@ -4,10 +4,15 @@ Everybody above asks `choose` for a `Compute` and works with what it makes. It e
 run's games may be played elsewhere, and callers need not know where.
 """
 
+from typing import TYPE_CHECKING
+
 from alphac4.compute.choice import choose, choose_for_run, choose_pool
 from alphac4.compute.cores import Compute
 from alphac4.compute.gpu.device import captured
-from alphac4.compute.interface import Actors, Backends, ClusterReport, Pool, Seeds, Shared
+from alphac4.compute.interface import Actors, Backends, ClusterReport, Seeds
+
+if TYPE_CHECKING:  # loaded once a cluster is asked for
+    from alphac4.compute.cluster.pool import Pool, Shared
 
 __all__ = [
     "Actors",

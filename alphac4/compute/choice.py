@@ -1,12 +1,16 @@
 """Choose the kind of compute for a device and a backend."""
 
 import logging
+from typing import TYPE_CHECKING
 
 from alphac4.compute.cores import Compute
 from alphac4.compute.gpu.device import TREES, on_gpu, simulated, the_device
 from alphac4.compute.gpu.self_test import distrust
-from alphac4.compute.interface import Backends, Elsewhere, Pool
+from alphac4.compute.interface import Backends
 from alphac4.nn.backends import INT8, backend_names
+
+if TYPE_CHECKING:  # Ray is optional, and slow to import
+    from alphac4.compute.cluster.pool import Pool
 
 logger = logging.getLogger(__name__)
 
@@ -47,17 +51,17 @@ def choose_for_run(device: str, backend: str, cluster: str | None = None) -> Com
     """
     local = "auto" if cluster is not None and device == "cuda" else device
     place = _place(local)
-    elsewhere: Elsewhere | None = None
+    nodes = None
     trees_on_gpu = cluster is None and _has_trees(device, place, backend)
     if cluster is not None:
-        from alphac4.compute.cluster.actors import Cluster  # Ray is optional, and slow to import
+        from alphac4.compute.cluster.actors import Cluster
 
-        elsewhere = Cluster(cluster, device, backend)
+        nodes = Cluster(cluster, device, backend)
     here = set(backend_names(place))
-    is_elsewhere = trees_on_gpu or elsewhere is not None
+    is_elsewhere = trees_on_gpu or nodes is not None
     ours = "auto" if is_elsewhere and backend not in here else _fitting(local, backend, place)
     backends = Backends(evaluators="auto" if ours == INT8 else ours, actors=ours)
-    return Compute(place, backends, alike=True, elsewhere=elsewhere, trees_on_gpu=trees_on_gpu)
+    return Compute(place, backends, alike=True, cluster=nodes, trees_on_gpu=trees_on_gpu)
 
 
 def _has_trees(device: str, place: str, backend: str) -> bool:
@@ -78,14 +82,14 @@ def _has_trees(device: str, place: str, backend: str) -> bool:
     return True
 
 
-def choose_pool(address: str) -> Pool:
+def choose_pool(address: str) -> "Pool":
     """A process for each core of a Ray cluster: "auto" for the one that this machine or job belongs to, or HOST:PORT.
 
     Raises:
         RuntimeError: in one line, for a cluster that cannot be used.
         ValueError: in one line, for anything else than an address.
     """
-    from alphac4.compute.cluster.pool import make_pool  # Ray is optional, and slow to import
+    from alphac4.compute.cluster.pool import make_pool
 
     return make_pool(address)
 

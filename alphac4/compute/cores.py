@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from alphac4.compute.interface import Actors, Backends, Elsewhere, Pool, Seeds
+from alphac4.compute.interface import Actors, Backends, Seeds
 from alphac4.game import Geometry
 from alphac4.machine import cores
 from alphac4.mcts.config import PuctConfig
@@ -22,6 +22,8 @@ from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
 
 if TYPE_CHECKING:
+    from alphac4.compute.cluster.actors import Cluster
+    from alphac4.compute.cluster.pool import Pool
     from alphac4.compute.gpu.replay import DeviceReplay
 
 MIN_GAMES = 32  # of an actor: the network takes longer for each position of smaller batches, twice as long for 16
@@ -42,7 +44,7 @@ class Compute:
         backends: of inference.
         threads: cores to use, by default all that this process may use.
         alike: see `Evaluator`. A run's answers must not depend on earlier networks, so "auto" is decided for each.
-        elsewhere: what plays a run's games; by default an actor on each core.
+        cluster: what plays a run's games; by default an actor on each core.
         trees_on_gpu: whether searches, self-play and learning keep their data on the GPU, see `alphac4.compute.gpu`.
 
     Attributes:
@@ -58,13 +60,13 @@ class Compute:
         threads: int | None = None,
         *,
         alike: bool = False,
-        elsewhere: Elsewhere | None = None,
+        cluster: "Cluster | None" = None,
         trees_on_gpu: bool = False,
     ) -> None:
         self._device = device
         self._threads = threads or cores()
         self._alike = alike
-        self._elsewhere = elsewhere
+        self._cluster = cluster
         self._trees_on_gpu = trees_on_gpu
         self.backends = backends or Backends()
         self.streams = min(self._threads, MAX_STREAMS) if alike else self._threads
@@ -121,11 +123,11 @@ class Compute:
 
         return DeviceReplay(geometry, capacity, batch_size, planes, fast_weight)
 
-    def pool(self) -> Pool | None:
-        """Processes elsewhere that a run's matches are better sent to; None where it plays them here."""
-        if self._elsewhere is None or self._device == "cuda":
+    def pool(self) -> "Pool | None":
+        """Return processes of a cluster that a run's matches are better sent to; None where it plays them here."""
+        if self._cluster is None or self._device == "cuda":
             return None
-        return self._elsewhere.pool(self.streams)
+        return self._cluster.pool(self.streams)
 
     def actors(
         self,
@@ -150,10 +152,10 @@ class Compute:
         Raises:
             ValueError: for an extension that a cluster cannot run.
         """
-        if self._elsewhere is not None:
+        if self._cluster is not None:
             if selection is not None or max_simulations or network.config.is_custom:
                 raise ValueError("a cluster takes no functions for `network`, `selection` or `simulations`")
-            return self._elsewhere.actors(network, geometry, config, seeds)
+            return self._cluster.actors(network, geometry, config, seeds)
         if self._trees_on_gpu:
             from alphac4.compute.gpu.trees import device_actors
 

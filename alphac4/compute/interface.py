@@ -1,22 +1,15 @@
-"""Interface of whatever plays games or calls functions, wherever it runs."""
+"""Interface of whatever plays a run's games, wherever it runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.game import Geometry
 from alphac4.nn.network import Network
-from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.games import GamePlan
 from alphac4.selfplay.samples import Block
-
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 Seeds = Callable[[int], np.random.Generator]
 """The random numbers of an actor on a cluster, or of one on a GPU, by its index; on cores 0 is for all."""
@@ -34,9 +27,9 @@ class Backends:
 class ClusterReport:
     """Figures of a cluster between the ends of two calls of `Actors.play`."""
 
-    nodes: int  # that played at the end
-    actors: int  # that played at the end
-    lost: int  # actors that died
+    nodes: int  # that offered cores or GPUs at the end
+    actors: int  # on them that have played
+    lost: int  # actors that died and were replaced
     waiting: int  # blocks that were there when the call came
     staleness: float  # promotions since the weights that played a position, mean over those recorded
     max_staleness: int  # the most of them
@@ -95,46 +88,3 @@ class Actors(ABC):
         Returns:
             Whether the games were resumed.
         """
-
-
-class Shared(Protocol[T_co]):
-    """Something that every process of a `Pool` can get."""
-
-    def get(self) -> T_co:
-        """The thing, in whichever process asks for it."""
-
-
-class Pool(Protocol):
-    """Processes elsewhere that call functions; `alphac4.compute.choose_pool` makes it.
-
-    Functions, arguments and results travel by pickle. What a process was doing when it died is done again by another.
-    """
-
-    cores: int  # how many processes there are, one for each core
-
-    def share(self, value: T) -> Shared[T]:
-        """Put something where every process can get it, once for all calls that need it."""
-
-    def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
-        """Call a function by the first process that is free."""
-
-    def call(self, index: int, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function by the ``index``-th process, which keeps what functions keep, and wait for what it returns.
-
-        Raises:
-            RuntimeError: in one line, if the processes have gone for good.
-            Exception: whatever the function raises.
-        """
-
-    def close(self) -> None:
-        """End all processes, and give up what they do."""
-
-
-class Elsewhere(Protocol):
-    """Another place for a run's games than the cores of this process."""
-
-    def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
-        """The backend that plays the games."""
-
-    def pool(self, streams: int) -> Pool | None:
-        """Processes that matches are better sent to; None where as many ``streams`` as here are no gain."""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from alphac4.arena.specifications import (
     parse_player,
     pool_players,
 )
-from alphac4.compute import Compute, Pool, choose
+from alphac4.compute import Compute, choose
 from alphac4.evaluation.answers import BATCH, ask_players
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import (
@@ -36,6 +37,9 @@ from alphac4.mcts.search import Budget
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, pack_checkpoint
 
+if TYPE_CHECKING:
+    from alphac4.compute import Pool
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
@@ -45,7 +49,7 @@ class Measurement:
     budgets: Sequence[int]  # simulations per position of networks; 0 is the raw network
     seed: int = 0
     compute: Compute = field(default_factory=choose)
-    pool: Pool | None = None  # processes that answer, instead of ``compute``
+    pool: "Pool | None" = None  # processes that answer, instead of ``compute``
 
     @property
     def geometry(self) -> Geometry:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,6 @@ from alphac4.certificate.walk import (
     rule_moves,
     stones_of,
 )
-from alphac4.compute import Pool
 from alphac4.game import Geometry, Outcome, Position
 from alphac4.game.planes import stones
 from alphac4.game.rules import Words
@@ -42,6 +41,9 @@ from alphac4.mcts.tree import ILLEGAL, PROVEN_DRAW, UNPROVEN, proof_value
 from alphac4.solver.solver import Scores, shared_solver
 from alphac4.storage.journal import Journal
 from alphac4.storage.records import read_value
+
+if TYPE_CHECKING:
+    from alphac4.compute import Pool
 
 FORMAT = "alphac4-walk"
 JUDGED_AT_ONCE = 256  # least number of positions judged together; proofs end many searches of a batch early
@@ -208,7 +210,7 @@ SolveOutcomes = Callable[[Words, Words], Scores]
 """From ``(own, occupied)`` [B] to 1 win, 0 draw, -1 loss with best play for the side to move [B], for any thread."""
 
 
-def outcome_solver(geometry: Geometry, pool: Pool | None = None) -> SolveOutcomes:
+def outcome_solver(geometry: Geometry, pool: "Pool | None" = None) -> SolveOutcomes:
     """The exact solver of this process, or those of a pool's processes, each with its own table."""
     if pool is None:
         return partial(_solve_outcomes, geometry)

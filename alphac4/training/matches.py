@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from alphac4.arena.match import balanced_openings, play_shared
 from alphac4.arena.players import NetworkPlayer, Player, UctPlayer
 from alphac4.arena.pool_players import SearchingPoolPlayer, like_in_each_process
-from alphac4.compute import Compute, Pool, Shared, choose
+from alphac4.compute import Compute, choose
 from alphac4.game.rules import Geometry
 from alphac4.machine import cores
 from alphac4.mcts.config import PuctConfig
@@ -21,6 +21,9 @@ from alphac4.nn.network import Network
 from alphac4.training.config import GateConfig, RunRandom
 from alphac4.training.extensions import Gate
 from alphac4.training.reports import MatchReport
+
+if TYPE_CHECKING:
+    from alphac4.compute import Pool, Shared
 
 CACHE = 2**16  # evaluations that each search keeps
 SearchRule = PuctConfig | NetworkParameters  # settings of PUCT, or parameters of another rule of selection
@@ -57,7 +60,7 @@ class Matches:
         geometry: Geometry,
         random: RunRandom,
         *,
-        pool: Pool | None = None,
+        pool: "Pool | None" = None,
         progress: bool = False,
     ) -> None:
         self._sides = sides
@@ -193,7 +196,7 @@ class LocalSide:
 class PoolSide:
     """A `LocalSide` in each process of a pool, by the backend that the one ``here`` uses where they have it."""
 
-    def __init__(self, pool: Pool, number: int, here: LocalSide, geometry: Geometry, puct: SearchRule) -> None:
+    def __init__(self, pool: "Pool", number: int, here: LocalSide, geometry: Geometry, puct: SearchRule) -> None:
         self._pool, self._number, self._here = pool, number, here
         self._geometry, self._puct = geometry, puct
         self._version = 0
@@ -221,7 +224,7 @@ class PoolSide:
 
 
 def make_sides(
-    compute: Compute, network: Network, geometry: Geometry, puct: SearchRule, pool: Pool | None
+    compute: Compute, network: Network, geometry: Geometry, puct: SearchRule, pool: "Pool | None"
 ) -> "Sequence[Side]":
     """The two sides of a run's matches, here or in the processes of a pool, with a ``network`` to begin with."""
     sides = [LocalSide(compute, network, geometry, puct) for _ in range(2)]
@@ -243,7 +246,7 @@ class Turn:
     geometry: Geometry
     puct: SearchRule
     simulations: int
-    network: Shared[Network] = field(compare=False, repr=False)
+    network: "Shared[Network]" = field(compare=False, repr=False)
 
     def make(self) -> NetworkPlayer:
         """See `Recipe`; whoever played on this side before, plays no more."""

@@ -23,6 +23,7 @@ from alphac4.runs.reports import read_reports
 from alphac4.runs.state import STATE_FILE, load_state
 from alphac4.selfplay.replay import find_shards, load_shard
 from alphac4.selfplay.samples import concatenate
+from alphac4.storage.files import FileError
 from campaigns.command import Findings
 
 ITERATIONS = 5
@@ -131,7 +132,7 @@ class Attack:
         """Whether there was something to kill; if not, it is tried again until there is."""
         if kind in ("actor", "worker"):
             with contextlib.suppress(ValueError, ProcessLookupError):  # there is none, or none any more
-                found = list(self._workers("ray::RemoteActor" if kind == "actor" else "ray::"))
+                found = list(workers(self.cluster, "ray::RemoteActor" if kind == "actor" else "ray::"))
                 os.kill(self.rng.choice(found), signal.SIGKILL)
                 return True
             return False
@@ -168,15 +169,6 @@ class Attack:
         self.cluster = self._start_cluster()
         self.driver = self._start_driver()
 
-    def _workers(self, name: str) -> Iterator[int]:
-        """The processes that the nodes' daemons have started and whose names begin so."""
-        for node in self.cluster.list_all_nodes():
-            for entry in node.all_processes.get("raylet", []):
-                with contextlib.suppress(psutil.Error):
-                    for child in psutil.Process(entry.process.pid).children():
-                        if " ".join(child.cmdline()).startswith(name):
-                            yield child.pid
-
     def _start_cluster(self) -> Any:
         from ray.cluster_utils import Cluster
 
@@ -200,8 +192,9 @@ class Attack:
 
     def _look(self) -> bool:
         """Note the shards that have come; whether there were any. Those of whole iterations are to stay as they are."""
-        before, reports = len(self.seen), self.run / "reports.jsonl"
-        self.whole = reports.read_bytes().count(b"\n") if reports.exists() else 0
+        before = len(self.seen)
+        with contextlib.suppress(FileError):  # there is none yet
+            self.whole = load_state(self.run / STATE_FILE).iteration
         for iteration, path in find_shards(self.run / "replay").items():
             with contextlib.suppress(FileNotFoundError):  # of an iteration that is played again
                 self.seen.add((path, path.stat().st_mtime_ns))
@@ -214,12 +207,22 @@ class Attack:
         self._look()
         here = {path: path.read_bytes() for path in self.kept if path.exists()}
         if changed := [path.name for path, content in self.kept.items() if here.get(path) != content]:
-            return f"shards are lost or were written twice: {changed}"
+            return f"shards of {self.whole} iterations are lost or were written twice: {changed}"
         try:
             self.found.counts += check_folder(self.run)
         except AssertionError as error:
             return str(error)
         return ""
+
+
+def workers(cluster: Any, name: str) -> Iterator[int]:
+    """The processes that the nodes' daemons have started and whose names begin so."""
+    for node in cluster.list_all_nodes():
+        for entry in node.all_processes.get("raylet", []):
+            with contextlib.suppress(psutil.Error):
+                for child in psutil.Process(entry.process.pid).children():
+                    if " ".join(child.cmdline()).startswith(name):
+                        yield child.pid
 
 
 def check_folder(run: Path, iterations: int = ITERATIONS) -> Counter[str]:

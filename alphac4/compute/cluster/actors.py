@@ -2,45 +2,298 @@
 
 import copy
 import logging
-import queue
-import threading
+import os
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.compute.cluster.connection import Connection, connect
-from alphac4.compute.cluster.pool import ClusterPool, StoredObject
-from alphac4.compute.cluster.remote import ActorPlace, RemoteActor, Task, Weights
-from alphac4.compute.gpu.device import TREES
+from alphac4.compute.cluster.connection import Connection, connect, import_ray
+from alphac4.compute.cluster.pool import Pool, Shared
+from alphac4.compute.gpu.device import TREES, largest_that_fits
 from alphac4.compute.interface import Actors, ClusterReport, Seeds
 from alphac4.game import Geometry
+from alphac4.machine import adapt_process
 from alphac4.nn.backends import backend_names
+from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import Network
+from alphac4.selfplay.actor import SECONDS_BETWEEN_CHECKS, UNLIMITED, Actor, SelfPlayer
 from alphac4.selfplay.config import SelfPlayConfig
-from alphac4.selfplay.games import GamePlan
+from alphac4.selfplay.games import GamePlan, make_plan
 from alphac4.selfplay.samples import Block
 from alphac4.storage.records import first_line
 
 logger = logging.getLogger(__name__)
 
 MAX_GAMES, MIN_GAMES = 128, 32  # at once on a core: more wait for one another, fewer leave the network idle
-WORTH_A_POOL = 2  # times as many cores as here
-CALLS_IN_FLIGHT = 2  # of each actor: it plays one block while the driver takes the other, and never gets further ahead
-SECONDS_BETWEEN_LOOKS = 0.1  # at the actors, and at whether to stop
+MIN_CORES_RATIO = 2  # cores of the cluster per core of this machine, from which on matches are played there
+CALLS_IN_FLIGHT = 2  # per actor: it plays one block while the driver takes the other
 SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores or GPUs
-SECONDS_UNTIL_TOLD = 10.0  # that no core is free
-SECONDS_AFTER_FAILURE = 2.0  # before an actor is placed again that has died without a block
+SECONDS_UNTIL_WARNING = 60.0  # that no block has come
 GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # that some node may have
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """All that the actors of a run have in common."""
+
+    geometry: Geometry
+    config: SelfPlayConfig
+    slots: int  # games at once; fewer where the memory of a GPU with trees is short
+    device: str = "cpu"  # or "cuda", where each actor has a GPU
+    backend: str  # of inference; where a node does not have it, it takes the fastest that it has
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """A version of the network."""
+
+    version: int
+    network: Shared[Network]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delivery:
+    """A block and who played it."""
+
+    block: Block
+    version: int  # of the weights
+    backend: str  # how the network runs
+    node: str  # its address
+    process: int
+
+
+class RemoteActor:
+    """Plays without end on one core, or on one GPU and a core beside it, and returns a block per call.
+
+    Ray restarts it elsewhere if its process or its node is lost; it begins new games then. Everything is made by the
+    first call, as an error in ``__init__`` would look like a lost process.
+    """
+
+    def __init__(self, task: Task, rng: np.random.Generator) -> None:
+        context = import_ray().get_runtime_context()
+        # The same random numbers again would give the same games again.
+        self._task, self._rng = task, np.random.default_rng() if context.was_current_actor_reconstructed else rng
+        self._blocks: Iterator[Block] = iter(())
+        self._version, self._latest = -1, Weights(version=-1, network=Shared(reference=[]))
+
+    def update(self, weights: Weights) -> None:
+        """Play the next block with these weights; runs beside `play`."""
+        self._latest = weights
+
+    def play(self, weights: Weights) -> Delivery:
+        """Play a block with the weights that were the latest at the time of the call, or have come by `update`."""
+        latest = max(weights, self._latest, key=lambda each: each.version)
+        if latest.version > self._version:
+            network = latest.network.get().eval()
+            if self._version < 0:
+                adapt_process()
+                self._player, self._load, self._backend = make_player(self._task, network, self._rng)
+            else:
+                self._load(network)
+            self._blocks = self._player.play(UNLIMITED, lambda: False)  # begun again, it clears its cache
+            self._version = latest.version
+        return Delivery(
+            block=next(self._blocks),
+            version=self._version,
+            backend=self._backend,
+            node=import_ray().util.get_node_ip_address(),
+            process=os.getpid(),
+        )
+
+
+def make_player(
+    task: Task, network: Network, rng: np.random.Generator
+) -> tuple[SelfPlayer, Callable[[Network], None], str]:
+    """Return the player of one core or GPU, a function that gives it other weights, and the backend that runs them."""
+    if task.backend == TREES:
+        from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
+
+        player = largest_that_fits(
+            lambda slots: DeviceActor(task.geometry, task.config, network, slots, rng), task.slots, 1
+        )
+        return player, player.update, TREES
+    evaluator = Evaluator(
+        network,
+        batch_size=task.slots,
+        device=task.device,
+        backend=task.backend if task.backend in backend_names(task.device) else "auto",
+        int8=True,
+        threads=1,
+    )
+    return Actor(task.geometry, task.config, evaluator, task.slots, rng), evaluator.update, evaluator.backend
+
+
+@final
+class ClusterActors(Actors):
+    """Keeps an actor on every core, or every GPU, of a cluster; they play on between two calls of `play`.
+
+    Before `play` returns, it asks for about as many positions as the next call will need. So what is learned keeps its
+    ratio to what is played. Ray restarts lost actors and repeats what was asked of them; a block arrives once.
+
+    Args:
+        connection: to the cluster; closed in the end.
+        task: what all actors do.
+        network: the first weights.
+        seeds: the random numbers of each actor, by its index.
+    """
+
+    def __init__(self, connection: Connection, task: Task, network: Network, seeds: Seeds) -> None:
+        self.backend, self.slots = task.backend, task.slots
+        self._connection, self._ray = connection, connection.ray
+        self._task, self._seeds = task, seeds
+        resources = {"num_cpus": 1, "num_gpus": int(task.device == "cuda")}
+        restarts = {"max_restarts": -1, "max_task_retries": -1, "concurrency_groups": {"update": 1}}
+        self._remote = self._ray.remote(**resources, **restarts, scheduling_strategy="SPREAD")(RemoteActor)
+        self._weights = Weights(version=0, network=Shared(reference=[self._ray.put(network)]))
+        self._actors: list[Any] = []  # Ray's handles
+        self._calls: dict[Any, int] = {}  # references to blocks, and the index of the actor that plays each
+        self._places: dict[int, tuple[str, int]] = {}  # node and process of each actor that has played
+        self._nodes = 0  # that offer cores or GPUs, when they were counted last
+        self._offered = connection.ask(connection.count, task.device)  # cores or GPUs then
+        self._counted = 0.0  # time.monotonic() of then
+        self._lost = 0  # actors since the last report
+        self._last_end: float | None = None
+
+    def __len__(self) -> int:
+        return max(1, self._offered)
+
+    def update(self, network: Network) -> None:
+        """See `Actors`: blocks that begin from now on are played with them."""
+        version = self._weights.version + 1
+        self._weights = Weights(version=version, network=Shared(reference=[self._ray.put(network)]))
+        for actor in self._actors:
+            actor.update.options(concurrency_group="update").remote(self._weights)
+
+    def play(
+        self,
+        samples: int,
+        on_block: Callable[[int, Block], None],
+        check: Callable[[], None] = lambda: None,
+        *,
+        last: bool = False,
+        plan: GamePlan | None = None,
+    ) -> None:
+        """See `Actors`; who plays how much is decided by who comes first.
+
+        Raises:
+            ValueError: for a plan other than that of the settings.
+        """
+        usual = make_plan(self._task.geometry, self._task.config)
+        if plan is not None and not all(map(np.array_equal, plan, usual)):
+            raise ValueError("a cluster takes no function for `starts`")
+        started = time.perf_counter()
+        waiting = len(self._ready(0.0))
+        blocks, positions, behind, max_behind = 0, 0, 0, 0
+        has_warned = bool(self._places)
+        while positions < samples:
+            check()
+            self._connection.check()
+            if time.monotonic() - self._counted >= SECONDS_BETWEEN_COUNTS:
+                self._connection.ask(self._use_all_cores)
+            self._request(CALLS_IN_FLIGHT)
+            for reference in self._ready(SECONDS_BETWEEN_CHECKS):
+                index = self._calls.pop(reference)
+                delivery = self._receive(index, reference)
+                if delivery is None:
+                    continue
+                on_block(index, delivery.block)
+                count, versions = delivery.block.positions, self._weights.version - delivery.version
+                blocks, positions, behind = blocks + 1, positions + count, behind + versions * count
+                max_behind = max(max_behind, versions)
+                if positions >= samples:
+                    break
+            if not has_warned and not blocks and time.perf_counter() - started > SECONDS_UNTIL_WARNING:
+                logger.warning("waiting for the cluster's first games: other programs may use its cores")
+                has_warned = True
+        if last:  # the cores are free for whatever follows
+            self._dismiss()
+        else:
+            self._request(max(CALLS_IN_FLIGHT, -(-samples * blocks // (positions * len(self._actors)))))
+        now = time.perf_counter()
+        self.cluster_report = ClusterReport(
+            nodes=self._nodes,
+            actors=min(len(self._places), self._offered),
+            lost=self._lost,
+            waiting=waiting,
+            staleness=behind / positions,
+            max_staleness=max_behind,
+            seconds=now - (self._last_end or started),
+            seconds_waited=now - started,
+        )
+        self._last_end, self._lost = now, 0
+
+    def close(self) -> None:
+        """See `Actors`."""
+        if self._connection.reachable():
+            self._dismiss()
+        self._connection.close()
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """See `Actors`: the games stay with their actors, so there is nothing to keep."""
+        return {}
+
+    def restore(self, state: Mapping[str, npt.NDArray[np.generic]], seeds: Seeds) -> bool:  # noqa: ARG002
+        """See `Actors`; before the first `play`. New games begin in any case."""
+        self._seeds = seeds
+        return False
+
+    def _use_all_cores(self) -> None:
+        """Have an actor for every core or GPU; Ray starts each where and when there is one for it."""
+        offers = [node.offers(self._task.device) for node in self._connection.nodes()]
+        self._nodes, self._offered, before = sum(map(bool, offers)), sum(offers), len(self._actors)
+        for index in range(before, self._offered):
+            self._actors.append(self._remote.remote(self._task, self._seeds(index)))
+        if before and self._offered > before:
+            name = "GPU" if self._task.device == "cuda" else "core"
+            logger.warning("the cluster has grown to %d %ss", self._offered, name)
+        self._counted = time.monotonic()
+
+    def _request(self, calls: int) -> None:
+        """Ask each actor for blocks until it has so many ``calls`` to answer."""
+        pending = list(self._calls.values())
+        for index, actor in enumerate(self._actors):
+            for _ in range(calls - pending.count(index)):
+                self._calls[actor.play.remote(self._weights)] = index
+
+    def _ready(self, timeout: float) -> list[Any]:
+        """The references whose blocks have come, after ``timeout`` seconds at most."""
+        if not self._calls:
+            time.sleep(timeout)
+            return []
+        ready, _ = self._ray.wait(list(self._calls), num_returns=len(self._calls), timeout=timeout)
+        return list(ready)
+
+    def _receive(self, index: int, reference: Any) -> Delivery | None:
+        """The delivery of an actor, None if it was lost on the way."""
+        try:
+            # The arrays of a block are in the object store, which would fill up with an iteration's games.
+            delivery: Delivery = copy.deepcopy(self._connection.get(reference))
+        except self._ray.exceptions.RayTaskError as error:  # ours: it would come again
+            raise RuntimeError(f"an actor of the cluster failed: {first_line(error.cause or error)}") from error
+        except self._ray.exceptions.RayError as error:
+            logger.warning("a block of games was lost on the way from the cluster: %s", first_line(error))
+            return None
+        place, before = (delivery.node, delivery.process), self._places.get(index)
+        if before not in (None, place):
+            self._lost += 1
+            logger.warning("an actor on node %s was lost: another one on node %s begins new games", before[0], place[0])
+        self._places[index], self.backend = place, delivery.backend
+        return delivery
+
+    def _dismiss(self) -> None:
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._actors.clear()
+        self._calls.clear()
 
 
 @final
 class Cluster:
-    """A Ray cluster as the place of self-play; see `alphac4.compute.interface.Elsewhere`.
+    """A Ray cluster that plays a run's games and matches.
 
     Args:
         address: of the cluster; see `alphac4.compute.cluster.connection.connect`.
@@ -49,9 +302,8 @@ class Cluster:
             One with trees on GPUs means "cuda".
 
     Raises:
-        RuntimeError: in one line, if there is no such cluster, a node has another version of this program, or none has
-            the device.
-        ValueError: in one line, for an unknown backend.
+        RuntimeError: if there is no such cluster, a node has another version of this program, or none has the device.
+        ValueError: for an unknown backend.
     """
 
     def __init__(self, address: str, device: str = "cpu", backend: str = "auto") -> None:
@@ -69,274 +321,22 @@ class Cluster:
             self._connection.close()
             raise
 
-    def pool(self, streams: int) -> ClusterPool | None:
-        """See `Elsewhere`; its processes share the cores with actors, which mostly wait while a match is played.
+    def pool(self, streams: int) -> Pool | None:
+        """Return processes for a run's matches; None if the cluster has few more cores than the ``streams`` here.
 
-        A cluster that has few more cores than this machine has nothing to offer.
+        The processes share the cores with actors, which mostly wait while a match is played.
         """
-        return None if self._count("cpu") < WORTH_A_POOL * streams else ClusterPool(self._connection, leaves=False)
+        return None if self._count("cpu") < MIN_CORES_RATIO * streams else Pool(self._connection, leaves=False)
 
-    def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> "ClusterActors":
-        """See `Elsewhere`; each core or GPU plays its share of the games, within reason."""
-        slots = self._slots(config)
+    def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
+        """Return the actors of a run; each core or GPU plays its share of the games, within reason."""
+        slots = config.games
+        if self._backend != TREES:
+            share = -(-config.games // max(1, self._count(self._device)))
+            slots = min(config.games, MAX_GAMES, max(MIN_GAMES, share))
         task = Task(geometry=geometry, config=config, slots=slots, device=self._device, backend=self._backend)
         return ClusterActors(self._connection, task, network, seeds)
-
-    def _slots(self, config: SelfPlayConfig) -> int:
-        if self._backend == TREES:
-            return config.games
-        share = -(-config.games // max(1, self._count(self._device)))
-        return min(config.games, MAX_GAMES, max(MIN_GAMES, share))
 
     def _count(self, device: str) -> int:
         """Number of cores ("cpu") or GPUs ("cuda") that the cluster has now."""
         return self._connection.ask(self._connection.count, device)
-
-
-@dataclass(kw_only=True)
-class Seat:
-    """A share of the games, which outlives the actor that plays it."""
-
-    index: int
-    actor: Any = None  # Ray's handle; None while nobody plays
-    calls: deque[Any] = field(default_factory=deque)  # references to the results, oldest first
-    place: ActorPlace | None = None  # once the actor is ready
-    not_before: float = 0.0  # time.monotonic() at which an actor may be placed again
-
-
-@dataclass(frozen=True, kw_only=True)
-class Delivery:
-    """A block as the driver received it."""
-
-    seat: int
-    block: Block
-    version: int  # of the weights that played it
-
-
-@final
-class ClusterActors(Actors):
-    """Keeps an actor on every core, or every GPU, of a cluster; they play on between two calls of `play`.
-
-    The blocks of that time are the first of the next call. There are never more of them than a call asks for, so that
-    what is learned keeps its ratio to what is played. A thread of its own takes the blocks. Each reaches it once or
-    never: calls are not repeated, and an actor that takes over from a lost one begins new games.
-
-    Args:
-        connection: to the cluster; closed in the end.
-        task: what all actors do.
-        network: the first weights.
-        seeds: the random numbers of each actor that is started, by its number.
-    """
-
-    def __init__(self, connection: Connection, task: Task, network: Network, seeds: Seeds) -> None:
-        self.backend, self.slots = task.backend, task.slots
-        self._connection, self._ray = connection, connection.ray
-        self._task, self._seeds = task, seeds
-        options = {**task.needs(), "max_restarts": 0, "max_task_retries": 0, "scheduling_strategy": "SPREAD"}
-        self._remote = self._ray.remote(**options)(RemoteActor)
-        self._weights = Weights(version=0, network=StoredObject(reference=[self._ray.put(network)]))
-        self._seats: list[Seat] = []
-        self._started = 0  # actors
-        self._deliveries: queue.Queue[Delivery | BaseException] = queue.Queue()
-        self._lock = threading.Lock()  # of the next one
-        self._waiting = 0  # positions of blocks that the caller does not have yet
-        self._max_waiting = 0  # no block is begun while more of them wait
-        self._offered = connection.ask(connection.count, task.device)  # cores or GPUs when they were counted last
-        self._counted = 0.0  # time.monotonic() of then
-        self._lost, self._lost_before = 0, 0  # actors, so far, and until the last report
-        self._last_end: float | None = None
-        self._ended, self._resting = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._work, name="cluster", daemon=True)
-
-    def __len__(self) -> int:
-        return max(1, self._offered)
-
-    def update(self, network: Network) -> None:
-        """See `Actors`: blocks that begin from now on are played with them."""
-        self._weights = Weights(
-            version=self._weights.version + 1, network=StoredObject(reference=[self._ray.put(network)])
-        )
-
-    def play(
-        self,
-        samples: int,
-        on_block: Callable[[int, Block], None],
-        check: Callable[[], None] = lambda: None,
-        *,
-        last: bool = False,
-        plan: GamePlan | None = None,  # noqa: ARG002 - `Compute.actors` refuses to run plans here
-    ) -> None:
-        """See `Actors`; who plays how much is decided by who comes first."""
-        started, waiting = time.perf_counter(), self._deliveries.qsize()
-        positions, behind, max_behind = 0, 0, 0
-        self._max_waiting = max(self._max_waiting, samples)
-        if self._thread.ident is None:
-            self._thread.start()
-        told = bool(self._places())
-        while positions < samples:
-            check()
-            if last:
-                self._max_waiting = samples - positions
-            delivery = self._take()
-            if delivery is None:
-                if not told and not self._places() and time.perf_counter() - started > SECONDS_UNTIL_TOLD:
-                    logger.warning("waiting for a core of the cluster: none has answered yet, others may use them")
-                    told = True
-            else:
-                on_block(delivery.seat, delivery.block)
-                versions, count = self._weights.version - delivery.version, delivery.block.positions
-                positions += count
-                behind += versions * count
-                max_behind = max(max_behind, versions)
-        now, lost, places = time.perf_counter(), self._lost, self._places()
-        self.cluster_report = ClusterReport(
-            nodes=len({place.node_id for place in places}),
-            actors=len(places),
-            lost=lost - self._lost_before,
-            waiting=waiting,
-            staleness=behind / max(1, positions),
-            max_staleness=max_behind,
-            seconds=now - (self._last_end or started),
-            seconds_waited=now - started,
-        )
-        self._last_end, self._lost_before = now, lost
-        if last:  # the cores are free for whatever follows
-            self._resting.set()
-
-    def close(self) -> None:
-        """See `Actors`."""
-        self._ended.set()
-        while self._thread.is_alive() and self._connection.reachable():  # or it waits for an answer of the head
-            self._thread.join(SECONDS_BETWEEN_LOOKS)
-        if self._connection.reachable():
-            for seat in self._seats:
-                self._dismiss(seat)
-        self._connection.close()
-
-    def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """See `Actors`: the games stay with their actors, so there is nothing to keep."""
-        return {}
-
-    def restore(self, state: Mapping[str, npt.NDArray[np.generic]], seeds: Seeds) -> bool:  # noqa: ARG002
-        """See `Actors`; before the first `play`. New games begin in any case."""
-        self._seeds = seeds
-        return False
-
-    def _places(self) -> list[ActorPlace]:
-        """The places of the actors that are ready."""
-        return [seat.place for seat in list(self._seats) if seat.place is not None]
-
-    def _take(self) -> Delivery | None:
-        """The next block, None if none comes now; raises what ended the thread."""
-        try:
-            delivery = self._deliveries.get(timeout=SECONDS_BETWEEN_LOOKS)
-        except queue.Empty:
-            self._connection.check()
-            return None
-        if isinstance(delivery, BaseException):
-            self._deliveries.put(delivery)
-            raise delivery
-        with self._lock:
-            self._waiting -= delivery.block.positions
-        return delivery
-
-    def _work(self) -> None:
-        """Place actors, ask them for blocks and take these, in the thread."""
-        try:
-            while not self._ended.is_set():
-                if self._resting.is_set():
-                    for seat in self._seats:
-                        self._dismiss(seat)
-                    self._ended.wait(SECONDS_BETWEEN_LOOKS)
-                    continue
-                if time.monotonic() - self._counted >= SECONDS_BETWEEN_COUNTS:
-                    self._count_places()
-                    self._look_after_idle()
-                for seat in self._seats:
-                    self._place(seat)
-                    while seat.actor and len(seat.calls) < CALLS_IN_FLIGHT and self._waiting < self._max_waiting:
-                        seat.calls.append(seat.actor.play.remote(self._weights))
-                self._collect()
-        except BaseException as error:  # carried to the caller
-            self._deliveries.put(error)
-
-    def _count_places(self) -> None:
-        """A seat for every core or GPU. None is removed when some go: others may come."""
-        self._offered = self._connection.count(self._task.device)
-        new = range(len(self._seats), self._offered)
-        if self._seats and new:
-            logger.warning(
-                "the cluster has grown to %d %ss", new.stop, "GPU" if self._task.device == "cuda" else "core"
-            )
-        self._seats += [Seat(index=index) for index in new]
-        self._counted = time.monotonic()
-
-    def _look_after_idle(self) -> None:
-        """Ask actors that have nothing to do where they are: so one that is lost is replaced before it is to play."""
-        for seat in self._seats:
-            if seat.place is not None and not seat.calls:
-                seat.calls.append(seat.actor.place.remote())
-
-    def _place(self, seat: Seat) -> None:
-        """An actor for an empty seat; Ray starts it where and when a core is free."""
-        if seat.actor is None and time.monotonic() >= seat.not_before:
-            seat.actor = self._remote.remote()
-            seat.calls.append(seat.actor.prepare.remote(self._task, self._weights, self._seeds(self._started)))
-            self._started += 1
-
-    def _collect(self) -> None:
-        """Take what has come, from each actor in order."""
-        seats = {seat.calls[0]: seat for seat in self._seats if seat.calls}
-        ready: list[Any] = []
-        if seats:
-            ready, _ = self._ray.wait(list(seats), num_returns=len(seats), timeout=SECONDS_BETWEEN_LOOKS)
-        if not ready:
-            self._ended.wait(SECONDS_BETWEEN_LOOKS)
-        failed: list[tuple[Seat, BaseException]] = []
-        for reference in ready:
-            seat = seats[reference]
-            try:
-                self._receive(seat, self._ray.get(reference))
-            except self._ray.exceptions.RayTaskError as error:  # ours: it would come again
-                raise RuntimeError(f"an actor of the cluster failed: {first_line(error.cause or error)}") from error
-            except self._ray.exceptions.RayError as error:
-                failed.append((seat, error))
-        self._replace(failed)
-
-    def _receive(self, seat: Seat, result: ActorPlace | tuple[int, Block]) -> None:
-        seat.calls.popleft()
-        if isinstance(result, ActorPlace):
-            seat.place, self.backend = result, result.backend
-            return
-        version, shared = result
-        block = copy.deepcopy(shared)  # its arrays lie in the object store, which would fill up with the replay window
-        with self._lock:
-            self._waiting += block.positions
-        self._deliveries.put(Delivery(seat=seat.index, block=block, version=version))
-
-    def _replace(self, failed: Sequence[tuple[Seat, BaseException]]) -> None:
-        """Let others take over from actors that are lost, and say so in a line for each node."""
-        reasons: dict[str, str] = {}
-        counts: Counter[str] = Counter()
-        for seat, error in failed:
-            node = "a node where it was to start" if seat.place is None else f"node {seat.place.node}"
-            counts[node] += 1
-            reasons[node] = type(error).__name__
-            if seat.place is None:
-                seat.not_before = time.monotonic() + SECONDS_AFTER_FAILURE
-            self._dismiss(seat)
-        self._lost += len(failed)
-        for node, count in counts.items():
-            logger.warning(
-                "%d of %d actors lost on %s (%s): others take their places and begin new games",
-                count,
-                len(self._seats),
-                node,
-                reasons[node],
-            )
-
-    def _dismiss(self, seat: Seat) -> None:
-        if seat.actor is not None:
-            self._ray.kill(seat.actor)  # it may only be out of reach
-            seat.actor = seat.place = None
-            seat.calls.clear()

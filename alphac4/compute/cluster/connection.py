@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +30,6 @@ HTTP_2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HTTP_2_SETTINGS
 SECONDS_BETWEEN_LOOKS = 1.0  # at whether everything needed is there
 SECONDS_OF_ABSENCE = 20.0  # before something needed is given up; one that is restarted is back by then
 SECONDS_FOR_ANSWER = 60.0  # a node's first answer waits for a process to start
-LOCAL_NODE = {"object_store_memory": 200 * 2**20}
-LOCAL_SETTINGS = {"worker_niceness": 0}  # Ray's actors give way to every other program otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,24 +61,26 @@ class Connection:
     def __init__(self, ray: Any, *, ours: bool, needed: Mapping[str, str]) -> None:
         self.ray = ray
         self._ours, self._needed = ours, dict(needed)
-        self._closed = threading.Event()
-        self._gone = ""  # what has been missing for too long
-        threading.Thread(target=self._watch, name="cluster-watch", daemon=True).start()
+        self._looked = 0.0  # time.monotonic() of the last look
+        self._missing_since: float | None = None
 
     def check(self) -> None:
-        """Look whether the cluster is there.
+        """Look at most once a second whether the cluster is there.
 
         Raises:
-            RuntimeError: in one line, once something needed has been away for some time.
+            RuntimeError: once something needed has been away for `SECONDS_OF_ABSENCE`.
         """
-        if self._gone:
-            raise RuntimeError(
-                f"{self._gone} has gone: once there is a cluster again, the same command goes on from what is recorded"
-            )
+        now = time.monotonic()
+        if now - self._looked < SECONDS_BETWEEN_LOOKS:
+            return
+        self._looked, missing = now, self._missing()
+        self._missing_since = None if missing is None else self._missing_since or now
+        if self._missing_since is not None and now - self._missing_since >= SECONDS_OF_ABSENCE:
+            raise RuntimeError(f"Lost {missing}. Restart the cluster, then rerun this command to resume.")
 
     def reachable(self) -> bool:
         """Whether Ray would answer now."""
-        return not self._gone and self._missing() is None
+        return self._missing() is None
 
     def get(self, reference: Any) -> Any:
         """The value of a reference.
@@ -131,7 +131,6 @@ class Connection:
 
     def close(self) -> None:
         """Leave the cluster, unless it has gone already: whatever this process runs there ends."""
-        self._closed.set()
         if self._ours and self.reachable():
             self.ray.shutdown()
 
@@ -143,18 +142,8 @@ class Connection:
                 if host and port.isdigit():  # whoever is busy may not say anything for a while, but is there
                     socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
             except OSError:
-                return f"{name}, {address},"
+                return f"{name}, {address}"
         return None
-
-    def _watch(self) -> None:
-        seen = time.monotonic()
-        while not self._closed.wait(SECONDS_BETWEEN_LOOKS):
-            missing = self._missing()
-            if missing is None:
-                seen = time.monotonic()
-            elif time.monotonic() - seen > SECONDS_OF_ABSENCE:
-                self._gone = missing
-                return
 
 
 def connect(address: str) -> Connection:
@@ -282,24 +271,3 @@ def check_nodes(ray: Any) -> None:
                     f"node {asked[reference]} has {f'alphac4 {found}' if found else 'no alphac4'}, this program is "
                     f"alphac4 {__version__}: install the same on every node"
                 )
-
-
-@contextlib.contextmanager
-def local_cluster(cores: Sequence[int]) -> Iterator[str]:
-    """The address of a cluster of this machine's processes, with a node for each number of ``cores``, the head first.
-
-    It is for measurements and examples, and ends with the block.
-
-    Raises:
-        RuntimeError: in one line, if Ray is not installed.
-    """
-    import_ray()
-    make = importlib.import_module("ray.cluster_utils").Cluster
-    head = {**LOCAL_NODE, "num_cpus": cores[0], "include_dashboard": False, "_system_config": LOCAL_SETTINGS}
-    cluster = make(initialize_head=True, head_node_args=head)
-    try:
-        for count in cores[1:]:
-            cluster.add_node(**LOCAL_NODE, num_cpus=count)
-        yield cluster.address
-    finally:
-        cluster.shutdown()

@@ -18,7 +18,18 @@ logger = logging.getLogger(__name__)
 MAX_DEATHS = 10  # of processes at the same work
 
 
-class Desk:
+@dataclass(frozen=True, kw_only=True)
+class Shared(Generic[T]):
+    """Something in the object store of the node that put it there, for whoever asks."""
+
+    reference: Sequence[Any]  # of one, in a list: Ray would fetch it for every call otherwise
+
+    def get(self) -> T:
+        """Return it, in whichever process asks."""
+        return cast(T, import_ray().get(self.reference[0]))
+
+
+class Worker:
     """A process that calls functions."""
 
     def __init__(self) -> None:
@@ -29,57 +40,48 @@ class Desk:
         return function(*arguments)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredObject(Generic[T]):
-    """Something that lies in the object store of the node that put it there, for whoever asks."""
-
-    reference: Sequence[Any]  # of one, in a list: Ray would fetch it for every call otherwise
-
-    def get(self) -> T:
-        """The thing."""
-        return cast(T, import_ray().get(self.reference[0]))
-
-
 @final
-class ClusterPool:
-    """A process for each core of a cluster, beside whoever uses it; see `alphac4.compute.Pool`.
+class Pool:
+    """Processes that call functions, one for each core of a cluster, beside whoever uses the core.
 
-    Ray starts a process that died anew, on another node if its own has gone, and calls again what it was doing: so
-    functions must do no harm when they are called twice.
+    Functions, arguments and results travel by pickle. Ray restarts a process that died, on another node if its own has
+    gone, and repeats its call: so functions must do no harm when they are called twice.
 
     Args:
         connection: to the cluster.
         leaves: whether the end of the pool is the end of the connection.
 
+    Attributes:
+        cores: the number of processes.
     """
 
     def __init__(self, connection: Connection, *, leaves: bool = True) -> None:
         self._connection, self._leaves = connection, leaves
         self._ray = connection.ray
         # Ray starts what asks for no number of cores wherever there is a core, whether somebody uses it or not.
-        desk = self._ray.remote(max_restarts=-1, max_task_retries=MAX_DEATHS - 1)(Desk)
+        worker = self._ray.remote(max_restarts=-1, max_task_retries=MAX_DEATHS - 1)(Worker)
         if not connection.ask(connection.count, "cpu"):
             logger.warning("waiting for a core of the cluster: it has none")
-            first = desk.remote()  # some clusters grow as long as something waits for a core
+            first = worker.remote()  # some clusters grow as long as something waits for a core
             connection.get(first.call.remote(int))
             self._ray.kill(first)
-        self._desks = [
-            desk.options(scheduling_strategy=on_node(node.identity, soft=True)).remote()
+        self._workers = [
+            worker.options(scheduling_strategy=on_node(node.identity, soft=True)).remote()
             for node in connection.ask(connection.nodes)
             for _ in range(node.cores)
         ]
-        self.cores = len(self._desks)
+        self.cores = len(self._workers)
         self._free: queue.SimpleQueue[int] = queue.SimpleQueue()
         for index in range(self.cores):
             self._free.put(index)
         self._threads = ThreadPoolExecutor(self.cores)
 
-    def share(self, value: T) -> StoredObject[T]:
-        """See `Pool`."""
-        return StoredObject(reference=[self._ray.put(value)])
+    def share(self, value: T) -> Shared[T]:
+        """Put something where every process can get it, once for all calls that need it."""
+        return Shared(reference=[self._ray.put(value)])
 
     def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
-        """See `Pool`."""
+        """Call a function by the first process that is free."""
 
         def call() -> T:
             index = self._free.get()
@@ -91,8 +93,13 @@ class ClusterPool:
         return self._threads.submit(call)
 
     def call(self, index: int, function: Callable[..., T], *arguments: object) -> T:
-        """See `Pool`."""
-        answer = self._desks[index].call.remote(function, *arguments)
+        """Call a function by the ``index``-th process, which keeps what functions keep, and wait for the result.
+
+        Raises:
+            RuntimeError: if the processes have gone for good.
+            Exception: whatever the function raises.
+        """
+        answer = self._workers[index].call.remote(function, *arguments)
         try:
             return cast(T, self._connection.get(answer))
         except self._ray.exceptions.RayTaskError as error:
@@ -104,20 +111,20 @@ class ClusterPool:
             raise RuntimeError(f"a process of the cluster was lost again and again: {first_line(error)}") from error
 
     def close(self) -> None:
-        """See `Pool`."""
+        """End all processes and whatever they do."""
         if self._connection.reachable():
-            for desk in self._desks:
-                self._ray.kill(desk)
+            for worker in self._workers:
+                self._ray.kill(worker)
         self._threads.shutdown(cancel_futures=True)  # calls end: their process or the cluster has gone
         if self._leaves:
             self._connection.close()
 
 
-def make_pool(address: str) -> ClusterPool:
-    """A process for each core of a cluster; see `alphac4.compute.choose_pool`."""
+def make_pool(address: str) -> Pool:
+    """Make a pool; see `alphac4.compute.choose_pool`."""
     connection = connect(address)
     try:
-        return ClusterPool(connection)
+        return Pool(connection)
     except BaseException:
         connection.close()
         raise
