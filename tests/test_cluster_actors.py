@@ -51,11 +51,11 @@ class FakeRay:
         def make(*arguments: Any) -> Any:
             self.actors += 1
             actor = RemoteActor(*arguments)
-            update = SimpleNamespace(remote=actor.update)
-            return SimpleNamespace(
-                play=SimpleNamespace(remote=lambda weights: lambda: actor.play(weights)),
-                update=SimpleNamespace(options=lambda concurrency_group: update),  # noqa: ARG005
-            )
+            beside = {
+                name: Mock(options=lambda name=name, **_options: Mock(remote=getattr(actor, name)))
+                for name in ("update", "end")
+            }
+            return Mock(**beside, play=Mock(remote=lambda weights: lambda: actor.play(weights)))
 
         return lambda _kind: SimpleNamespace(remote=make)
 
@@ -71,7 +71,7 @@ class FakeRay:
     def wait(self, calls: list[Any], timeout: float, num_returns: int = 1) -> tuple[list[Any], list[Any]]:
         """See Ray."""
         assert num_returns == len(calls)
-        assert timeout <= 1
+        assert timeout <= 2
         return calls, []
 
     def get(self, call: Callable[[], Any]) -> Any:

@@ -33,6 +33,8 @@ MIN_CORES_RATIO = 2  # cores of the cluster per core of this machine, from which
 CALLS_IN_FLIGHT = 2  # per actor: it plays one block while the driver takes the other
 SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores or GPUs
 SECONDS_UNTIL_WARNING = 60.0  # that no block has come
+SECONDS_TO_END = 2.0  # for actors, before they are killed
+BESIDE = "beside"  # Ray's concurrency group of methods that run beside `RemoteActor.play`
 GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # that some node may have
 
 
@@ -79,13 +81,18 @@ class RemoteActor:
         self._task, self._rng = task, np.random.default_rng() if context.was_current_actor_reconstructed else rng
         self._blocks: Iterator[Block] = iter(())
         self._version, self._latest = -1, Weights(version=-1, network=Shared(reference=[]))
+        self._has_ended = False
 
     def update(self, weights: Weights) -> None:
         """Play the next block with these weights; runs beside `play`."""
         self._latest = weights
 
-    def play(self, weights: Weights) -> Delivery:
-        """Play a block with the weights that were the latest at the time of the call, or have come by `update`."""
+    def end(self) -> None:
+        """Let all calls of `play` return at once; runs beside `play`."""
+        self._has_ended = True
+
+    def play(self, weights: Weights) -> Delivery | None:
+        """Play a block with the latest weights, of the call or of `update`; return None after `end`."""
         latest = max(weights, self._latest, key=lambda each: each.version)
         if latest.version > self._version:
             network = latest.network.get().eval()
@@ -94,10 +101,13 @@ class RemoteActor:
                 self._player, self._load, self._backend = make_player(self._task, network, self._rng)
             else:
                 self._load(network)
-            self._blocks = self._player.play(UNLIMITED, lambda: False)  # begun again, it clears its cache
+            self._blocks = self._player.play(UNLIMITED, lambda: self._has_ended)  # begun again, it clears its cache
             self._version = latest.version
+        block = None if self._has_ended else next(self._blocks, None)
+        if block is None:
+            return None
         return Delivery(
-            block=next(self._blocks),
+            block=block,
             version=self._version,
             backend=self._backend,
             node=import_ray().util.get_node_ip_address(),
@@ -146,7 +156,7 @@ class ClusterActors(Actors):
         self._connection, self._ray = connection, connection.ray
         self._task, self._seeds = task, seeds
         resources = {"num_cpus": 1, "num_gpus": int(task.device == "cuda")}
-        restarts = {"max_restarts": -1, "max_task_retries": -1, "concurrency_groups": {"update": 1}}
+        restarts = {"max_restarts": -1, "max_task_retries": -1, "concurrency_groups": {BESIDE: 1}}
         self._remote = self._ray.remote(**resources, **restarts, scheduling_strategy="SPREAD")(RemoteActor)
         self._weights = Weights(version=0, network=Shared(reference=[self._ray.put(network)]))
         self._actors: list[Any] = []  # Ray's handles
@@ -166,7 +176,7 @@ class ClusterActors(Actors):
         version = self._weights.version + 1
         self._weights = Weights(version=version, network=Shared(reference=[self._ray.put(network)]))
         for actor in self._actors:
-            actor.update.options(concurrency_group="update").remote(self._weights)
+            actor.update.options(concurrency_group=BESIDE).remote(self._weights)
 
     def play(
         self,
@@ -285,6 +295,10 @@ class ClusterActors(Actors):
         return delivery
 
     def _dismiss(self) -> None:
+        """End all actors; those that have begun are idle by then, or Ray would print that their calls failed."""
+        for actor in self._actors:
+            actor.end.options(concurrency_group=BESIDE).remote()
+        self._ready(SECONDS_TO_END)
         for actor in self._actors:
             self._ray.kill(actor)
         self._actors.clear()
