@@ -210,6 +210,8 @@ def check_rule(parameters: Any, trees: Trees) -> None:
             compile, or for one that does not return a number.
     """
     kind = type(parameters)
+    if isinstance(parameters, type):
+        raise ValueError(f"a rule of selection takes an instance: write {parameters.__name__}()")
     rule = rules.get(kind)
     if rule is None or rule.score is None:
         raise ValueError(f"no rule of selection is registered for {kind.__name__}: see alphac4.scores_actions")

@@ -5,8 +5,10 @@ folder records their names, and resumes only with the same ones. Shapes: A moves
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from alphac4.training.reports import MatchReport
+
+TOLERANCE = 1e-3  # of a target's sum
 
 OptimizerBuilder = Callable[["nn.Module"], "torch.optim.Optimizer | Sequence[torch.optim.Optimizer]"]
 """Makes the optimisers of a network's parameters. Each group's ``lr`` is its learning rate before the schedule."""
@@ -89,6 +93,22 @@ class Extensions:
         return {name: qualified_name(value) for name, value in given.items() if value is not None}
 
 
+def checked_schedule(schedule: LearningSchedule, steps: int) -> Callable[[int], float]:
+    """Return the schedule as a function of the step, which checks what it returns.
+
+    Raises:
+        ValueError: when it is called, for a factor that is not a finite number of at least 0.
+    """
+
+    def factor(step: int) -> float:
+        value = schedule(step, steps)
+        if not isinstance(value, Real) or not 0 <= value < math.inf:
+            raise ValueError(f"schedule returned {value!r:.80} at step {step}; expected a finite number of at least 0")
+        return float(value)
+
+    return factor
+
+
 def simulation_table(simulations: Simulations, iteration: int, geometry: Geometry) -> npt.NDArray[np.int64]:
     """Return the budgets [2, C] of an iteration's fast (0) and full (1) searches at each ply.
 
@@ -112,6 +132,9 @@ def start_positions(
         ValueError: for no positions, too many, a finished one, or one of another board.
     """
     positions = [Position.from_moves(start, geometry) if isinstance(start, str) else start for start in starts]
+    for position in positions:
+        if not isinstance(position, Position):
+            raise ValueError(f"starts returned {position!r:.80}; expected positions or move strings such as '44'")
     if not 0 < len(positions) <= MAX_STARTS:
         raise ValueError(f"starts returned {len(positions)} positions; expected 1 to {MAX_STARTS:,}")
     for position in positions:
@@ -131,10 +154,15 @@ def check_targets(values: npt.ArrayLike, shape: tuple[int, ...], used: npt.NDArr
     """
     targets = np.asarray(values, np.float32)
     if targets.shape != shape:
-        raise ValueError(f"{name} returned shape {list(targets.shape)}; expected {list(shape)}")
-    rows = targets[used]
-    if not ((rows >= 0).all() and np.allclose(rows.sum(axis=-1), 1, atol=1e-3)):
-        raise ValueError(f"{name} must return probabilities: none negative, summing to 1 at every ply that was played")
+        meaning = "games, plies, columns" if name == "policy_target" else "games, plies, win/draw/loss"
+        raise ValueError(f"{name} returned shape {list(targets.shape)}; expected {list(shape)}: {meaning}")
+    good = (targets >= 0).all(axis=-1) & (np.abs(targets.sum(axis=-1) - 1) < TOLERANCE)  # False for NaN
+    if not good[used].all():
+        game, ply = np.argwhere(used & ~good)[0]
+        found = np.array2string(targets[game, ply], precision=3, separator=", ")
+        raise ValueError(
+            f"{name} returned {found} in game {game} at ply {ply}; expected probabilities: none negative, summing to 1"
+        )
     return targets
 
 

@@ -32,6 +32,7 @@ from alphac4.training.extensions import (
     Starts,
     ValueTarget,
     check_targets,
+    checked_schedule,
     simulation_table,
     start_positions,
 )
@@ -251,8 +252,7 @@ def make_loop(
     cosine = (schedule or CosineSchedule.of_run(config.learning, end)).until(learner.steps, end)
     chosen: Schedule = cosine
     if extensions.schedule is not None:
-        custom = extensions.schedule
-        chosen = lambda step: float(custom(step, end))  # noqa: E731
+        chosen = checked_schedule(extensions.schedule, end)
     loop = TrainingLoop(
         config=config,
         extensions=extensions,

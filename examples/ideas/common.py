@@ -26,7 +26,7 @@ def train(run: str, **functions: Any) -> None:
     parser.add_argument("--run", default=f"runs/{run}", help="the run's folder")
     parser.add_argument("--iterations", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--fast", action="store_true", help="two tiny iterations, which take seconds")
+    parser.add_argument("--fast", action="store_true", help="two tiny iterations, to see that it works")
     options = parser.parse_args()
     changes: dict[str, Any] = TINY | {"iterations": 2} if options.fast else {"iterations": options.iterations}
     config = alphac4.TrainConfig.preset("quick", seed=options.seed, **changes)
