@@ -140,7 +140,7 @@ def test_functions_get_what_their_descriptions_say() -> None:
         ({"policy_target": lambda games: games.value}, r"policy_target returned shape .*; expected"),
         (
             {"value_target": lambda games: np.ones((*games.value.shape, 3))},
-            r"value_target returned \[1, 1, 1\] in game 0 at ply \d+; expected probabilities",
+            r"value_target returned \[1\., 1\., 1\.\] in game 0",
         ),
         ({"simulations": lambda *_: 0}, "simulations returned 0 in iteration 1; expected a whole number"),
         ({"starts": lambda *_: []}, "starts returned 0 positions"),
