@@ -232,7 +232,7 @@ def test_a_runs_matches_are_the_same_on_a_cluster(pool: Pool, network: PolicyVal
     gates, verdicts = [], []
     for there in (None, pool):
         sides = make_sides(compute, network, STANDARD, PuctConfig(), there)
-        matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), lambda: None, there)
+        matches = Matches(sides, gate, STANDARD, RunRandom(seed=5), pool=there)
         reports = [matches.gate(*contenders), matches.gate(*reversed(contenders))]
         gates.append([replace(report, seconds=0.0) for report in reports])
         verdicts.append(dict(numbers([asdict(judge(each, sides[1])) for each in (other, network)])))

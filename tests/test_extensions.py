@@ -189,5 +189,6 @@ def test_a_run_with_functions_resumes_only_with_them(tmp_path: Path) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     with pytest.raises(FileError, match=r"was built by test_extensions\.Linear: pass that function"):
         load_checkpoint(resumed.best)
+    assert alphac4.train(CONFIG, run=resumed.folder, progress=False, **extensions).history == resumed.history
     agent = alphac4.load(resumed.best, network=Linear)
     assert 0 <= agent.search("44", simulations=4).move < 7

@@ -125,7 +125,7 @@ def train(
         StopTraining: when a callback ended the run; all committed iterations are in the folder.
         ValueError: if the folder holds another run, or something that cannot be read.
     """
-    finished = _find_finished(folder, config, progress)
+    finished = _find_finished(folder, config, extensions, progress)
     if finished is not None:
         return finished
     with TrainingSession(
@@ -144,12 +144,12 @@ def write_progress(text: str) -> None:
             sys.stderr.flush()
 
 
-def _find_finished(path: Path, config: TrainConfig, progress: bool) -> TrainedRun | None:
+def _find_finished(path: Path, config: TrainConfig, extensions: Extensions | None, progress: bool) -> TrainedRun | None:
     """The run in a folder, if nothing is left to do for it."""
     closing = read_closing(path)
     if closing is None or not closing.closes(config) or not has_state(path):
         return None
-    with contextlib.closing(RunFolder(path, config)) as folder:
+    with contextlib.closing(RunFolder(path, config, extensions)) as folder:
         state, done = folder.load_state(), closing.iteration
         if state.iteration != done:
             return None
