@@ -5,7 +5,8 @@ explore do not spoil the target.
 
     python examples/ideas/greedy_backup.py
 
-RESULT
+Two iterations with seed 0: mistakes of 12.9% raw and 13.3% with 64 simulations, where `quick` without it has 12.1%
+and 7.1% (240 positions, intervals of about 4 points on either side). So short a run decides nothing.
 """
 
 from typing import Any

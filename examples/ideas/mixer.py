@@ -5,7 +5,8 @@ over the board; a mixer has to learn it.
 
     python examples/ideas/mixer.py
 
-RESULT
+Two iterations with seed 0: mistakes of 12.5% raw and 7.9% with 64 simulations, where `quick` without it has 12.1%
+and 7.1% (240 positions, intervals of about 4 points on either side). So short a run decides nothing.
 """
 
 import torch

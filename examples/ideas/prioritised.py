@@ -5,7 +5,8 @@ it, plus a constant, so that every position is learned now and then. The bias is
 
     python examples/ideas/prioritised.py
 
-RESULT
+Two iterations with seed 0: mistakes of 11.2% raw and 7.9% with 64 simulations, where `quick` without it has 12.1%
+and 7.1% (240 positions, intervals of about 4 points on either side). So short a run decides nothing.
 """
 
 from typing import Any

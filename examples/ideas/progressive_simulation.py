@@ -4,7 +4,7 @@ The budget of a search grows from a third to five thirds of `quick`'s over the r
 
     python examples/ideas/progressive_simulation.py
 
-RESULT
+No run has been measured yet.
 """
 
 from common import train

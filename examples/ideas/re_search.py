@@ -5,7 +5,7 @@ simulations, and the network learns the new policy there.
 
     python examples/ideas/re_search.py
 
-RESULT
+No run has been measured yet.
 """
 
 from typing import Any

@@ -6,7 +6,8 @@ own; here it shares the policy's.
 
     python examples/ideas/soft_policy.py
 
-RESULT
+Two iterations with seed 0: mistakes of 13.8% raw and 6.7% with 64 simulations, where `quick` without it has 12.1%
+and 7.1% (240 positions, intervals of about 4 points on either side). So short a run decides nothing.
 """
 
 from common import train

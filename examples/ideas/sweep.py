@@ -6,7 +6,7 @@ compares learning rates fairly only as long as self-play is the same; a longer s
 
     python examples/ideas/sweep.py
 
-RESULT
+It has been run with `--fast` only, which shows that it works and nothing else.
 """
 
 import sys

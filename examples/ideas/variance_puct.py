@@ -6,7 +6,7 @@ and in matches.
 
     python examples/ideas/variance_puct.py
 
-RESULT
+No run has been measured yet.
 """
 
 import math
