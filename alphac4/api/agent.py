@@ -21,6 +21,7 @@ from alphac4.mcts.network_search import NetworkParameters, NetworkSearch
 from alphac4.mcts.results import ColumnAnalysis, Searched, SearchResult, describe_columns, describe_search
 from alphac4.mcts.search import Budget
 from alphac4.nn.foreign import FunctionEvaluator, ModuleEvaluator
+from alphac4.nn.network import Network
 from alphac4.storage.checkpoints import load_checkpoint
 
 if TYPE_CHECKING:
@@ -227,8 +228,8 @@ def load(
     if not callable(player):
         raise PlayerError(f"{player!r} is not a player: it has no choose(positions), and is not a function of planes")
     count = None if planes is None else PLANES[planes]
-    if planes is None and hasattr(player, "config"):  # a network that a run has made
-        count = getattr(player.config, "input_planes", None)
+    if planes is None and isinstance(player, Network):  # made by a run
+        count = player.config.input_planes
     evaluator = (
         ModuleEvaluator(cast("nn.Module", player), board, count)
         if is_module

@@ -19,7 +19,7 @@ from alphac4.storage.files import check_folder
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Train a network from nothing, or go on with the run in the folder.
+    """Train a network from nothing, or resume the run in the folder.
 
     Settings come from the preset, then from the file, then from the options.
     """

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import numpy.typing as npt
@@ -185,8 +185,10 @@ class Compute:
             alike=self._device == "cpu",
         )
         rng, cache = seeds(0), make_cache(MAX_CACHED, geometry)
-        extensions: dict[str, Any] = {"selection": selection, "max_simulations": max_simulations}
-        players = [Actor(geometry, config, evaluator, size, rng, cache, **extensions) for size in sizes]
+        players = [
+            Actor(geometry, config, evaluator, size, rng, cache, selection=selection, max_simulations=max_simulations)
+            for size in sizes
+        ]
 
         def update(network: Network) -> str:
             evaluator.update(network)

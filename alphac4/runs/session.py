@@ -36,7 +36,7 @@ from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions
-from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, make_loop
+from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, make_loop, stopped_after
 from alphac4.training.matches import CLASSIC_SIMULATIONS, Contender
 from alphac4.training.reports import MatchReport
 
@@ -266,15 +266,10 @@ class TrainingSession(Callback):
         with contextlib.closing(self._monitor()) as monitor:
             for iteration in self.loop.iterations(self.state.iteration):
                 self._show(Progress(iteration=iteration.number, phase=""))
-                stopped: StopTraining | None = None
-                for callback in self._callbacks:
-                    try:
-                        callback.on_iteration(iteration)
-                    except StopTraining as error:
-                        stopped = error
+                stopped = stopped_after(iteration, self._callbacks)
                 monitor.record(self.commit(iteration))
-                if stopped is not None:
-                    raise stopped
+                if stopped:
+                    raise StopTraining
                 self._iteration_started = time.perf_counter()
         return self.history
 

@@ -101,9 +101,9 @@ class Actor:
         self.evaluator = evaluator
         self.slots = slots
         self._selection = selection or config.search.selfplay_puct().parameters()
-        check_rule(self._selection, make_trees(1, 2, geometry, np.random.default_rng(0)))
         nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
         self._trees = make_trees(slots, nodes, geometry, rng)
+        check_rule(self._selection, self._trees)
         self._games = make_games(slots, geometry)
         self.work = Work()  # since the last block
         self._cache = share_cache(cache) if cache else make_cache(MAX_CACHED, geometry)

@@ -82,6 +82,17 @@ class Callback:
         """Called after each iteration; `StopTraining` ends the run once the iteration has been committed."""
 
 
+def stopped_after(iteration: Iteration, callbacks: Sequence[Callback]) -> bool:
+    """Call ``on_iteration`` of all callbacks; return whether one of them raised `StopTraining`."""
+    stopped = False
+    for callback in callbacks:
+        try:
+            callback.on_iteration(iteration)
+        except StopTraining:
+            stopped = True
+    return stopped
+
+
 @dataclass(kw_only=True)
 class TrainingLoop:
     """Everything that plays, learns and decides in a run; built by `make_loop`."""
@@ -351,12 +362,7 @@ def iterate(
             callbacks=callbacks,
         )
         for iteration in loop.iterations():
-            is_last = False
-            for callback in callbacks:
-                try:
-                    callback.on_iteration(iteration)
-                except StopTraining:
-                    is_last = True
+            stopped = stopped_after(iteration, callbacks)
             yield iteration
-            if is_last:
+            if stopped:
                 return

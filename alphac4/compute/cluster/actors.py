@@ -263,7 +263,7 @@ class ClusterActors(Actors):
         self._counted = time.monotonic()
 
     def _request(self, calls: int) -> None:
-        """Ask each actor for blocks until it has so many ``calls`` to answer."""
+        """Ask each actor for blocks until it has ``calls`` calls to answer."""
         pending = list(self._calls.values())
         for index, actor in enumerate(self._actors):
             for _ in range(calls - pending.count(index)):

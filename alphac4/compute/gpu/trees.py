@@ -265,8 +265,18 @@ def device_actors(
 
     def make(games: int) -> list[DeviceActor]:
         slots = -(-games // STREAMS)
-        extensions: dict[str, Any] = {"selection": selection, "max_simulations": max_simulations}
-        return [DeviceActor(geometry, config, network, slots, seeds(index), **extensions) for index in range(STREAMS)]
+        return [
+            DeviceActor(
+                geometry,
+                config,
+                network,
+                slots,
+                seeds(index),
+                selection=selection,
+                max_simulations=max_simulations,
+            )
+            for index in range(STREAMS)
+        ]
 
     players = largest_that_fits(make, config.games, min(MIN_GAMES, config.games))
 
