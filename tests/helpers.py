@@ -69,16 +69,25 @@ def search_by_hand(
     for t in range(len(positions)):
         reset_tree(trees, t, own[t], occupied[t])
     for _ in range(simulations + 1):
-        logits, values = opinion(make_planes(geometry, trees.leaf_own, trees.leaf_occupied))
-        # `expand` expects the answers for the canonical one of a position and its mirror image.
-        _, mirrored = canonical_keys(geometry, trees.leaf_own, trees.leaf_occupied)
-        logits = np.ascontiguousarray(np.where(mirrored[:, None], logits[:, ::-1], logits), np.float32)
-        wdl = np.stack([(1 + values) / 2, 0 * values, (1 - values) / 2], axis=1)
+        logits, wdl = canonical_answers(geometry, trees.leaf_own, trees.leaf_occupied, opinion)
         for t in range(len(positions)):
             expand(trees, t, logits[t], wdl[t], 1.0)
             if root_visits(trees, t) < simulations:
                 select_leaf(trees, t, parameters)
     return trees
+
+
+def canonical_answers(
+    geometry: Geometry, own: npt.NDArray[np.uint64], occupied: npt.NDArray[np.uint64], opinion: Callable[..., Any]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Logits [B, A] and win/draw/loss [B, 3] of an ``opinion`` as a search expects them.
+
+    They are those of the canonical one of a position and its mirror image.
+    """
+    logits, values = opinion(make_planes(geometry, own, occupied))
+    _, mirrored = canonical_keys(geometry, own, occupied)
+    logits = np.ascontiguousarray(np.where(mirrored[:, None], logits[:, ::-1], logits), np.float32)
+    return logits, np.stack([(1 + values) / 2, 0 * values, (1 - values) / 2], axis=1)
 
 
 class SumsOfEighths:

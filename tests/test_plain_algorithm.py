@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import search_by_hand
+from helpers import canonical_answers, search_by_hand
 
 from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game.planes import PLANES
 from alphac4.mcts.config import PuctConfig
-from alphac4.mcts.tree import ROOT
+from alphac4.mcts.network_search import VISITS_PER_LEAF, make_cache, make_leaves, step
+from alphac4.mcts.tree import ROOT, Trees, make_trees, reset_tree
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "alphazero.py"
 SIMULATIONS = 120
@@ -37,6 +39,57 @@ class Opinion:
         return (flat @ self.policy).astype(np.float32), np.round(values * 2**12).astype(np.float32) / 2**12
 
 
+def search_with_leaves(position: Position, opinion: Opinion, simulations: int, leaves: int) -> Trees:
+    """The compiled search of several leaves at a time, without proofs."""
+    geometry = position.geometry
+    trees = make_trees(1, simulations + 1, geometry, np.random.default_rng(0), proofs=False, look_ahead=False)
+    reset_tree(trees, 0, position.own, position.occupied)
+    waiting, batch, cache = make_leaves(leaves, PLANES["stones"], geometry), 0, make_cache(0, geometry)
+    targets, going_on = np.array([simulations]), 1
+    while going_on:
+        batch, going_on = step(trees, 1, targets, PARAMETERS, waiting, batch, leaves, cache)
+        if batch:
+            answers = canonical_answers(geometry, waiting.own[:batch], waiting.occupied[:batch], opinion.of)
+            waiting.logits[:batch], waiting.wdl[:batch] = answers
+    return trees
+
+
+def plain_search_with_leaves(plain: dict[str, Any], game: Any, root: Any, evaluate: Any, leaves: int) -> int:
+    """The same with the nodes and the formula of the example; returns the largest batch."""
+    largest = 0
+    while sum(root.visits) < SIMULATIONS:
+        waiting: list[tuple[list[tuple[Any, int]], Any]] = []
+        most = min(leaves, 1 + sum(root.visits) // VISITS_PER_LEAF)
+        while len(waiting) < most and sum(root.visits) < SIMULATIONS:
+            path, node = [], root
+            while node.outcome is None and all(node is not leaf for _, leaf in waiting):
+                path.append((node, plain["puct"](node)))
+                parent, i = path[-1]
+                is_new = parent.children[i] is None
+                if is_new:
+                    parent.children[i] = plain["Node"](game, game.play(parent.position, parent.moves[i]))
+                node = parent.children[i]
+                if is_new:
+                    break
+            if node.outcome is not None:
+                plain["backup"](path, node.outcome)
+                continue
+            if any(node is leaf for _, leaf in waiting):
+                break
+            waiting.append((path, node))
+            for parent, i in path:  # a virtual loss for either side
+                parent.visits[i] += 1
+                parent.value_sum[i] -= 1
+        largest = max(largest, len(waiting))
+        evaluate([leaf for _, leaf in waiting])
+        for path, leaf in waiting:
+            for parent, i in path:
+                parent.visits[i] -= 1
+                parent.value_sum[i] += 1
+            plain["backup"](path, leaf.value)
+    return largest
+
+
 def quiet_position(geometry: Geometry, plies: int, rng: np.random.Generator) -> Position:
     """A random one that no move ends: the package would not ask an evaluator about another."""
     while True:
@@ -48,9 +101,10 @@ def quiet_position(geometry: Geometry, plies: int, rng: np.random.Generator) -> 
             return position
 
 
+@pytest.mark.parametrize("leaves", [1, 6])
 @pytest.mark.parametrize("shape", [(4, 5, 3), (6, 7, 4)])
 def test_the_compiled_search_visits_what_the_plain_one_does(
-    shape: tuple[int, int, int], plain: dict[str, Any], rng: np.random.Generator
+    shape: tuple[int, int, int], leaves: int, plain: dict[str, Any], rng: np.random.Generator
 ) -> None:
     geometry, game, opinion = make_geometry(*shape), plain["Game"](*shape), Opinion(make_geometry(*shape), rng)
 
@@ -60,13 +114,17 @@ def test_the_compiled_search_visits_what_the_plain_one_does(
             weights = np.exp(logits[0][node.moves] - logits[0][node.moves].max())
             node.prior, node.value = (weights / weights.sum()).tolist(), float(values[0])
 
-    compared = 0
+    compared, largest = 0, 1
     for plies in (0, 1, 2, 3, 5, 7, 8, 9):
         position = quiet_position(geometry, plies, rng)
-        trees = search_by_hand(geometry, [position], opinion.of, PARAMETERS, SIMULATIONS)
         root = plain["Node"](game, (int(position.own), int(position.occupied)))
         evaluate([root])
-        plain["search"](game, [root], evaluate, SIMULATIONS)
+        if leaves == 1:
+            trees = search_by_hand(geometry, [position], opinion.of, PARAMETERS, SIMULATIONS)
+            plain["search"](game, [root], evaluate, SIMULATIONS)
+        else:
+            trees = search_with_leaves(position, opinion, SIMULATIONS, leaves)
+            largest = max(largest, plain_search_with_leaves(plain, game, root, evaluate, leaves))
         pairs = [(ROOT, root)]
         for number, node in pairs:
             visits = trees.visits[0, number]
@@ -80,6 +138,7 @@ def test_the_compiled_search_visits_what_the_plain_one_does(
             ]
             compared += 1
     assert compared > 300
+    assert largest == leaves
 
 
 def test_the_reader_plays_the_trained_network(

@@ -1,7 +1,12 @@
 """Tree search guided by a network, which evaluates the leaves of all trees in one call.
 
 An iteration is one call of the network, then `step`: every leaf that was evaluated is expanded and its value backed
-up, and in every tree the next leaf is selected. `NetworkSearch` repeats both.
+up, and in every tree the next leaves are selected. `NetworkSearch` repeats both.
+
+A tree may have several leaves that wait for the network at the same time, so that the search of a single position
+fills a batch, which all cores evaluate. Until its answer is there, each of them counts as one lost game on its way from
+the root, for either side: a virtual loss (Chaslot et al. 2008, "Parallel Monte-Carlo Tree Search"). It makes the next
+selections try other moves. The result depends on the number of leaves, but not on the number of cores or on timing.
 """
 
 import time
@@ -20,10 +25,12 @@ from alphac4.mcts.config import PuctConfig
 from alphac4.mcts.puct import expand, leaf_key, write_leaf
 from alphac4.mcts.results import SearchResult
 from alphac4.mcts.search import Budget, Reuse, TreeSearch, compiled_for
-from alphac4.mcts.simulation import SIMULATIONS_A_STEP, check_rule, select_leaf
-from alphac4.mcts.tree import NO_NODE, Trees, is_searched
+from alphac4.mcts.simulation import AWAITING, SIMULATIONS_A_STEP, check_rule, select_leaf
+from alphac4.mcts.tree import NO_NODE, ROOT, Trees, is_searched, root_visits
 
 Planes = npt.NDArray[np.float32]
+
+VISITS_PER_LEAF = 16  # of the root for each further leaf: a small tree has few leaves that are worth an evaluation
 
 
 class Evaluate(Protocol):
@@ -199,53 +206,101 @@ def walk_to_leaf(trees: Trees, t: int, target: int, parameters: Any, simulations
     return simulations
 
 
+class Leaves(NamedTuple):
+    """Leaves that wait for the network, at most B."""
+
+    tree: npt.NDArray[np.int32]  # [B]
+    node: npt.NDArray[np.int32]  # [B]
+    own: npt.NDArray[np.uint64]  # [B] its position
+    occupied: npt.NDArray[np.uint64]  # [B]
+    planes: Planes  # [B, P, R, C] of it, for the network
+    logits: npt.NDArray[np.float32]  # [B, A] the network's answers
+    wdl: npt.NDArray[np.float32]  # [B, 3]
+
+
+def make_leaves(count: int, planes: int, geometry: Geometry) -> Leaves:
+    """Room for ``count`` leaves."""
+    return Leaves(
+        tree=np.zeros(count, np.int32),
+        node=np.zeros(count, np.int32),
+        own=np.zeros(count, np.uint64),
+        occupied=np.zeros(count, np.uint64),
+        planes=np.zeros((count, planes, geometry.rows, geometry.columns), np.float32),
+        logits=np.zeros((count, geometry.columns), np.float32),
+        wdl=np.zeros((count, 3), np.float32),
+    )
+
+
+@inlined
+def add_virtual_visits(trees: Trees, t: int, node: int, visits: int) -> None:
+    """Count ``visits`` (1, or -1 to take it back) lost games on every edge from the root to a node."""
+    while node != ROOT:
+        action = trees.parent_action[t, node]
+        node = trees.parent[t, node]
+        trees.visits[t, node, action] += visits
+        trees.value_sum[t, node, action] -= visits
+
+
 @compiled
 def step(
     trees: Trees,
     count: int,
     targets: npt.NDArray[np.int64],
     parameters: Any,
-    logits: npt.NDArray[np.float32],
-    wdl: npt.NDArray[np.float32],
-    rows: npt.NDArray[np.int32],
+    leaves: Leaves,
     evaluated: int,
-    planes: Planes,
+    most: int,
     cache: EvaluationCache,
 ) -> tuple[int, int]:
-    """Expand the leaves that the network has evaluated, then select the next leaf of every tree that the cache lacks.
+    """Expand the leaves that the network has evaluated, then select the next leaves that the cache lacks.
 
     Args:
         trees: [T].
-        count: only the first so many are searched.
+        count: only the first ``count`` trees are searched.
         targets: [T] the root visits to reach.
         parameters: of the rule by which actions are selected.
-        logits: [B, A] what the network says of the leaves that went out in the last step.
-        wdl: [B, 3] the same, win/draw/loss to the side to move.
-        rows: [T] the tree of each row of the batch: of those coming in, and then of those going out.
-        evaluated: how many rows come in.
-        planes: [T, P, R, C] written for those that go out.
+        leaves: those selected in the last step, with the network's answers; replaced by the next.
+        evaluated: number of leaves with answers.
+        most: the most leaves of a tree that may wait at the same time.
         cache: of evaluations.
 
     Returns:
-        How many rows go out, and how many trees go on, with a leaf or without.
+        The number of leaves selected, and the number of trees whose search is not over.
     """
     temperature = parameters.prior_temperature
     for row in range(evaluated):
-        t = rows[row]
-        remember(cache, leaf_key(trees, t), logits[row], wdl[row])
-        expand(trees, t, logits[row], wdl[row], temperature)
+        t = leaves.tree[row]
+        node = leaves.node[row]
+        add_virtual_visits(trees, t, node, -1)
+        trees.leaf[t] = node
+        trees.leaf_own[t], trees.leaf_occupied[t] = leaves.own[row], leaves.occupied[row]
+        remember(cache, leaf_key(trees, t), leaves.logits[row], leaves.wdl[row])
+        expand(trees, t, leaves.logits[row], leaves.wdl[row], temperature)
     waiting, going_on = 0, 0
     for t in range(count):
         left = SIMULATIONS_A_STEP
-        while True:
+        first = waiting
+        wide = min(most, 1 + root_visits(trees, t) // VISITS_PER_LEAF)
+        while waiting - first < wide:
             left = walk_to_leaf(trees, t, targets[t], parameters, left)
-            if not expand_from_cache(trees, t, cache, temperature):
+            leaf = trees.leaf[t]
+            if leaf == NO_NODE:
                 break
-        if trees.leaf[t] != NO_NODE:
-            rows[waiting] = t
-            write_leaf(trees, t, planes[waiting], np.float32(1))
+            if waiting > first and trees.value[t, leaf] == AWAITING:  # selected before in this step
+                trees.leaf[t] = NO_NODE
+                break
+            if expand_from_cache(trees, t, cache, temperature):
+                continue
+            leaves.tree[waiting], leaves.node[waiting] = t, leaf
+            leaves.own[waiting], leaves.occupied[waiting] = trees.leaf_own[t], trees.leaf_occupied[t]
+            write_leaf(trees, t, leaves.planes[waiting], np.float32(1))
+            trees.leaf[t] = NO_NODE
+            trees.value[t, leaf] = AWAITING
+            add_virtual_visits(trees, t, leaf, 1)
             waiting += 1
-        going_on += trees.leaf[t] != NO_NODE or left == 0
+            if leaf == ROOT:  # without its priors there is nothing to select by
+                break
+        going_on += waiting > first or left == 0
     return waiting, going_on
 
 
@@ -271,12 +326,14 @@ class NetworkSearch(TreeSearch):
         rng: np.random.Generator | None = None,
         reuse: Reuse = "nothing",
         cache: int = 0,
+        leaves: int = 1,
     ) -> None:
         config = config or PuctConfig()
         parameters = config.parameters() if isinstance(config, PuctConfig) else config
         super().__init__(geometry, rng, reuse, parameters)
         check_rule(parameters, self._kept.trees)
         self.evaluator = evaluator
+        self.leaves = leaves
         self._cache = make_cache(cache, geometry)
 
     def _search(self, positions: Sequence[Position], budget: Budget, capacity: int) -> SearchResult:
@@ -285,22 +342,18 @@ class NetworkSearch(TreeSearch):
         return super()._search(positions, budget, capacity)
 
     def _run(self, trees: Trees, count: int, targets: npt.NDArray[np.int64], deadline: float | None) -> None:
-        geometry = self.geometry
-        planes = np.zeros((count, input_planes(self.evaluator), geometry.rows, geometry.columns), np.float32)
-        rows = np.zeros(count, np.int32)
-        logits, wdl = np.zeros((count, geometry.columns), np.float32), np.zeros((count, 3), np.float32)
+        leaves = make_leaves(count * self.leaves, input_planes(self.evaluator), self.geometry)
         expand_and_select = compiled_for(self.parameters, step)
         waiting = 0
         while True:
             check_block()
             waiting, going_on = expand_and_select(
-                trees, count, targets, self.parameters, logits, wdl, rows, waiting, planes, self._cache
+                trees, count, targets, self.parameters, leaves, waiting, self.leaves, self._cache
             )
             if going_on == 0:
                 return
             if waiting > 0:
-                logits[:waiting], wdl[:waiting] = finite_answers(
-                    self.evaluator, planes[:waiting]
-                )  # `step` knows one layout
+                logits, wdl = finite_answers(self.evaluator, leaves.planes[:waiting])
+                leaves.logits[:waiting], leaves.wdl[:waiting] = logits, wdl  # `step` knows one memory layout
             if deadline is not None and time.perf_counter() > deadline:
                 targets = np.zeros_like(targets)  # take in this last evaluation, then stop

@@ -36,6 +36,8 @@ from alphac4.mcts.tree import (
 
 SIMULATIONS_A_STEP = 256  # of a tree, at most, before the caller can look at the clock: well under a millisecond
 
+AWAITING = 2.0  # in place of the value of a node, which is at most 1: the node waits for its evaluation
+
 RULE_ARGUMENTS = ("trees", "t", "node", "action", "totals", "parameters")
 
 Scores = npt.NDArray[np.float64]
@@ -47,7 +49,7 @@ def select_leaf(trees: Trees, t: int, parameters: Any) -> bool:
     """Walk down to a new node or a proven edge; True if `trees.leaf` now waits for an evaluation.
 
     Otherwise the simulation ended in a proven outcome, which has been backed up. The root must be evaluated and
-    unproven.
+    unproven. A leaf that waits already, which only a search of several leaves can meet, is returned again.
     """
     node = ROOT
     own, occupied = trees.own[t], trees.occupied[t]
@@ -80,6 +82,11 @@ def select_leaf(trees: Trees, t: int, parameters: Any) -> bool:
             propagate_proof(trees, t, leaf)
             return False
         node = child
+        if trees.value[t, node] == AWAITING:
+            trees.leaf[t] = node
+            trees.leaf_own[t] = own
+            trees.leaf_occupied[t] = occupied
+            return True
 
 
 @inlined
