@@ -9,6 +9,7 @@ import ctypes
 import functools
 import importlib.util
 import logging
+import os
 import socket
 import sys
 import threading
@@ -65,7 +66,12 @@ def multiplies_bf16_faster() -> bool:
     fast on AMD's processors: gradients of the quick preset's network take 14.8 ms a part on a Zen 5 where they take
     18.6 in fp32, and those of the standard one's 41.5 where Winograd's filtering in fp32 takes 49.3. On an Intel Xeon
     with AVX-512 BF16 and without AMX they take 98 where they take 80 in fp32 (EXPERIMENTS.md).
+
+    ``ONEDNN_MAX_CPU_ISA`` limits the instructions of oneDNN, which computes for PyTorch and for OpenVINO.
     """
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL").upper()
+    if not any(part in limit for part in ("ALL", "DEFAULT", "BF16", "FP16", "AMX", "AVX10")):
+        return False
     capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in old versions
     if capabilities.get("amx_bf16") or capabilities.get("bf16"):
         return True
