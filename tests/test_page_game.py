@@ -268,6 +268,9 @@ def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Bro
     page.click("#exact")
     page.wait_for_selector(".word")  # by now the server has read its book, and its verdict is soon known
     page.check("#analyse")
+    button = page.wait_for_selector("#variation button")
+    expect(page, "#effort", "2,000 simulations")
+    assert button.evaluate("button => button.isConnected")  # or a click during the analysis could get lost
     expect(page, "#verdict", r"Red wins in \d+ moves \(exact; best: 4\)")
     expect(page, "#viewpoint", r"for\s+Red, to move")
     expect(page, "#outlook", "The network's opinion: wins")

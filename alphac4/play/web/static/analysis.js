@@ -87,8 +87,7 @@ export class Analysis {
 
   showFound(found) {
     $("outlook").textContent = `The network's opinion: wins ${percent(found.win)}, draws ${percent(found.draw)}, loses ${percent(found.loss)}`;
-    $("variation").replaceChildren("Its best line: ", ...found.variation.slice(0, 10).map((column, index, line) =>
-      makeButton(this.rules.name(column), () => this.onPlay(line.slice(0, index + 1)), { "aria-label": `Play the line up to ${this.rules.name(column)}, move ${index + 1} of it` })));
+    this.showLine(found.moves, found.variation.slice(0, 10));
     $("effort").textContent = `${counted(found.simulations, "simulation")}, ${found.seconds.toFixed(1)} s`;
     $("columns").tBodies[0].replaceChildren(...found.columns.map((item) => {
       const row = document.createElement("tr");
@@ -99,6 +98,18 @@ export class Analysis {
       row.insertCell().textContent = item.proof;
       return row;
     }));
+  }
+
+  // Buttons of moves that have not changed stay: a new button under the mouse or the focus would lose the click.
+  showLine(moves, line) {
+    const before = this.line?.moves === moves ? this.line.columns : [], box = $("variation");
+    const changed = line.findIndex((column, index) => column !== before[index]);
+    const kept = changed < 0 ? line.length : changed;
+    if (!box.firstChild) box.append("Its best line: ");
+    for (const button of [...box.querySelectorAll("button")].slice(kept)) button.remove();
+    box.append(...line.slice(kept).map((column, index) =>
+      makeButton(this.rules.name(column), () => this.onPlay(line.slice(0, kept + index + 1)), { "aria-label": `Play the line up to ${this.rules.name(column)}, move ${kept + index + 1} of it` })));
+    this.line = { moves, columns: line };
   }
 
   async showTree(path) {
