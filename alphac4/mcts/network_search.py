@@ -271,7 +271,8 @@ def step(
     for row in range(evaluated):
         t = leaves.tree[row]
         node = leaves.node[row]
-        add_virtual_visits(trees, t, node, -1)
+        if most > 1:
+            add_virtual_visits(trees, t, node, -1)
         trees.leaf[t] = node
         trees.leaf_own[t], trees.leaf_occupied[t] = leaves.own[row], leaves.occupied[row]
         remember(cache, leaf_key(trees, t), leaves.logits[row], leaves.wdl[row])
@@ -295,10 +296,11 @@ def step(
             leaves.own[waiting], leaves.occupied[waiting] = trees.leaf_own[t], trees.leaf_occupied[t]
             write_leaf(trees, t, leaves.planes[waiting], np.float32(1))
             trees.leaf[t] = NO_NODE
-            trees.value[t, leaf] = AWAITING
-            add_virtual_visits(trees, t, leaf, 1)
+            if most > 1:  # for one leaf it would only round the sums of values
+                trees.value[t, leaf] = AWAITING
+                add_virtual_visits(trees, t, leaf, 1)
             waiting += 1
-            if leaf == ROOT:  # without its priors there is nothing to select by
+            if leaf == ROOT:  # there are no priors to select by
                 break
         going_on += waiting > first or left == 0
     return waiting, going_on
