@@ -79,7 +79,7 @@ def measure(run: Path, kind: str, seed: int, options: argparse.Namespace) -> lis
     """The best network's errors in per cent, by budget; prints a row."""
     measurement = Measurement(sets=choose_sets(count=options.positions), budgets=list(BUDGETS))
     subject = measure_strength(str(run / "checkpoints" / "best.safetensors"), measurement, twin=False).subjects[0]
-    found = [100 * budget.sets[ALL].moves.error.value for budget in subject.budgets]
+    found = [100 * budget.sets[ALL].mistakes.value for budget in subject.budgets]
     last = read_reports(run / "reports.jsonl")[-1]
     cells = "".join(f"{error:<12.2f}" for error in found)
     print(f"{kind:8}  {seed:4}  {last.samples_total:9,}  {last.games_total:7,}  {cells}", flush=True)

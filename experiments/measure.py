@@ -42,11 +42,11 @@ def main() -> None:
         for budget in subject.budgets:
             every = budget.sets[ALL]
             assert every.value is not None
-            cells = " ".join(f"{100 * budget.sets[part.name].moves.error.value:13.1f}" for part in sets)
+            cells = " ".join(f"{100 * budget.sets[part.name].mistakes.value:13.1f}" for part in sets)
             print(
                 f"{'/'.join(path.parts[-2:])[-28:]:28s} {budget.simulations:5d} {cells}"
-                f" {100 * every.moves.error.value:5.2f} {100 * every.moves.error.error:4.2f}"
-                f" {every.value.absolute.value:6.3f} {100 * every.decisive.error.value:8.2f}",
+                f" {100 * every.mistakes.value:5.2f} {100 * every.mistakes.error:4.2f}"
+                f" {every.value.error.value:6.3f} {100 * every.decisive.value:8.2f}",
                 flush=True,
             )
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from alphac4.compute import choose
-from alphac4.evaluation.answers import Answers, errors_by_set
-from alphac4.evaluation.positions import PositionSet, load_positions, packaged_positions
+from alphac4.evaluation.answers import judge_sets
+from alphac4.evaluation.positions import ALL, PositionSet, load_positions, packaged_positions
 from alphac4.game import STANDARD
 from alphac4.mcts.search import Budget
 from alphac4.nn.evaluator import Evaluator
@@ -54,9 +54,8 @@ class Judge:
         positions = [position for part in self._sets for position in part.positions]
         batches = [positions[first : first + AT_ONCE] for first in range(0, len(positions), AT_ONCE)]
         columns = np.concatenate([self._search.search(batch, self._budget).moves for batch in batches])
-        ends = np.cumsum([len(part) for part in self._sets])[:-1]
-        shares = errors_by_set(self._sets, Answers(columns=np.split(columns, ends)))
-        return {name: 100 * share for name, share in shares.items()}
+        figures = judge_sets(self._sets, columns)
+        return {name: 100 * found.mistakes.value for name, found in figures.items() if name != ALL}
 
 
 def where_time_goes(history: Sequence[IterationReport]) -> str:

@@ -303,7 +303,7 @@ def test_measuring_strength_finds_what_the_command_finds(
     assert main(["evaluate", str(checkpoint), *arguments]) == 0
     told = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
     for index, budget in enumerate((0, 8)):
-        expected = {name: figures["moves"]["error"]["value"] for name, figures in told[index]["sets"].items()}
+        expected = {name: figures["mistakes"]["value"] for name, figures in told[index]["sets"].items()}
         assert report.errors(budget) == expected
     last = 100 * expected["all"]
     assert repr(report).splitlines()[-1].startswith(f"Mistakes in all 18 positions: {last:.1f} ± ")

@@ -17,7 +17,7 @@ from alphac4.runs.session import TrainingSession
 PACKAGE = Path(alphac4.__file__).parent
 CONTRACT = "The solver judges and never teaches"
 SOLVER = "from alphac4.solver import shared_solver"
-EVALUATION = "from alphac4.evaluation.answers import judge_moves"
+EVALUATION = "from alphac4.evaluation.answers import judge_sets"
 
 
 def contracts(package: Path) -> str:

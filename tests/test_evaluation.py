@@ -17,7 +17,7 @@ from alphac4.arena.alpha_beta import SolverPlayer
 from alphac4.arena.players import NetworkPlayer, RandomPlayer
 from alphac4.cli import main
 from alphac4.evaluation import answers
-from alphac4.evaluation.answers import Answers, ask_players, judge_moves, judge_values, mean, proportion
+from alphac4.evaluation.answers import ask_players, judge, judge_sets, mean, proportion
 from alphac4.evaluation.measurement import untrained
 from alphac4.evaluation.positions import (
     SETS,
@@ -57,21 +57,23 @@ def test_moves_are_judged_as_by_hand() -> None:
     """A win given away, a draw kept, a loss made faster, a win made slower: one error in four."""
     positions = parse_positions(LINES, "lines", "by hand")
     assert positions.decisive.tolist() == [True, True, False, False]
-    found, decisive = (judge_moves([positions], [np.array([1, 2, 4, 0])], decisive=only) for only in (False, True))
-    assert (found.error.value, found.error.count) == (0.25, 4)
+    found = judge(positions, np.array([1, 2, 4, 0]))
+    assert (found.mistakes.value, found.mistakes.count) == (0.25, 4)
     assert found.fastest.value == 0.25  # only the draw
-    assert found.loss.value == (18 + 0 + 2 + 2) / 4
-    assert (decisive.error.value, decisive.error.count, decisive.loss.value) == (0.5, 2, 9.0)
-    best = judge_moves([positions], [np.array([3, 3, 6, 4])])
-    assert (best.error.value, best.fastest.value, best.loss.value) == (0.0, 1.0, 0.0)
+    assert found.score_loss.value == (18 + 0 + 2 + 2) / 4
+    assert (found.decisive.value, found.decisive.count) == (0.5, 2)
+    best = judge(positions, np.array([3, 3, 6, 4]))
+    assert (best.mistakes.value, best.fastest.value, best.score_loss.value) == (0.0, 1.0, 0.0)
     with pytest.raises(ValueError, match="move 4 after '444444': the column is full"):
-        judge_moves([positions], [np.array([3, 3, 6, 3])])
+        judge(positions, np.array([3, 3, 6, 3]))
 
 
 def test_values_are_judged_as_by_hand() -> None:
     """Outcomes 1, 0, -1, 1 against 0.5, 0.5, -1, 0.9: the two predictions of 0.5 came to 0.5 on average."""
-    found = judge_values([parse_positions(LINES, "lines", "by hand")], [np.array([0.5, 0.5, -1.0, 0.9])])
-    assert found.absolute.value == pytest.approx((0.5 + 0.5 + 0.0 + 0.1) / 4)
+    positions = parse_positions(LINES, "lines", "by hand")
+    found = judge(positions, np.array([3, 3, 6, 4]), np.array([0.5, 0.5, -1.0, 0.9])).value
+    assert found is not None
+    assert found.error.value == pytest.approx((0.5 + 0.5 + 0.0 + 0.1) / 4)
     assert [(b.predicted, b.outcome, b.count) for b in found.bins] == [(-1.0, -1.0, 1), (0.5, 0.5, 2), (0.9, 1.0, 1)]
     assert found.calibration_error == pytest.approx(0.1 / 4)
 
@@ -86,7 +88,9 @@ def test_intervals_are_those_of_the_textbook() -> None:
     assert proportion(np.zeros(0, bool)).count == 0
 
 
-def ask_uniform(sets: Sequence[PositionSet], simulations: int, players: int = 1) -> Answers:
+def ask_uniform(
+    sets: Sequence[PositionSet], simulations: int, players: int = 1
+) -> tuple[np.ndarray, np.ndarray | None]:
     """The answers of a network without any opinion, by as many players at a time."""
     budget = Budget(simulations=simulations)
     return ask_players([NetworkPlayer("network", UniformEvaluator(), budget) for _ in range(players)], sets)
@@ -95,17 +99,17 @@ def ask_uniform(sets: Sequence[PositionSet], simulations: int, players: int = 1)
 def test_the_raw_network_does_not_look_ahead() -> None:
     """Without any opinion it plays the first open column, past wins at once that a single simulation sees."""
     part = parse_positions([LINES[0], "111111 . 1 1 1 1 1 1"], "lines", "wins")
-    raw = ask_uniform([part], 0)
-    assert raw.columns[0].tolist() == [0, 1]
-    assert raw.values is not None
-    assert raw.values[0].tolist() == [0.0, 0.0]
-    assert ask_uniform([part], 8).columns[0][0] == 3
+    columns, values = ask_uniform([part], 0)
+    assert columns.tolist() == [0, 1]
+    assert values is not None
+    assert values.tolist() == [0.0, 0.0]
+    assert ask_uniform([part], 8)[0][0] == 3
 
 
 def test_answers_do_not_depend_on_threads() -> None:
     sets = packaged_positions(40)
-    one, three = (ask_uniform(sets, 16, players) for players in (1, 3))
-    assert [part.tolist() for part in one.columns] == [part.tolist() for part in three.columns]
+    one, three = (ask_uniform(sets, 16, players)[0] for players in (1, 3))
+    assert one.tolist() == three.tolist()
 
 
 def test_players_that_fail_end_the_questions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,10 +152,12 @@ def test_a_player_without_legal_moves_is_not_measured(column: Any, told: str) ->
 def test_the_solver_makes_no_errors() -> None:
     """On sets that it solves quickly the solver keeps every outcome, and by default no score is lost either."""
     sets = packaged_positions(40)[3:]
-    fastest = judge_moves(sets, ask_players([SolverPlayer(np.random.default_rng(0))], sets).columns)
-    assert (fastest.error.value, fastest.fastest.value) == (0.0, 1.0)
-    outcome = SolverPlayer(np.random.default_rng(0), fastest=False)
-    assert judge_moves(sets, ask_players([outcome], sets).columns).error.value == 0.0
+    fastest, outcome = (
+        judge_sets(sets, *ask_players([SolverPlayer(np.random.default_rng(0), fastest=fastest)], sets))["all"]
+        for fastest in (True, False)
+    )
+    assert (fastest.mistakes.value, fastest.fastest.value) == (0.0, 1.0)
+    assert outcome.mistakes.value == 0.0
 
 
 def test_the_packaged_sets_are_what_their_names_say_and_have_the_solvers_scores() -> None:
@@ -247,10 +253,10 @@ def test_the_report_holds_every_figure_for_every_set_and_budget_as_the_arenas_pl
         assert [budget["simulations"] for budget in subject["budgets"]] == ([0, 8] if told else [None])
         for budget, part in itertools.product(subject["budgets"], report["sets"]):
             figures = budget["sets"][part["name"]]
-            for kind, count in (("moves", part["positions"]), ("decisive", part["decisive"])):
-                for share in (figures[kind][name] for name in ("error", "fastest")):
-                    assert 0 <= share["low"] <= share["value"] <= share["high"] <= 1
-                    assert share["count"] == count
+            for kind, count in (("mistakes", "positions"), ("fastest", "positions"), ("decisive", "decisive")):
+                share = figures[kind]
+                assert 0 <= share["low"] <= share["value"] <= share["high"] <= 1
+                assert share["count"] == part[count]
             if told:
                 assert sum(b["count"] for b in figures["value"]["bins"]) == part["positions"]
             else:
@@ -260,11 +266,9 @@ def test_the_report_holds_every_figure_for_every_set_and_budget_as_the_arenas_pl
     budgets = report["subjects"][0]["budgets"]
     for found in budgets:
         budget = Budget(simulations=found["simulations"])
-        columns = ask_players([NetworkPlayer("x", evaluator, budget, np.random.default_rng(0))], sets).columns
-        expected = {part.name: judge_moves([part], [own]) for part, own in zip(sets, columns, strict=True)}
-        expected["all"] = judge_moves(sets, columns)
-        for name, figures in expected.items():
-            assert found["sets"][name]["moves"]["error"]["value"] == figures.error.value
+        player = NetworkPlayer("x", evaluator, budget, np.random.default_rng(0))
+        for name, figures in judge_sets(sets, *ask_players([player], sets)).items():
+            assert found["sets"][name]["mistakes"]["value"] == figures.mistakes.value
 
     ours, _ = evaluate(capsys, *arguments, "--no-twin")["subjects"]
     assert [budget["sets"] for budget in ours["budgets"]] == [budget["sets"] for budget in budgets]
@@ -293,7 +297,7 @@ def test_a_report_on_another_board_is_printed_and_drawn(tmp_path: Path, capsys: 
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     for subject in told["subjects"]:
         for budget in subject["budgets"]:
-            error = budget["sets"]["all"]["moves"]["error"]
+            error = budget["sets"]["all"]["mistakes"]
             farther = max(error["high"] - error["value"], error["value"] - error["low"])
             shown = [f"{100 * error['value']:.1f}", "±", f"{100 * farther:.1f}"]
             assert any(row[:1] == [str(budget["simulations"])] and row[-3:] == shown for row in rows), shown
@@ -306,7 +310,7 @@ def test_a_set_without_decisive_positions_has_no_rate(
     positions = tmp_path / "lost.columns"
     positions.write_text(f"{LINES[2]}\n")
     report = evaluate(capsys, str(checkpoint), "--positions", str(positions), "--simulations", "0")
-    assert report["subjects"][0]["budgets"][0]["sets"]["lost"]["decisive"]["error"]["value"] is None
+    assert report["subjects"][0]["budgets"][0]["sets"]["lost"]["decisive"]["value"] is None
 
 
 @pytest.mark.parametrize(
@@ -344,4 +348,4 @@ def test_position_sets_are_made_and_can_be_evaluated_on(tmp_path: Path, capsys: 
     report = evaluate(capsys, "solver", "--positions", *files)
     assert [part["name"] for part in report["sets"]] == ["middle-easy", "end-easy", "all"]
     (subject,) = report["subjects"]  # no untrained twin
-    assert subject["budgets"][0]["sets"]["all"]["moves"]["error"]["value"] == 0.0
+    assert subject["budgets"][0]["sets"]["all"]["mistakes"]["value"] == 0.0

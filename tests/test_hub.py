@@ -200,7 +200,7 @@ def test_hub_card_has_the_figures_of_an_evaluation(exported: Path) -> None:
     assert (card.data.license, card.data.library_name, card.data.model_name) == ("mit", "alphac4", "net")
     report = json.loads((exported / "report.json").read_text())
     expected = {
-        (f"connect-four-{name}", f"move-error-rate-{budget['simulations']}"): figures["moves"]["error"]["value"]
+        (f"connect-four-{name}", f"move-error-rate-{budget['simulations']}"): figures["mistakes"]["value"]
         for budget in report["subjects"][0]["budgets"]
         for name, figures in budget["sets"].items()
     }

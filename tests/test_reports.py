@@ -145,10 +145,10 @@ def test_reports_say_of_a_network_what_the_command_says(folder: Path, capsys: py
     assert evaluation is not None
     assert (evaluation.positions, evaluation.simulations) == (36, 4)
     for figures, budget in zip((evaluation.raw, evaluation.search), budgets, strict=True):
-        assert figures.error == budget["sets"]["all"]["moves"]["error"]["value"]
-        assert figures.value_error == pytest.approx(budget["sets"]["all"]["value"]["absolute"]["value"], abs=1e-6)
+        assert figures.error == budget["sets"]["all"]["mistakes"]["value"]
+        assert figures.value_error == pytest.approx(budget["sets"]["all"]["value"]["error"]["value"], abs=1e-6)
         for name, error in figures.errors.items():
-            assert error == budget["sets"][name]["moves"]["error"]["value"]
+            assert error == budget["sets"][name]["mistakes"]["value"]
 
 
 @pytest.mark.usefixtures("no_pictures")

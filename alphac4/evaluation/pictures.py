@@ -79,7 +79,7 @@ def _draw_errors(axes: Axes, report: StrengthReport, name: str, colours: Mapping
     """A curve over the budgets for each network, and a level for each player that has none."""
     budgets = sorted({b.simulations for s in report.subjects for b in s.budgets if b.simulations is not None})
     for index, subject in enumerate(report.subjects):
-        errors = [budget.sets[name].moves.error for budget in subject.budgets]
+        errors = [budget.sets[name].mistakes for budget in subject.budgets]
         if subject.budgets[0].simulations is None:
             # Not clipped: at 0 half of the line would be missing.
             level = 100 * errors[0].value

@@ -77,6 +77,13 @@ class PositionSet:
         return replace(self, positions=self.positions[:count], scores=self.scores[:count])
 
 
+def join_sets(sets: Sequence[PositionSet]) -> PositionSet:
+    """All positions of some sets, in their order, as a set named `ALL`."""
+    positions = [position for part in sets for position in part.positions]
+    scores = np.concatenate([part.scores for part in sets])
+    return PositionSet(name=ALL, geometry=sets[0].geometry, positions=positions, scores=scores)
+
+
 def parse_positions(lines: Iterable[str], source: str, name: str, geometry: Geometry = STANDARD) -> PositionSet:
     """Read lines of moves followed by a score for each column, '.' where it is full.
 

@@ -8,20 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from alphac4.arena.ratings import Z95
-from alphac4.evaluation.answers import Accuracy, Answers, Estimate, ValueAccuracy, judge_moves, judge_values
-from alphac4.evaluation.positions import ALL, PositionSet
+from alphac4.evaluation.answers import Estimate, Figures
+from alphac4.evaluation.positions import ALL, PositionSet, join_sets
 
 FORMAT = "alphac4 strength report 1"
 UNTRAINED = "untrained"  # the name of the network that has learned nothing
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figures:
-    """One subject's figures with one budget on one set, or on all."""
-
-    moves: Accuracy
-    decisive: Accuracy  # the same where at least one move errs
-    value: ValueAccuracy | None  # None for players that return no values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +40,7 @@ class SetSummary:
 
     name: str
     positions: int
-    decisive: int  # where at least one move errs
+    decisive: int  # in which at least one move is a mistake
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -64,16 +55,16 @@ class StrengthReport:
         return json.dumps(_plain({"format": FORMAT} | dataclasses.asdict(self)), indent=1)
 
     def errors(self, simulations: int | None = None) -> dict[str, float]:
-        """The share of moves that err in each set and in all, at one of the budgets; by default at the last.
+        """The share of mistakes in each set and in all, at one of the budgets; by default at the last.
 
         Raises:
             ValueError: for a budget that was not measured.
         """
         budgets = {budget.simulations: budget for budget in self.subjects[0].budgets}
-        wanted = simulations if simulations is not None else list(budgets)[-1]
-        if wanted not in budgets:
-            raise ValueError(f"measured with {', '.join(map(str, budgets))} simulations, not with {wanted}")
-        return {name: figures.moves.error.value for name, figures in budgets[wanted].sets.items()}
+        requested = simulations if simulations is not None else list(budgets)[-1]
+        if requested not in budgets:
+            raise ValueError(f"measured with {', '.join(map(str, budgets))} simulations, not with {requested}")
+        return {name: figures.mistakes.value for name, figures in budgets[requested].sets.items()}
 
     def __repr__(self) -> str:
         return f"{_as_text(self)}\n\n{self.summary()}"
@@ -84,35 +75,16 @@ class StrengthReport:
         for subject in self.subjects:
             budget = subject.budgets[-1]
             how = {0: " without search", None: ""}.get(budget.simulations, f" with {budget.simulations} simulations")
-            found.append(f"{_percent(budget.sets[ALL].moves.error)} % for {subject.name}{how}")
+            found.append(f"{_percent(budget.sets[ALL].mistakes)} % for {subject.name}{how}")
         return f"Mistakes in all {self.sets[-1].positions:,} positions: {', '.join(found)}."
-
-
-def budget_report(
-    sets: Sequence[PositionSet], answers: Answers, simulations: int | None, seconds: float
-) -> BudgetReport:
-    """The figures of one subject's answers."""
-    parts: dict[str, slice] = {part.name: slice(index, index + 1) for index, part in enumerate(sets)}
-    parts[ALL] = slice(None)
-    return BudgetReport(
-        simulations=simulations,
-        sets={
-            name: Figures(
-                moves=judge_moves(sets[part], answers.columns[part]),
-                decisive=judge_moves(sets[part], answers.columns[part], decisive=True),
-                value=None if answers.values is None else judge_values(sets[part], answers.values[part]),
-            )
-            for name, part in parts.items()
-        },
-        seconds=seconds,
-    )
 
 
 def summarise_sets(sets: Sequence[PositionSet]) -> list[SetSummary]:
     """The sets in numbers, and all of them together."""
-    rows = [(part.name, len(part), int(part.decisive.sum())) for part in sets]
-    total = (ALL, sum(row[1] for row in rows), sum(row[2] for row in rows))
-    return [SetSummary(name=name, positions=count, decisive=decisive) for name, count, decisive in [*rows, total]]
+    return [
+        SetSummary(name=part.name, positions=len(part), decisive=int(part.decisive.sum()))
+        for part in (*sets, join_sets(sets))
+    ]
 
 
 def _plain(data: Any) -> Any:
@@ -132,9 +104,9 @@ def _as_text(report: StrengthReport) -> str:
         ["decisive", *(str(part.decisive) for part in report.sets)],
     ]
     figures: dict[str, Callable[[Figures], str]] = {
-        "fastest too %": lambda found: _percent(found.moves.fastest),
-        "score lost": lambda found: _number(found.moves.loss),
-        "value error": lambda found: _number(found.value.absolute) if found.value else "-",
+        "fastest too %": lambda found: _percent(found.fastest),
+        "score lost": lambda found: _number(found.score_loss),
+        "value error": lambda found: _number(found.value.error) if found.value else "-",
         "calibration error": lambda found: f"{found.value.calibration_error:.3f}" if found.value else "-",
     }
     blocks = [
@@ -142,14 +114,14 @@ def _as_text(report: StrengthReport) -> str:
             report,
             "Mistakes in % of moves (± farther end of the 95 % interval)",
             names,
-            lambda budget: [_percent(budget.sets[name].moves.error) for name in names],
+            lambda budget: [_percent(budget.sets[name].mistakes) for name in names],
             counts,
         ),
         _table(
             report,
             "The same in decisive positions, where at least one move is a mistake",
             names,
-            lambda budget: [_percent(budget.sets[name].decisive.error) for name in names],
+            lambda budget: [_percent(budget.sets[name].decisive) for name in names],
         ),
         _table(
             report,

@@ -138,10 +138,10 @@ def model_card(
             task_type=TASK,
             task_name="Connect Four",
             dataset_type=f"connect-four-{part}",
-            dataset_name=f"{board}: {'all sets' if part == ALL else part}, {found.moves.error.count} positions",
+            dataset_name=f"{board}: {'all sets' if part == ALL else part}, {found.mistakes.count} positions",
             metric_type=f"move-error-rate-{budget.simulations}",
             metric_name=f"mistakes, {f'{budget.simulations} simulations' if budget.simulations else 'raw network'}",
-            metric_value=round(found.moves.error.value, 5),
+            metric_value=round(found.mistakes.value, 5),
         )
         for budget in (report.subjects[0].budgets if report else ())
         for part, found in budget.sets.items()

@@ -5,8 +5,8 @@ this is the only module of a run that knows the solver or `alphac4.evaluation`, 
 the report of an iteration.
 """
 
-from alphac4.evaluation.answers import ask_players, errors_by_set, judge_moves, judge_values
-from alphac4.evaluation.positions import packaged_positions
+from alphac4.evaluation.answers import ask_players, judge_sets
+from alphac4.evaluation.positions import ALL, packaged_positions
 from alphac4.nn.network import Network
 from alphac4.runs.reports import EvaluationReport, ExactPlayFigures
 from alphac4.training.matches import Side
@@ -28,13 +28,13 @@ def judge(network: Network, side: Side) -> EvaluationReport:
 
 def _figures(network: Network, side: Side, simulations: int) -> ExactPlayFigures:
     sets = packaged_positions(POSITIONS)
-    answers = ask_players(side.players(network, "judged", simulations), sets)
-    assert answers.values is not None
-    error = judge_moves(sets, answers.columns).error
+    figures = judge_sets(sets, *ask_players(side.players(network, "judged", simulations), sets))
+    whole = figures.pop(ALL)
+    assert whole.value is not None
     return ExactPlayFigures(
-        errors=errors_by_set(sets, answers),
-        error=error.value,
-        low=error.low,
-        high=error.high,
-        value_error=judge_values(sets, answers.values).absolute.value,
+        errors={name: found.mistakes.value for name, found in figures.items()},
+        error=whole.mistakes.value,
+        low=whole.mistakes.low,
+        high=whole.mistakes.high,
+        value_error=whole.value.error.value,
     )

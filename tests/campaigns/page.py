@@ -125,7 +125,7 @@ class Visitors:
 
     def __init__(self, port: int, seed: int, found: Findings) -> None:
         self.port, self.random, self.found = port, random.Random(seed), found
-        self.kinds = {self._ask: 88, self._speak_no_http: 5, self._leave_early: 10, self._stall: 2}  # how often which
+        self.kinds = {self._ask: 88, self._speak_no_http: 5, self._leave_early: 10}  # how often which
 
     async def come(self, count: int, parallel: int) -> None:
         """Let so many visitors come, ``parallel`` at a time."""
@@ -201,15 +201,6 @@ class Visitors:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(reader.read(200), 0.5)
         return "left early"
-
-    async def _stall(self) -> str:
-        """Sends a part of a request and no more; the server ends that, with an answer or without."""
-        data = post("move", moves="", level="beginner")
-        async with connected(self.port) as (reader, writer):
-            writer.write(data[: self.random.randint(1, len(data) - 1)])
-            answer = await read_answer(reader)
-            assert answer.status in (0, 400, 408), f"{answer.status} for half a request"
-        return "stalled and were shown out"
 
 
 def attack(folder: Path, count: int, seed: int) -> Findings:

@@ -30,7 +30,6 @@ REVIEW_SECONDS = 40.0  # for the solver, and half as long again for better moves
 MAX_SIMULATIONS = 20_000
 SIMULATIONS = 2000  # of an analysis, where the page does not say
 MAX_BYTES = 4_096  # of a request's body
-BODY_SECONDS = 10.0  # a body may take
 SESSION = re.compile(r"[A-Za-z0-9_-]{8,64}")
 STOPPED = "the search was stopped"
 ERRORS = {  # what a route may raise, with its status and words; anything else says what is wrong with the request
@@ -241,7 +240,7 @@ async def read_object(request: Request) -> dict[str, Any]:
     """The JSON object in a request's body.
 
     Raises:
-        HTTPException: if the body is of another type, too long, or not here in time.
+        HTTPException: if the body is of another type or too long.
         ValueError: if it is something else.
     """
     # Another site's page can send a form or plain text without asking first, but not this type (CORS).
@@ -249,13 +248,10 @@ async def read_object(request: Request) -> dict[str, Any]:
         raise HTTPException(415, "the request's type must be application/json")
     data = b""
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                data += part
-                if len(data) > MAX_BYTES:
-                    raise HTTPException(413, "the request is too long")
-    except TimeoutError as error:
-        raise HTTPException(408, f"the request took longer than {BODY_SECONDS:g} seconds to arrive") from error
+        async for part in request.stream():
+            data += part
+            if len(data) > MAX_BYTES:
+                raise HTTPException(413, "the request is too long")
     except ClientDisconnect as error:
         raise ValueError("the visitor has left") from error
     try:

@@ -1,12 +1,10 @@
-"""The page's HTTP server: where it listens, who may ask, and how long it waits for a visitor who stalls.
+"""The page's HTTP server: where it listens and whose requests it answers.
 
-A page from anywhere can make the visitor's browser send requests to this machine. The browser tells under what name it
-asks (Host) and whose page it is (Origin): under a stranger's name (DNS rebinding) or for a stranger's page nothing is
-done. Where others on the network could connect as well, the link carries a token, which the browser then keeps in a
-cookie.
+A page from anywhere can make the visitor's browser send requests to this machine. The browser sends the name that it
+asks (Host) and the page that asks (Origin). Requests under a foreign name (DNS rebinding) or from a foreign page are
+refused. Where others on the network can connect, the link carries a token, which the browser then keeps in a cookie.
 """
 
-import asyncio
 import contextlib
 import errno
 import ipaddress
@@ -15,8 +13,8 @@ import secrets
 import socket
 import sys
 import webbrowser
-from collections.abc import Container, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 from urllib.parse import parse_qs
 
 import uvicorn
@@ -34,20 +32,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-STALL_SECONDS = 10.0  # without a whole request head, or without reading what was sent
-CHECK_SECONDS = 1.0
-
-
-def max_connections() -> int:
-    """The most connections at a time, so few that the process never runs out of files to open."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 400
-    return min(2000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-
-
-MAX_CONNECTIONS = max_connections()
+MAX_CONNECTIONS = 512  # beyond, uvicorn answers 503
 
 
 def serve(
@@ -93,14 +78,14 @@ def serve(
 
 
 def at_desktop() -> bool:
-    """Whether a person has started this at a desktop of this machine: not over ssh, in CI, or in another program."""
+    """Return whether a person has started this at this machine's desktop: not over ssh, in CI, or by a program."""
     if any(os.environ.get(name) for name in ("CI", "SSH_CONNECTION", "SSH_TTY")) or not sys.stdout.isatty():
         return False
     return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only."""
+    """Return whether an address to listen on can be reached from this machine only."""
     address = _address(host)
     return host.lower() == "localhost" or (address is not None and address.is_loopback)
 
@@ -127,7 +112,6 @@ class AccessControl:
         self, app: ASGIApp, host: str, port: int, *, token: str | None = None, names: Sequence[str] = ()
     ) -> None:
         self._app = app
-        self.answering: set[object] = set()  # the addresses, as (host, port), of the visitors who wait for an answer
         self._token = token
         self._cookie = f"alphac4-{port}"
         self._any_address = not is_loopback(host)  # a rebound name is never an address
@@ -153,12 +137,7 @@ class AccessControl:
                 message = {**message, "headers": [*message.get("headers", ()), *own]}
             await send(message)
 
-        visitor = scope.get("client")
-        self.answering.add(visitor)
-        try:
-            await (self._refusal(scope) or self._app)(scope, receive, send_with_headers)
-        finally:
-            self.answering.discard(visitor)
+        await (self._refusal(scope) or self._app)(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """The answer to a request that is not handed on."""
@@ -188,58 +167,6 @@ def _forbid(message: str) -> Response:
     return JSONResponse({"error": message}, 403)
 
 
-def impatient(base: Any, answering: Container[object]) -> type[asyncio.Protocol]:
-    """Return a protocol like ``base`` that ends connections which stall, and those that are too many.
-
-    uvicorn waits for ever for the rest of a request, and for a visitor who does not read.
-
-    Args:
-        base: uvicorn's class of HTTP; only its methods of `asyncio.Protocol` are used.
-        answering: the addresses of the visitors whose requests the application is answering.
-    """
-    connections: set[asyncio.Protocol] = set()
-
-    class Impatient(base):  # type: ignore[misc]
-        _stalled = 0.0  # seconds, as far as the checks have seen them
-        _is_paused = False  # what was written is not read yet
-
-        def connection_made(self, transport: asyncio.Transport) -> None:
-            super().connection_made(transport)
-            connections.add(self)
-            self._transport = transport
-            self._visitor = transport.get_extra_info("peername")[:2]
-            if len(connections) > MAX_CONNECTIONS:
-                transport.abort()
-            else:
-                self._watch()
-
-        def connection_lost(self, error: Exception | None) -> None:
-            connections.discard(self)
-            super().connection_lost(error)
-
-        def pause_writing(self) -> None:
-            self._is_paused = True
-            super().pause_writing()
-
-        def resume_writing(self) -> None:
-            self._is_paused = False
-            super().resume_writing()
-
-        def _watch(self) -> None:
-            """End the connection if it has stalled for long; the application's own time is not the visitor's fault."""
-            if self._transport.is_closing():
-                return
-            if self._stalled > STALL_SECONDS:
-                self._transport.abort()  # `close` would wait until everything is read
-                return
-            is_busy = self._visitor in answering and not self._is_paused
-            # Not by the clock: on a busy machine seconds may pass in which nobody has looked at what arrived.
-            self._stalled = 0.0 if is_busy else self._stalled + CHECK_SECONDS
-            asyncio.get_running_loop().call_later(CHECK_SECONDS, self._watch)
-
-    return Impatient
-
-
 class HttpServer(uvicorn.Server):
     """uvicorn with an application whose searches end at the first Ctrl-C."""
 
@@ -251,10 +178,9 @@ class HttpServer(uvicorn.Server):
             log_level="error",
             lifespan="off",
             proxy_headers=False,
+            limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=2,
         )
-        config.load()  # chooses the class
-        config.http_protocol_class = impatient(config.http_protocol_class, access.answering)
         super().__init__(config)
         self._application = application
 
