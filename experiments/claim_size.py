@@ -101,7 +101,7 @@ def main() -> None:
 def walk_known(path: Path, draws: Sequence[np.uint64], count: int) -> None:
     """Estimate the size of a certificate that is there."""
     certificate = read_certificate(path)
-    levels = walk_certificate(certificate)
+    levels = list(walk_certificate(certificate))
     moves = {level.stones: (level.keys, level.moves) for level in levels}
     whole = sum(len(level.keys) for level in levels)
     for draw, cells in enumerate(draws):

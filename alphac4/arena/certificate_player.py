@@ -21,21 +21,6 @@ from alphac4.mcts.tree import PROVEN_WIN, proof_value
 
 
 @dataclass(frozen=True, kw_only=True)
-class CertifiedMove:
-    """A certificate's move in a position."""
-
-    column: int  # 0-based
-    certificate: "CheckedCertificate"
-    stones: int
-    row: int  # of the position among those with so many stones
-
-    @property
-    def plies(self) -> int | None:
-        """In which the player has won at the latest; None where it may only draw. Slow at its first use."""
-        return self.certificate.plies(self.stones, self.row)
-
-
-@dataclass(frozen=True, kw_only=True)
 class CertifiedResult:
     """The result that certificates show: that a player wins, or that it does not lose."""
 
@@ -45,75 +30,97 @@ class CertifiedResult:
 
 
 class CheckedCertificate:
-    """A certificate, checked from the rules before the first of its moves is played."""
+    """A certificate whose moves are checked from the rules as far as games have come.
+
+    A level of its walk is checked when a position with so many stones comes up: the first ones take no time, and the
+    largest some seconds. How long games last is known only at the end of the walk.
+    """
 
     def __init__(self, path: Path, geometry: Geometry, on_pause: Callable[[], object]) -> None:
-        self._path = path
-        self._certificate = read_certificate(path)
-        self.claim: Claim = self._certificate.claim
-        self.author = str(self._certificate.about.get("player"))
+        certificate = read_certificate(path)
+        self.claim: Claim = certificate.claim
+        self.author = str(certificate.about.get("player"))
         if self.claim.geometry != geometry:
             raise CertificateError(f"{path}: belongs to another board")
+        self._path = path
         self._on_pause = on_pause
         self._starts = [start.sides for start in (self.claim.start, self.claim.start.mirror())]
+        self._walk = walk_certificate(certificate)
+        self._levels: dict[int, Level] = {}  # by the number of stones, as far as they are checked
 
-    def find(self, position: Position, key: np.uint64, mirrored: np.bool_) -> CertifiedMove | None:
+    def find(self, position: Position, key: np.uint64, mirrored: np.bool_) -> "CertifiedMove | None":
         """The move in a position; None if the certificate does not hold it.
 
         ``key`` is canonical; ``mirrored`` says whether it is the mirror image's.
 
         Raises:
-            CertificateError: if the certificate does not hold.
+            CertificateError: if the certificate does not hold up to this position.
         """
-        if not self._may_hold(position) or position.plies not in self._levels:
+        level = self._level(position.plies) if self._may_hold(position) else None
+        if level is None:
             return None
-        _, keys, moves = self._levels[position.plies]
-        place = int(np.searchsorted(keys, key))
-        if place == len(keys) or keys[place] != key:
+        row = int(np.searchsorted(level.keys, key))
+        if row == len(level.keys) or level.keys[row] != key:
             return None
-        column = int(moves[place])
+        column = int(level.moves[row])
         if column == WINS_NOW:
             column = next(c for c in position.legal_columns() if position.play(c).outcome() == Outcome.LOSS)
         elif mirrored:
             column = position.geometry.columns - 1 - column
-        return CertifiedMove(column=column, certificate=self, stones=position.plies, row=place)
+        return CertifiedMove(column=column, certificate=self, stones=position.plies, row=row)
 
     def plies(self, stones: int, row: int) -> int | None:
-        """See `CertifiedMove.plies`; counting them takes as long again as the check."""
+        """See `CertifiedMove.plies`; at its first call it walks to the end, and counts for as long again."""
         return int(self._longest[stones][row]) if self.claim.result == "win" else None
 
     def _may_hold(self, position: Position) -> bool:
-        """Whether the claim's player is to move, and the claim's first moves are on the board, in whatever order."""
+        """Return whether the claim's player is to move, and its first moves are on the board, in whatever order."""
         if position.first_to_move != (self.claim.side == "first"):
             return False
         first, second = position.sides
         return any(not (start[0] & ~first or start[1] & ~second) for start in self._starts)
 
-    @functools.cached_property
-    def _levels(self) -> dict[int, Level]:
-        """The positions and their moves, by the number of stones."""
+    def _level(self, stones: int) -> Level | None:
+        """The level with that many stones; None if the walk has none."""
         try:
-            levels = walk_certificate(self._certificate, lambda _level: self._on_pause())
+            while stones not in self._levels and (level := next(self._walk, None)) is not None:
+                self._levels[level.stones] = level
+                self._on_pause()
         except CertificateError as error:
             raise CertificateError(f"{self._path}: {error}") from error
-        return {level.stones: level for level in levels}
+        return self._levels.get(stones)
 
     @functools.cached_property
     def _longest(self) -> dict[int, Columns]:
-        """The longest games from there in plies, where it wins."""
+        """The longest games from each position in plies, by the number of stones, where it wins."""
+        self._level(self.claim.geometry.cells + 1)  # which the walk has not: so it is walked to its end
         longest = longest_games(self.claim.geometry, list(self._levels.values()), self._on_pause)
         return dict(zip(self._levels, longest, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedMove:
+    """A certificate's move in a position."""
+
+    column: int  # 0-based
+    certificate: CheckedCertificate
+    stones: int
+    row: int  # of the position among those with so many stones
+
+    @property
+    def plies(self) -> int | None:
+        """Plies in which the player has won at the latest; None where it may only draw. Slow at its first use."""
+        return self.certificate.plies(self.stones, self.row)
 
 
 class CertificatePlayer:
     """Plays the moves of certificates where one of them holds, and as another player does elsewhere.
 
-    A certificate is checked from the rules alone when a game first comes to where it may speak. It holds every position
-    that an opponent can bring about against its player, and no other: for those ``make_other`` makes a player, once one
-    is needed.
+    A certificate is checked from the rules only, as far as a game has come. It holds every position that an opponent
+    can bring about against its player, and no other: for those ``make_other`` makes a player, once one is needed.
 
-    To check one takes seconds, and so does the first question about its longest games. Meanwhile ``on_pause`` is called
-    a few times a second, and ends it by raising.
+    The first question about its longest games takes seconds. Meanwhile ``on_pause`` is called a few times a second, and
+    ends it by raising.
 
     Args:
         paths: the files; what is shown to win comes before what is shown to draw.

@@ -8,7 +8,7 @@ positions: the check walks them from the start of the claim and takes the moves 
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ def write_certificate(path: Path, certificate: Certificate) -> None:
 
 
 def read_certificate(path: Path) -> Certificate:
-    """Read a file; `walk_certificate` checks its moves.
+    """Read a file, whose moves `walk_certificate` checks.
 
     Raises:
         CertificateError: in one line that names the file.
@@ -98,33 +98,31 @@ def read_certificate(path: Path) -> Certificate:
     )
 
 
-def walk_certificate(
-    certificate: Certificate, on_level: Callable[[Level], object] = lambda _level: None
-) -> list[Level]:
+def walk_certificate(certificate: Certificate) -> Iterator[Level]:
     """Play the certificate's moves against every reply, from the start of its claim to the end of every game.
+
+    Each level is checked before it is returned: every move in it can be played, and no reply to one refutes the claim.
 
     Raises:
         CertificateError: naming a position from which the claim does not hold, or that lacks a move.
     """
     claim, columns = certificate.claim, certificate.columns
-    walk, named, levels = Walk(claim), 0, list[Level]()
+    walk, used = Walk(claim), 0
     if walk.worst < claim.min_outcome:
         raise CertificateError(f"the opponent's first move shows that it is not true that {claim}")
     while len(walk.keys):
         moves = rule_moves(walk.geometry, walk.keys)
         asked = np.flatnonzero(moves == ASK)
-        if named + len(asked) > len(columns):
-            missing = walk.keys[asked[len(columns) - named]]
+        if used + len(asked) > len(columns):
+            missing = walk.keys[asked[len(columns) - used]]
             raise CertificateError(f"the move is missing in\n{position_of(walk.geometry, missing)}")
-        moves[asked] = columns[named : named + len(asked)]
-        named += len(asked)
-        levels.append(Level(walk.stones, walk.keys, moves))
-        on_level(levels[-1])
+        moves[asked] = columns[used : used + len(asked)]
+        used += len(asked)
         refuted = (walk.play(moves) < claim.min_outcome) | (moves == LOST)
         if refuted.any():
             shown = position_of(walk.geometry, walk.keys[refuted][0])
             raise CertificateError(f"it is not shown that {claim}: see\n{shown}")
+        yield Level(walk.stones, walk.keys, moves)
         walk.go_on()
-    if named != len(columns):
-        raise CertificateError(f"{len(columns) - named:,} moves are left over: they belong to another walk")
-    return levels
+    if used != len(columns):
+        raise CertificateError(f"{len(columns) - used:,} moves are left over: they belong to another walk")

@@ -46,17 +46,17 @@ def _verify(path: Path) -> int:
     certificate = read_certificate(path)
     print(f"{path}: moves of {certificate.about.get('player', 'an unnamed player')}")
     started = time.perf_counter()
+    positions = last = 0
     try:
-        levels = walk_certificate(
-            certificate, lambda level: print(f"{level.stones:2d} stones: {len(level.keys):,} positions")
-        )
+        for last, keys, _ in walk_certificate(certificate):
+            print(f"{last:2d} stones: {len(keys):,} positions")
+            positions += len(keys)
     except CertificateError as error:
         print(error)
         return 1
-    positions, seconds = sum(len(level.keys) for level in levels), time.perf_counter() - started
     print(
         f"{positions:,} positions ({len(certificate.columns):,} with a move of their own), the last with "
-        f"{levels[-1].stones} stones, in {seconds:.1f} s: {certificate.claim}."
+        f"{last} stones, in {time.perf_counter() - started:.1f} s: {certificate.claim}."
     )
     return 0
 
@@ -99,10 +99,11 @@ def _build(options: CertificateOptions) -> int:
 
 
 def show_moves(bar: tqdm, stones: int, done: int, total: int) -> None:
-    """Show on a bar how far a walk is; see `alphac4.evaluation.walks.OnMoves`."""
-    bar.set_description(f"{stones} stones", refresh=False)
-    bar.total, bar.n = total, done
-    bar.refresh()
+    """Show on a bar how far a walk is among the positions with so many stones, and how long they still take."""
+    if done == 0:
+        bar.set_description(f"{stones} stones", refresh=False)
+        bar.reset(total)
+    bar.update(done - bar.n)
 
 
 def _players(options: CertificateOptions, geometry: Geometry) -> list[NetworkPlayer]:

@@ -24,14 +24,17 @@ def run(options: PositionsOptions) -> int:
     missing = [name for name in wanted if sources and name not in sources]
     if missing:
         raise ValueError(f"--sample has no file for {', '.join(missing)}: leave these out of --sets")
-    solver = Solver()
+    solver, counts = Solver(), dict[str, int]()
     with own_folder(options.folder):
         for name in sorted(wanted, key=SETS.index, reverse=True):
             rng, stage = np.random.default_rng([options.seed, SETS.index(name)]), name.partition("-")[0]
             candidates = sampled_positions(sources[name], rng) if sources else random_positions(stage, rng)
             path = options.folder / f"{name}{SUFFIX}"
             with tqdm(total=options.count, desc=name, unit="pos", disable=None) as bar:
-                found = write_set(path, name, options.count, candidates, solver, on_position=bar.update)
-            if found < options.count:
-                _log.warning("%s: %d of %d positions; the sample has no more of this set", path, found, options.count)
+                counts[name] = write_set(path, name, options.count, candidates, solver, on_position=bar.update)
+            if counts[name] < options.count:
+                short = "%s: %d of %d positions; the sample has no more of this set"
+                _log.warning(short, path, counts[name], options.count)
+    shown = ", ".join(f"{count:,} in {name}" for name, count in counts.items())
+    print(f"{options.folder} holds {sum(counts.values()):,} positions with exact scores: {shown}.")
     return 0

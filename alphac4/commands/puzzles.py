@@ -20,7 +20,7 @@ def run(options: PuzzlesOptions) -> int:
         puzzles = _make(options)
     counts = Counter(puzzle.difficulty for puzzle in puzzles)
     shown = ", ".join(f"{counts[difficulty]} of difficulty {difficulty}" for difficulty in sorted(counts))
-    print(f"{options.output}: {len(puzzles)} puzzles, {shown}", file=sys.stderr)
+    print(f"{options.output} holds {len(puzzles)} puzzles: {shown}.", file=sys.stderr)
     return 0
 
 

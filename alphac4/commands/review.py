@@ -1,25 +1,22 @@
 """`alphac4 review`: every move of a game, judged by the exact solver beside what a network thought."""
 
 import json
-import os
 import sys
-from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 
 from alphac4.arena.players import SearchingPlayer
 from alphac4.arena.specifications import common_geometry, parse_searching_player
 from alphac4.commands.options import NOBODY, ReviewOptions
-from alphac4.game import Geometry, Position
-from alphac4.game.position import join_moves, may_be_moves
+from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
+from alphac4.play.games import read_games
 from alphac4.play.review_text import describe_review
 from alphac4.play.screen import Screen, SolvingProgress
 from alphac4.review import DEFAULT_SECONDS, Review, review_game
 from alphac4.solver.solver import shared_solver
 from alphac4.storage.files import check_output, write_atomically
-from alphac4.storage.text import parse_lines, read_stdin_lines, read_text_lines
+from alphac4.storage.text import read_stdin_lines
 
 REVIEWER = "best@200"  # on the standard board, unless another is asked for
 
@@ -61,35 +58,3 @@ def review_with_progress(
             progress.label(f"{which}{move}")
 
         return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_move=on_move)
-
-
-def read_games(source: str, stdin: Iterable[str], geometry: Geometry = STANDARD) -> list[str]:
-    """The move strings that ``source`` holds: a game itself, a file of games a line, or "-" for the standard input.
-
-    A game is one word, or a word per column; see `alphac4.storage.text` for the lines.
-
-    Raises:
-        ValueError: naming the line that is no game, or if there is none.
-        OSError: if the file cannot be read.
-    """
-
-    def parse(words: list[str]) -> str:
-        moves = join_moves(words)
-        Position.from_moves(moves, geometry)
-        return moves
-
-    if source == "-":
-        name, lines = "the standard input", stdin
-    elif os.path.exists(source) and not os.path.isdir(source):  # noqa: PTH110, PTH112 - a name too long is none, no error
-        name, lines = source, read_text_lines(Path(source))
-    else:
-        words = source.split()
-        if not words:
-            raise ValueError("there is no move to review; write the game as columns, such as 4455, a file's name, or -")
-        if not may_be_moves("".join(words), geometry):
-            raise ValueError(f"{source!r} is no game such as 4455, and there is no such file")
-        return [parse(words)]
-    games = list(parse_lines(lines, name, parse))
-    if not games:
-        raise ValueError(f"{name} holds no game")
-    return games

@@ -103,9 +103,10 @@ def _play(options: SelfPlayOptions) -> int:
         games = sum(len(block.games.plies) for block in blocks)
         print(f"Stopped. {games:,} games are recorded in {options.output}; rerun the command to add others.")
         return 130
-    print(f"{report.games:,} games, {report.samples:,} positions in {report.seconds:.1f} s")
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
     print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")
     print(f"network {report.network_share:.0%}, tree {report.tree_share:.0%} of the actors' time ({report.evaluator})")
+    played = f"{report.games:,} games with {report.samples:,} positions"
     print(f"first player won {report.first_player_wins:.1%}, {report.draws:.1%} drawn, {report.mean_plies:.1f} plies")
+    print(f"{options.output} holds {played} more, played in {report.seconds:.1f} s.")
     return 0

@@ -105,8 +105,8 @@ def judge_sets(sets: Sequence[PositionSet], columns: Moves, values: Floats | Non
     ends = np.cumsum([len(part) for part in sets])[:-1]
     moves = [*np.split(columns, ends), columns]
     predicted = [None] * len(moves) if values is None else [*np.split(values, ends), values]
-    whole = [*sets, join_sets(sets)]
-    return {part.name: judge(part, *answers) for part, *answers in zip(whole, moves, predicted, strict=True)}
+    answers = zip([*sets, join_sets(sets)], moves, predicted, strict=True)
+    return {part.name: judge(part, chosen, expected) for part, chosen, expected in answers}
 
 
 def judge(positions: PositionSet, columns: Moves, values: Floats | None = None) -> Figures:

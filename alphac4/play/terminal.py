@@ -2,23 +2,20 @@
 
 import contextlib
 import functools
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.players import Player, PlayerError
-from alphac4.game import Geometry, IllegalMove, Position
-from alphac4.game.position import COLUMN_NAMES, column_name, join_moves, may_be_moves, signed
-from alphac4.game.rules import STANDARD
+from alphac4.game import IllegalMove, Position
+from alphac4.game.position import COLUMN_NAMES, column_name, signed
 from alphac4.play.analysis import Analysis, Analyst
+from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.screen import Screen
-from alphac4.solver.solver import ExactColumn, TimeIsUp, Verdict, deadline, exact, shared_solver
-from alphac4.storage.files import write_atomically
+from alphac4.solver.solver import TimeIsUp, Verdict, deadline, exact, shared_solver
 from alphac4.storage.records import similar
-from alphac4.storage.text import parse_lines, read_text_lines
 
 HELP = """\
   1 to 7       drop a stone into that column
@@ -36,87 +33,6 @@ HELP = """\
   quit         leave
 Ctrl-C stops a hint, an analysis, solve and a review."""
 SOON = 1.0  # seconds for which a hint or an analysis waits for the solver
-
-
-class Session:
-    """The position of one game, and the moves that were taken back; a new move forgets those."""
-
-    def __init__(self, moves: str = "", geometry: Geometry = STANDARD) -> None:
-        self.geometry = geometry
-        self.load(moves)
-
-    @property
-    def moves(self) -> str:
-        """The moves that led here."""
-        return self.position.moves or ""
-
-    def load(self, moves: str) -> None:
-        """Begin from a move string. Raises IllegalMove naming the offending character; the game stays as it was."""
-        self.position = Position.from_moves(moves, self.geometry)
-        self._undone = ""
-
-    def open(self, text: str) -> None:
-        """Begin from a file that `save` wrote, or from a move string.
-
-        Raises:
-            OSError: if the file cannot be read.
-            ValueError: if it holds no game, or the text is neither; the game stays as it was.
-        """
-        if os.path.isfile(text):  # noqa: PTH113 - a name too long for a file is none, not an error
-            self.load(_read_game(Path(text), self.geometry))
-        elif not may_be_moves(text, self.geometry):
-            raise ValueError(f"{text!r} is no move string such as 4455, and there is no such file")
-        else:
-            self.load(text)
-
-    def play(self, column: int) -> None:
-        """Drop a stone into a 0-based column. Raises IllegalMove, and then the game stays as it was."""
-        self.position, self._undone = self.position.play(column), ""
-
-    def undo(self, plies: int = 1) -> int:
-        """Take moves back; returns how many there were to take."""
-        taken = self.moves[-plies:]
-        if taken:  # or else the position would be another one, on which a player that waits would move
-            kept = self.moves[: -len(taken)]
-            self.position, self._undone = Position.from_moves(kept, self.geometry), taken + self._undone
-        return len(taken)
-
-    def redo(self, plies: int = 1) -> int:
-        """Play undone moves again; returns how many there were."""
-        again, self._undone = self._undone[:plies], self._undone[plies:]
-        if again:
-            self.position = Position.from_moves(self.moves + again, self.geometry)
-        return len(again)
-
-    def save(self, path: Path) -> None:
-        """Write the moves to a text file, which takes the place of an earlier game's.
-
-        Raises:
-            OSError: if it cannot be written.
-            ValueError: if something else than a game would be lost.
-        """
-        if path.is_file() and path.stat().st_size:
-            try:
-                _read_game(path, self.geometry)
-            except ValueError:
-                raise ValueError(f"{path} is there and holds no game: it is kept, choose another name") from None
-        write_atomically(path, f"{self.moves}\n".encode())
-
-
-def _read_game(path: Path, geometry: Geometry) -> str:
-    """The moves in a file that `Session.save` wrote.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it holds no game.
-    """
-    lines = read_text_lines(path)
-    games = list(parse_lines(lines, str(path), lambda words: Position.from_moves(join_moves(words), geometry)))
-    if len(games) > 1:
-        raise ValueError(f"{path} holds {len(games)} games, not one")
-    if not games and (not lines or "".join(lines).strip()):  # a blank line is a game without moves
-        raise ValueError(f"{path} holds no game")
-    return (games[0].moves or "") if games else ""
 
 
 class TerminalGame:
@@ -213,7 +129,11 @@ class TerminalGame:
     def _prompt(self, position: Position) -> str:
         if position.outcome() is not None:
             return "review, new, undo or quit? "
-        return f"{self.screen.side(0 if position.first_to_move else 1)} to move (help explains): "
+        return f"{self._mover()} to move (help explains): "
+
+    def _mover(self) -> str:
+        """The side to move."""
+        return self.screen.side(0 if self.session.position.first_to_move else 1)
 
     def _show(self) -> None:
         position = self.session.position
@@ -245,30 +165,31 @@ class TerminalGame:
         """Show what is certain, by exact play, a certificate or a proof, and then what the network thinks."""
         known = self._show_best() or self._show_certified() or self._show_book()
         analysis = self._analysis()
-        if not known:
-            self._show_proof(analysis)
+        best = next(item for item in analysis.columns if item.column == analysis.best)
+        if not known and (best.proof.startswith("wins") or all(item.proof for item in analysis.columns)):
+            self.screen.line(f"proven: {column_name(best.column)} {best.proof}")
         return analysis
 
     def _show_best(self) -> bool:
-        """Show the best moves by exact play, where they are soon known; returns whether they are."""
-        best: list[ExactColumn] = []
-        if not self.show_exact:
-            with contextlib.suppress(TimeIsUp):
-                best = [item for item in exact(self.session.position, deadline(SOON)) if item.best]
-        if best:
-            names = " or ".join(column_name(item.column) for item in best)
-            self.screen.line(f"by exact play {names}: {best[0].text}")
-        return bool(best)
+        """Show the best moves by exact play; returns False where they take long, or are shown anyway."""
+        if self.show_exact:
+            return False
+        try:
+            best = [item for item in exact(self.session.position, deadline(SOON)) if item.best]
+        except TimeIsUp:
+            return False
+        names = " or ".join(column_name(item.column) for item in best)
+        self.screen.line(f"by exact play {names}: {best[0].text}")
+        return True
 
     def _show_book(self) -> bool:
-        """Show what the solver's opening book knows of the position itself; returns whether it knows it."""
+        """Show the solver's opening book on the position itself; returns whether it holds the position."""
         position = self.session.position
         solver = shared_solver(position.geometry)
         if self.show_exact or position.plies > solver.book.plies:
             return False
         verdict = Verdict.of(position, solver.solve(position))
-        mover = self.screen.side(0 if position.first_to_move else 1)
-        self.screen.line(f"by exact play: {f'{mover} {verdict.text}' if verdict.score else 'a draw'}")
+        self.screen.line(f"by exact play {self._mover()} {verdict.text if verdict.score else 'draws'}")
         return True
 
     def _show_certified(self) -> bool:
@@ -284,12 +205,6 @@ class TerminalGame:
         result = "does not lose" if known.plies is None else f"wins in at most {(known.plies + 1) // 2} moves"
         self.screen.line(f"by the certificate{move}: {side} {result}")
         return known.plies is not None
-
-    def _show_proof(self, analysis: Analysis) -> None:
-        """Show what the search has proven of the position."""
-        best = next(item for item in analysis.columns if item.column == analysis.best)
-        if best.proof.startswith("wins") or all(item.proof for item in analysis.columns):
-            self.screen.line(f"proven: {column_name(best.column)} {best.proof}")
 
     def _analysis(self) -> Analysis:
         if self._analyst is None:

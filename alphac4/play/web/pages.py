@@ -168,7 +168,7 @@ def certified(geometry: Geometry) -> tuple[tuple[int, int, int], ...]:
             continue
         if certificate.claim.geometry != geometry or certificate.claim.result != "win":
             continue
-        levels = walk_certificate(certificate)
+        levels = list(walk_certificate(certificate))
         for level, longest in zip(levels, longest_games(geometry, levels), strict=True):
             if level.stones <= CERTIFIED_STONES:
                 found += zip(level.keys.tolist(), level.moves.tolist(), longest.tolist(), strict=True)
