@@ -1,6 +1,7 @@
 """`alphac4 positions`: makes sets of positions with exact scores to evaluate on."""
 
 import logging
+import sys
 
 import numpy as np
 from tqdm import tqdm
@@ -36,5 +37,5 @@ def run(options: PositionsOptions) -> int:
                 short = "%s: %d of %d positions; the sample has no more of this set"
                 _log.warning(short, path, counts[name], options.count)
     shown = ", ".join(f"{count:,} in {name}" for name, count in counts.items())
-    print(f"{options.folder} holds {sum(counts.values()):,} positions with exact scores: {shown}.")
+    print(f"{options.folder} holds {sum(counts.values()):,} positions with exact scores: {shown}.", file=sys.stderr)
     return 0

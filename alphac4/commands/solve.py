@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from alphac4.commands.options import SolveOptions
-from alphac4.evaluation.positions import parse_claim
+from alphac4.evaluation.positions import parse_position
 from alphac4.game import Position, column_name
 from alphac4.game.position import describe_outcome
 from alphac4.play.screen import Screen, SolvingProgress
@@ -60,7 +60,7 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
     code = 0
     for number, words in content_lines(read_stdin_lines()):
         try:
-            position, claim = parse_claim(words, solver.geometry)
+            position, given = parse_position(words, solver.geometry)
         except ValueError as error:
             print(f"line {number}: {error}", file=sys.stderr)
             code = 2
@@ -75,7 +75,8 @@ def _solve_lines(options: SolveOptions, solver: Solver) -> int:
             score = solver.solve(position, weak=options.weak)
             line = json.dumps({"moves": moves, "score": score}) if options.json else f"{moves} {score}"
         print(line, flush=True)
-        expected = score if claim is None else (claim > 0) - (claim < 0) if options.weak else claim
+        claim = max(given, default=score)
+        expected = (claim > 0) - (claim < 0) if options.weak else claim
         if score != expected:
             print(f"line {number}: the score is {score}, but the line gives {expected}", file=sys.stderr)
             code = 2

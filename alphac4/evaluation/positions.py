@@ -14,7 +14,7 @@ from alphac4.game import Geometry, Position
 from alphac4.game.position import describe_outcome
 from alphac4.game.rules import STANDARD
 from alphac4.solver import FULL_COLUMN, Solver, moves_to_end
-from alphac4.storage.files import FileError, append_line, write_atomically
+from alphac4.storage.files import FileError, append_line
 from alphac4.storage.text import parse_lines, read_text_lines
 
 SETS = ("begin-hard", "begin-medium", "begin-easy", "middle-medium", "middle-easy", "end-easy")
@@ -146,10 +146,11 @@ def format_line(position: Position, scores: Sequence[int | None]) -> str:
     return f"{position.moves} {' '.join('.' if score is None else str(score) for score in scores)}"
 
 
-def parse_claim(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple[Position, int | None]:
-    """The unfinished position of a line's ``words`` and its score, if any.
+def parse_position(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple[Position, list[int]]:
+    """The unfinished position of a line's ``words``, and its scores.
 
-    Moves come first, then nothing, a score as in the public test sets, or a score for each column as in our own.
+    Moves come first, then nothing, the position's score as in the public test sets, or a score for each column as in
+    our own, with '.' for a full one (`FULL_COLUMN`).
 
     Raises:
         ValueError: for an illegal move, a game that is over, an impossible score, or other words after the moves.
@@ -164,20 +165,7 @@ def parse_claim(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple[Po
     if position.outcome() is not None:
         raise ValueError(f"the game is over after {moves}: {describe_outcome(position)}")
     if len(shown) == 1:
-        return position, _parse_score(shown[0], position)
-    return position, max(_parse_scores(shown, position), default=None)
-
-
-def _parse_scored(words: Sequence[str], geometry: Geometry) -> tuple[Position, list[int]]:
-    """Return a line's position and the score of each column."""
-    shown = words[1:]
-    if len(shown) != geometry.columns:
-        raise ValueError(f"expected moves and a score for each of {geometry.columns} columns, found {len(shown)}")
-    position, _ = parse_claim(words[:1], geometry)
-    return position, _parse_scores(shown, position)
-
-
-def _parse_scores(shown: Sequence[str], position: Position) -> list[int]:
+        return position, [_parse_score(shown[0], position)]
     scores = []
     for column, text in enumerate(shown):
         if position.is_legal(column) == (text == "."):
@@ -187,7 +175,15 @@ def _parse_scores(shown: Sequence[str], position: Position) -> list[int]:
             scores.append(FULL_COLUMN if text == "." else _parse_score(text, position))
         except ValueError as error:
             raise ValueError(f"column {column + 1}: {error}") from error
-    return scores
+    return position, scores
+
+
+def _parse_scored(words: Sequence[str], geometry: Geometry) -> tuple[Position, list[int]]:
+    """`parse_position` of a line with a score for each column."""
+    if len(words) != 1 + geometry.columns:
+        expected = f"expected moves and a score for each of {geometry.columns} columns"
+        raise ValueError(f"{expected}, found {len(words) - 1}")
+    return parse_position(words, geometry)
 
 
 def _parse_score(text: str, position: Position) -> int:
@@ -228,13 +224,13 @@ def random_positions(stage: str, rng: np.random.Generator) -> Iterator[Position]
 
 
 def sampled_positions(path: Path, rng: np.random.Generator) -> Iterator[Position]:
-    """Yield the positions of a file's lines in random order; see `parse_claim`.
+    """Yield the positions of a file's lines in random order.
 
     Raises:
         OSError: if the file cannot be read.
         FileError: if a line is malformed.
     """
-    positions = list(parse_lines(read_text_lines(path), str(path), parse_claim))
+    positions = list(parse_lines(read_text_lines(path), str(path), parse_position))
     for index in rng.permutation(len(positions)):
         yield positions[index][0]
 
@@ -256,7 +252,9 @@ def write_set(
     Raises:
         FileError: if the file is there and holds anything else.
     """
-    known = _whole_lines(path)
+    known: set[Position] = set()
+    if path.exists() and path.read_bytes().strip():
+        known.update(load_positions(path).positions)
     for _ in known:
         on_position()
     for position in candidates:
@@ -270,17 +268,3 @@ def write_set(
             known.add(position)
             on_position()
     return len(known)
-
-
-def _whole_lines(path: Path) -> set[Position]:
-    """The positions in a file, from which a line cut short by a kill is removed."""
-    if not path.exists():
-        return set()
-    text = path.read_bytes().decode("utf-8", errors="replace")
-    whole = text[: text.rfind("\n") + 1]
-    if text[len(whole) :].strip("0123456789 .-"):  # not part of such a line: the file holds something else
-        whole = text
-    known = set(parse_positions(whole.splitlines(), str(path), path.stem).positions) if whole.strip() else set()
-    if whole != text:
-        write_atomically(path, whole.encode())
-    return known

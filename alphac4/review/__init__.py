@@ -199,7 +199,7 @@ class Review:
 
 def _describe(move: ReviewedMove) -> dict[str, Any]:
     def verdict(found: Verdict | None) -> dict[str, Any] | None:
-        return None if found is None else {"score": found.score, "moves": found.moves, "text": found.text}
+        return found and {**vars(found), "text": found.text}
 
     opinion = move.opinion
     return {
@@ -256,14 +256,14 @@ def review_game(
     for column in columns:
         positions.append(positions[-1].play(column))
     solver = solver or shared_solver(geometry)
-    judge = _Judge(solver, seconds, on_pause)
+    score_of = _timed(solver, seconds, on_pause)
     started = time.monotonic()
     scores: list[int | None] = [None] * len(positions)
     for ply in reversed(range(len(positions))):
-        scores[ply] = judge.score(positions[ply])
+        scores[ply] = score_of(positions[ply])
         on_move(len(columns) - ply, len(columns))
     opinions, values = _ask(player, positions, columns)
-    judge = _Judge(solver, LINE_SHARE * seconds, on_pause)  # the player's time is none of the solver's
+    score_of = _timed(solver, LINE_SHARE * seconds, on_pause)  # the player's time is none of the solver's
     reviewed: list[ReviewedMove] = []
     for index, column in reversed(list(enumerate(columns))):  # again the easy positions first
         before, after = positions[index], scores[index + 1]
@@ -272,8 +272,8 @@ def review_game(
         better: tuple[int, ...] = ()
         line: tuple[int, ...] = ()
         if best is not None and played is not None and best.outcome != played.outcome:
-            better = tuple(best_moves(before, best.score, judge.score))
-            line = tuple(islice(best_play(before, best.score, judge.score), LINE_PLIES))
+            better = tuple(best_moves(before, best.score, score_of))
+            line = tuple(islice(best_play(before, best.score, score_of), LINE_PLIES))
         reviewed.append(
             ReviewedMove(
                 ply=index + 1,
@@ -312,18 +312,15 @@ def _ask(
     return opinions, tuple(value if position.first_to_move else -value for value, position in values)
 
 
-class _Judge:
-    """The solver with a limit of time; None says that it was over."""
+def _timed(solver: Solver, seconds: float, on_pause: OnPause) -> Callable[[Position], int | None]:
+    """A function from positions to their exact scores for the side to move; None once the time is over."""
+    check_time = deadline(seconds, on_pause)
 
-    def __init__(self, solver: Solver, seconds: float, on_pause: OnPause) -> None:
-        self._solver = solver
-        self._on_pause = on_pause
-        self._deadline = deadline(seconds, on_pause)
-
-    def score(self, position: Position) -> int | None:
-        """The exact score for the side to move."""
-        known = position.plies <= self._solver.book.plies  # whatever the time
+    def score(position: Position) -> int | None:
+        is_in_book = position.plies <= solver.book.plies  # whatever the time
         try:
-            return self._solver.solve(position, self._on_pause if known else self._deadline)
+            return solver.solve(position, on_pause if is_in_book else check_time)
         except TimeIsUp:
             return None
+
+    return score

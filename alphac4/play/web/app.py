@@ -91,30 +91,26 @@ class WebApplication:
         position = _unfinished_position(body, self.service.geometry)
         level, column = find_level(_text(body, "level")), None
         if level.certified:
-            column = await _run(request, self.certificate_reads, partial(self.service.certified_move, position), Stop())
+            column = await _run(request, self.certificate_reads, lambda _stop: self.service.certified_move(position))
         if column is None:
-            queue, stop = (self.exact_searches if level.perfect else self.searches), Stop()
-            column = await _run(request, queue, partial(self.service.choose, level, position, stop), stop)
+            queue = self.exact_searches if level.perfect else self.searches
+            column = await _run(request, queue, partial(self.service.choose, level, position))
         return JSONResponse({"column": column, "player": level.name})
 
     async def _exact(self, request: Request) -> Response:
         position = _unfinished_position(await read_object(request), self.service.geometry)
-        stop = Stop()
-        verdict = await _run(request, self.exact_searches, partial(self.service.exact, position, stop), stop)
+        verdict = await _run(request, self.exact_searches, partial(self.service.exact, position))
         columns = [{"column": v.column, "score": v.score, "outcome": v.text, "best": v.best} for v in verdict]
         return JSONResponse({"columns": columns})
 
     async def _hint(self, request: Request) -> Response:
         position = _unfinished_position(await read_object(request), self.service.geometry)
-        stop = Stop()
-        return JSONResponse(
-            asdict(await _run(request, self.exact_searches, partial(self.service.hint, position, stop), stop))
-        )
+        return JSONResponse(asdict(await _run(request, self.exact_searches, partial(self.service.hint, position))))
 
     async def _certificate(self, request: Request) -> Response:
         """What the certificates show: of which side, 0 the first, its plies at most (null for a draw), its move."""
         position = _unfinished_position(await read_object(request), self.service.geometry)
-        known = await _run(request, self.certificate_reads, partial(self.service.proven_result, position), Stop())
+        known = await _run(request, self.certificate_reads, lambda _stop: self.service.proven_result(position))
         shown = known and {"side": 0 if known.first else 1, "plies": known.plies, "column": known.column}
         return JSONResponse({"result": shown})
 
@@ -164,9 +160,10 @@ class WebApplication:
         return tell.response(search, stop)
 
 
-async def _run(request: Request, queue: WorkQueue, work: Callable[[], T], stop: Stop) -> T:
+async def _run(request: Request, queue: WorkQueue, work: Callable[[Stop], T]) -> T:
     """The result of a search, which is stopped as soon as the visitor has left."""
-    search = queue.submit(work, stop)
+    stop = Stop()
+    search = queue.submit(partial(work, stop), stop)
 
     async def wait_for_leaving() -> None:
         while (await request.receive())["type"] != "http.disconnect":
