@@ -141,11 +141,6 @@ def choose_sets(
     return [part.head(count or len(part)) for part in sets]
 
 
-def format_line(position: Position, scores: Sequence[int | None]) -> str:
-    """The line of a position whose moves are known."""
-    return f"{position.moves} {' '.join('.' if score is None else str(score) for score in scores)}"
-
-
 def parse_position(words: Sequence[str], geometry: Geometry = STANDARD) -> tuple[Position, list[int]]:
     """The unfinished position of a line's ``words``, and its scores.
 
@@ -264,7 +259,8 @@ def write_set(
         if position in known or stage_of(position) != name.partition("-")[0]:
             continue
         if set_of(position, solver.solve(position)) == name:
-            append_line(path, format_line(position, solver.analyze(position)))
+            scores = ("." if score is None else str(score) for score in solver.analyze(position))
+            append_line(path, " ".join([position.moves or "", *scores]))
             known.add(position)
             on_position()
     return len(known)

@@ -13,7 +13,7 @@ from alphac4.arena.players import SearchingPlayer, drop_trees
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.mcts.results import ColumnAnalysis, NodeView, SearchResult, describe_columns
+from alphac4.mcts.results import ColumnAnalysis, NodeView, describe_columns
 from alphac4.mcts.search import Budget
 
 FIRST_SLICE = 16  # simulations before the first look at the clock
@@ -132,29 +132,23 @@ class Analyst:
                     or (budget.simulations is not None and done >= budget.simulations)
                     or (budget.seconds is not None and now - started >= budget.seconds)
                 )
-                analysis = describe(position, result, self.name, done, now - started, finished=finished)
+                win, draw, loss = map(float, result.wdl[0])
+                analysis = Analysis(
+                    moves=position.moves or "",
+                    source=self.name,
+                    columns=describe_columns(result, 0),
+                    best=int(result.moves[0]),
+                    value=float(result.value[0]),
+                    win=win,
+                    draw=draw,
+                    loss=loss,
+                    variation=tuple(result.variations[0]),
+                    simulations=done,
+                    seconds=now - started,
+                    finished=finished,
+                )
                 if finished or (stop is not None and stop.is_set()):
                     return analysis
                 on_progress(analysis)
                 rate = ran / max(now - before, 1e-6)
                 size = max(FIRST_SLICE, int(rate * SLICE_SECONDS))
-
-
-def describe(
-    position: Position, result: SearchResult, source: str, simulations: int, seconds: float, *, finished: bool
-) -> Analysis:
-    """A search's result as an `Analysis`."""
-    return Analysis(
-        moves=position.moves or "",
-        source=source,
-        columns=describe_columns(result, 0),
-        best=int(result.moves[0]),
-        value=float(result.value[0]),
-        win=float(result.wdl[0, 0]),
-        draw=float(result.wdl[0, 1]),
-        loss=float(result.wdl[0, 2]),
-        variation=tuple(result.variations[0]),
-        simulations=simulations,
-        seconds=seconds,
-        finished=finished,
-    )

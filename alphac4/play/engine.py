@@ -56,9 +56,8 @@ class Engine:
         self._analyst = analyst
         # One thread for all searches: what a network loads in its first search, it loads for the thread.
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="search")
-        self._search: Future[None] | None = None  # the latest
+        self._search: Future[str] | None = None  # the latest
         self._stop = threading.Event()
-        self._answering = threading.Event()  # the search is over; its last line is on the way out, or was written
         self._endless = False  # the latest search has no limit
         self.abandoned = False  # nobody reads the answers any more
 
@@ -83,12 +82,13 @@ class Engine:
     def wait(self) -> None:
         """Wait until the search that is in progress has answered."""
         if self._search is not None:
-            self._search.result()
+            self._worker.submit(int).result()  # a search answers before its thread takes the next task
 
     def close(self) -> None:
         """End a search that is in progress, and wait for its answer; none can follow."""
         self._stop.set()
         self._worker.shutdown()
+        self._search = None
 
     def finish(self) -> None:
         """Wait for a search that has a limit; one without is stopped."""
@@ -107,10 +107,10 @@ class Engine:
 
     @property
     def _searching(self) -> bool:
-        return self._search is not None and not self._answering.is_set()
+        return self._search is not None and not self._search.done()
 
     def _idle(self) -> None:
-        """Refuse while a search runs. It is over once its last line is due, even if its thread has not ended."""
+        """Refuse while a search runs."""
         if self._searching:
             raise ValueError("a search is in progress; stop it first")
         self.wait()
@@ -188,17 +188,15 @@ class Engine:
     def _start(self, work: Callable[[], str]) -> None:
         """Run beside the commands and write the line that it ends with; an error there does not end the engine."""
         self._stop.clear()
-        self._answering.clear()
 
-        def run() -> None:
+        def run() -> str:
             try:
-                answer = work()
+                return work()
             except Exception as error:
-                answer = f"error {' '.join(str(error).split())}"
-            self._answering.set()
-            self._write(answer)
+                return f"error {' '.join(str(error).split())}"
 
         self._search = self._worker.submit(run)
+        self._search.add_done_callback(lambda search: self._write(search.result()))  # it is over once its line is read
 
     def _inform(self, analysis: Analysis) -> None:
         rate = analysis.simulations / max(analysis.seconds, 1e-6)
