@@ -1,4 +1,3 @@
-import functools
 import io
 import json
 import os
@@ -24,15 +23,13 @@ from alphac4.nn.network import PolicyValueNetwork
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, Level, find_level
-from alphac4.play.opponents import LazyPlayer, certificates, level_player
+from alphac4.play.opponents import LazyPlayer, level_player
 from alphac4.play.screen import BOLD, UNDERLINE, Screen
 from alphac4.play.terminal import Session, TerminalGame
 from alphac4.solver.solver import exact
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 
 Lines = list[str | type[BaseException]]
-
-shipped = functools.cache(lambda: certificates(STANDARD))  # takes seconds to check
 
 
 def reader(lines: Lines) -> Callable[[str], str]:
@@ -64,7 +61,6 @@ def run_game(
         reader(lines),
         fast_level,
         lambda: Analyst.named("uct:200"),
-        shipped,
         lambda moves: f"the review of {moves}",
     )
     with pytest.raises(KeyboardInterrupt) if KeyboardInterrupt in lines else nullcontext():

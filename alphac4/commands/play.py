@@ -18,7 +18,7 @@ from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import STANDARD
 from alphac4.play.analysis import Analyst
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
-from alphac4.play.opponents import LazyPlayer, certificates, compile_search, level_player
+from alphac4.play.opponents import LazyPlayer, compile_search, level_player
 from alphac4.play.review_text import describe_review
 from alphac4.play.screen import Screen
 from alphac4.play.terminal import Session, TerminalGame, read_line
@@ -84,7 +84,6 @@ def run(options: PlayOptions) -> int:
         read_line,
         make_level,
         make_analyst,
-        lambda: certificates(geometry),
         review,
         level=LEVELS_BY_NAME.get(second) or LEVELS_BY_NAME.get(first),
         show_analysis=options.analysis,

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from alphac4.arena.certificate_player import CertificatePlayer
 from alphac4.arena.players import Player, PlayerError
 from alphac4.game import IllegalMove, Position
 from alphac4.game.position import COLUMN_NAMES, column_name, signed
 from alphac4.play.analysis import Analysis, Analyst
 from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, Level, find_level
+from alphac4.play.opponents import certificates
 from alphac4.play.screen import Screen
 from alphac4.solver.solver import TimeIsUp, Verdict, deadline, exact, shared_solver
 from alphac4.storage.records import similar
@@ -34,6 +34,8 @@ HELP = """\
 Ctrl-C stops a hint, an analysis, solve and a review."""
 SOON = 1.0  # seconds for which a hint or an analysis waits for the solver
 
+shipped_certificates = functools.cache(certificates)  # whose longest games take seconds to count
+
 
 class TerminalGame:
     """Plays one game after another until the input ends.
@@ -45,7 +47,6 @@ class TerminalGame:
         read: asks for a line; raises EOFError at the end of the input.
         make_level: the player of a level, for the command ``level``.
         make_analyst: makes the analyst, at the first need.
-        find_certificates: reads what is certified of the board, None for nothing, at the first need.
         review: judges a game and says so as text.
         level: the level of the player, if it has one.
         show_analysis: whether to analyse after each move.
@@ -60,7 +61,6 @@ class TerminalGame:
         read: Callable[[str], str],
         make_level: Callable[[Level], Player],
         make_analyst: Callable[[], Analyst],
-        find_certificates: Callable[[], CertificatePlayer | None],
         review: Callable[[str], str],
         *,
         level: Level | None = None,
@@ -77,7 +77,6 @@ class TerminalGame:
         self._make_level = make_level
         self._make_analyst = make_analyst
         self._review = review
-        self._find_certificates = functools.cache(find_certificates)
         self._analyst: Analyst | None = None
         self._waiting = False  # for a word from the person, though it is the other's turn
 
@@ -196,8 +195,8 @@ class TerminalGame:
         """Show the result that a certificate knows of; returns whether it is a win."""
         position, known = self.session.position, None
         with self.screen.waiting("the certificates are being checked"), contextlib.suppress(PlayerError):
-            certificates = self._find_certificates()
-            known = certificates.proven_result(position) if certificates else None
+            shipped = shipped_certificates(position.geometry)
+            known = shipped.proven_result(position) if shipped else None
         if known is None:
             return False
         side = self.screen.side(0 if known.first else 1)
