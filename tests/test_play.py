@@ -22,10 +22,11 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.play import screen
 from alphac4.play.analysis import Analyst
+from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, Level, find_level
 from alphac4.play.opponents import LazyPlayer, level_player
 from alphac4.play.screen import BOLD, UNDERLINE, Screen
-from alphac4.play.terminal import Session, TerminalGame
+from alphac4.play.terminal import TerminalGame
 from alphac4.solver.solver import exact
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 

@@ -12,8 +12,8 @@ from helpers import Counting
 
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.cli import main
-from alphac4.commands.review import read_games
 from alphac4.game import Position, make_geometry
+from alphac4.play.games import read_games
 from alphac4.play.review_text import describe_review
 from alphac4.play.screen import Screen
 from alphac4.play.web.pages import review_page

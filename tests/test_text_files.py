@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from alphac4.commands.options import SolveOptions
-from alphac4.commands.review import read_games
 from alphac4.commands.solve import run
 from alphac4.evaluation.positions import load_positions, sampled_positions
-from alphac4.play.terminal import Session
+from alphac4.play.games import Session, read_games
 from alphac4.puzzles import load_puzzles
 from alphac4.storage.files import FileError
 

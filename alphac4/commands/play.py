@@ -17,11 +17,12 @@ from alphac4.commands.options import HUMAN, PlayOptions
 from alphac4.commands.review import REVIEWER, review_with_progress
 from alphac4.game.rules import STANDARD
 from alphac4.play.analysis import Analyst
+from alphac4.play.games import Session
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
 from alphac4.play.opponents import LazyPlayer, compile_search, level_player
 from alphac4.play.review_text import describe_review
 from alphac4.play.screen import Screen
-from alphac4.play.terminal import Session, TerminalGame, read_line
+from alphac4.play.terminal import TerminalGame, read_line
 
 
 def run(options: PlayOptions) -> int:

@@ -199,7 +199,7 @@ class Review:
 
 def _describe(move: ReviewedMove) -> dict[str, Any]:
     def verdict(found: Verdict | None) -> dict[str, Any] | None:
-        return found and {**vars(found), "text": found.text}
+        return None if found is None else {**vars(found), "text": found.text}
 
     opinion = move.opinion
     return {

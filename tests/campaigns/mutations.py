@@ -28,7 +28,7 @@ from alphac4.certificate.walk import ASK, stones_of
 from alphac4.evaluation.positions import load_positions
 from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
 from alphac4.game.rules import STANDARD, make_geometry
-from alphac4.play.terminal import Session
+from alphac4.play.games import Session
 from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_closing, read_reports
 from alphac4.runs.state import Costs, load_state
