@@ -22,6 +22,7 @@ from alphac4.evaluation.measurement import untrained
 from alphac4.evaluation.positions import (
     SETS,
     PositionSet,
+    join_sets,
     load_positions,
     packaged_positions,
     parse_positions,
@@ -242,20 +243,23 @@ def test_the_report_holds_every_figure_for_every_set_and_budget_as_the_arenas_pl
 ) -> None:
     """A player that tells no value has no value figures; the untrained twin can be left out and changes nothing."""
     arguments = [str(checkpoint), "--simulations", "8,0", "--count", "12", "--reference", "random"]
+    every = join_sets(packaged_positions(12))
     report = evaluate(capsys, *arguments)
-    assert [part["name"] for part in report["sets"]] == [*SETS, "all"]
     assert [subject["name"] for subject in report["subjects"]] == [str(checkpoint), "untrained", "random"]
     for subject in report["subjects"]:
         told = subject["name"] != "random"
         assert [budget["simulations"] for budget in subject["budgets"]] == ([0, 8] if told else [None])
-        for budget, part in itertools.product(subject["budgets"], report["sets"]):
-            figures = budget["sets"][part["name"]]
-            for kind, count in (("mistakes", "positions"), ("fastest", "positions"), ("decisive", "decisive")):
+        for budget in subject["budgets"]:
+            assert list(budget["sets"]) == [*SETS, "all"]
+        for budget, part in itertools.product(subject["budgets"], [*packaged_positions(12), every]):
+            figures = budget["sets"][part.name]
+            decisive = part.decisive.sum()
+            for kind, count in (("mistakes", len(part)), ("fastest", len(part)), ("decisive", decisive)):
                 share = figures[kind]
                 assert 0 <= share["low"] <= share["value"] <= share["high"] <= 1
-                assert share["count"] == part[count]
+                assert share["count"] == count
             if told:
-                assert sum(b["count"] for b in figures["value"]["bins"]) == part["positions"]
+                assert sum(b["count"] for b in figures["value"]["bins"]) == len(part)
             else:
                 assert figures["value"] is None
 
@@ -343,6 +347,6 @@ def test_position_sets_are_made_and_can_be_evaluated_on(tmp_path: Path, capsys: 
     assert main(["positions", str(tmp_path), "--sets", "end-easy", "middle-easy", "--count", "5"]) == 0
     files = [str(tmp_path / f"{name}.columns") for name in ("end-easy", "middle-easy")]
     report = evaluate(capsys, "solver", "--positions", *files)
-    assert [part["name"] for part in report["sets"]] == ["middle-easy", "end-easy", "all"]
     (subject,) = report["subjects"]  # no untrained twin
+    assert list(subject["budgets"][0]["sets"]) == ["middle-easy", "end-easy", "all"]
     assert subject["budgets"][0]["sets"]["all"]["mistakes"]["value"] == 0.0

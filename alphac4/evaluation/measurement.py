@@ -29,7 +29,6 @@ from alphac4.evaluation.report import (
     BudgetReport,
     StrengthReport,
     SubjectReport,
-    summarise_sets,
 )
 from alphac4.game import Geometry
 from alphac4.mcts.search import Budget
@@ -74,7 +73,7 @@ def measure_strength(
     work = sum(map(len, measurement.sets)) * sum(subject.simulations for subject in subjects)
     with tqdm(total=work, unit="sim", unit_scale=True, disable=None, leave=False) as bar:
         reports = [subject.measure(bar) for subject in subjects]
-    return StrengthReport(sets=summarise_sets(measurement.sets), subjects=reports)
+    return StrengthReport(subjects=reports)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,9 +49,9 @@ def draw(report: StrengthReport) -> Figure:
     for axes in all_axes[panels:]:
         axes.set_visible(False)
     colours = _colours(report)
-    for part, axes in zip(report.sets, all_axes, strict=False):
-        _draw_errors(axes, report, part.name, colours)
-        axes.set_title(f"{_literal(part.name)} ({part.positions} positions)", fontsize=10)
+    for (name, figures), axes in zip(report.sets.items(), all_axes, strict=False):
+        _draw_errors(axes, report, name, colours)
+        axes.set_title(f"{_literal(name)} ({figures.mistakes.count} positions)", fontsize=10)
     for axes in all_axes[: len(report.sets) : columns]:
         axes.set_ylabel("mistakes, % (square-root scale)", fontsize=8)
     if valued:

@@ -9,7 +9,7 @@ from typing import Any
 
 from alphac4.arena.ratings import Z95
 from alphac4.evaluation.answers import Estimate, Figures
-from alphac4.evaluation.positions import ALL, PositionSet, join_sets
+from alphac4.evaluation.positions import ALL
 
 FORMAT = "alphac4 strength report 1"
 UNTRAINED = "untrained"  # the name of the network that has learned nothing
@@ -34,21 +34,16 @@ class SubjectReport:
     network: str | None = None  # the SHA-256 of its file
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetSummary:
-    """A set of positions in numbers."""
-
-    name: str
-    positions: int
-    decisive: int  # in which at least one move is a mistake
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StrengthReport:
     """The results of an evaluation, shown as tables; the first subject is the one to measure."""
 
-    sets: list[SetSummary]
     subjects: list[SubjectReport]
+
+    @property
+    def sets(self) -> dict[str, Figures]:
+        """The first subject's figures with its first budget, by set: what they count is the same for all."""
+        return self.subjects[0].budgets[0].sets
 
     def to_json(self) -> str:
         """Indented JSON; numbers that do not exist, such as a rate over no positions, are null."""
@@ -76,15 +71,7 @@ class StrengthReport:
             budget = subject.budgets[-1]
             how = {0: " without search", None: ""}.get(budget.simulations, f" with {budget.simulations} simulations")
             found.append(f"{_percent(budget.sets[ALL].mistakes)} % for {subject.name}{how}")
-        return f"Mistakes in all {self.sets[-1].positions:,} positions: {', '.join(found)}."
-
-
-def summarise_sets(sets: Sequence[PositionSet]) -> list[SetSummary]:
-    """The sets in numbers, and all of them together."""
-    return [
-        SetSummary(name=part.name, positions=len(part), decisive=int(part.decisive.sum()))
-        for part in (*sets, join_sets(sets))
-    ]
+        return f"Mistakes in all {self.sets[ALL].mistakes.count:,} positions: {', '.join(found)}."
 
 
 def _plain(data: Any) -> Any:
@@ -98,10 +85,10 @@ def _plain(data: Any) -> Any:
 
 def _as_text(report: StrengthReport) -> str:
     """Mistakes by set and budget for every subject, then the other figures over all sets."""
-    names = [part.name for part in report.sets]
+    names = list(report.sets)
     counts = [
-        ["positions", *(str(part.positions) for part in report.sets)],
-        ["decisive", *(str(part.decisive) for part in report.sets)],
+        ["positions", *(str(found.mistakes.count) for found in report.sets.values())],
+        ["decisive", *(str(found.decisive.count) for found in report.sets.values())],
     ]
     figures: dict[str, Callable[[Figures], str]] = {
         "fastest too %": lambda found: _percent(found.fastest),
