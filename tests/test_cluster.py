@@ -24,8 +24,8 @@ pytest.importorskip("ray", reason="needs pip install 'alphac4[cluster]'")
 from ray.cluster_utils import Cluster
 
 from alphac4.cli import main
-from alphac4.compute import Backends, Compute
-from alphac4.compute.cluster.pool import Pool, make_pool
+from alphac4.compute import Compute, choose_pool
+from alphac4.compute.cluster.pool import Pool
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.config import PuctConfig
 from alphac4.nn.network import PolicyValueNetwork
@@ -67,7 +67,7 @@ def cluster(started: Cluster) -> Cluster:
 
 @pytest.fixture
 def pool(cluster: Cluster) -> Iterator[Pool]:
-    found = make_pool(cluster.address)
+    found = choose_pool(cluster.address)
     yield found
     found.close()
 
@@ -224,7 +224,7 @@ def numbers(report: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 def test_a_runs_matches_are_the_same_on_a_cluster(pool: Pool, network: PolicyValueNetwork) -> None:
     """The gate's games and the judge's verdict, of one network after another."""
-    compute = Compute(backends=Backends(evaluators="torch-fp32"), threads=2)
+    compute = Compute(backend="torch-fp32", threads=2)
     gate = GateConfig(pairs=4, simulations=12, classic_every=0)
     other = copy.deepcopy(network)
     torch.nn.init.zeros_(other.policy.weight)
@@ -244,7 +244,7 @@ def test_work_is_done_though_processes_and_nodes_die(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("alphac4.compute.cluster.pool.MAX_DEATHS", 3)
-    with closing(make_pool(cluster.address)) as pool:
+    with closing(choose_pool(cluster.address)) as pool:
         check_that_work_is_done(cluster, pool, tmp_path)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from alphac4.compute import Backends, choose, choose_for_run
+from alphac4.compute import choose, choose_for_run
 from alphac4.compute.gpu.device import TREES
-from alphac4.compute.gpu.self_test import distrust, evaluate_and_learn
+from alphac4.compute.gpu.self_test import evaluate_and_learn, self_test_error
 from alphac4.game import Position, make_geometry
 from alphac4.machine import BlockEndedError, adapt_process, cores, worker_threads
 from alphac4.mcts.network_search import NetworkSearch
@@ -67,7 +67,7 @@ def test_the_first_evaluator_settles_the_backend(network: PolicyValueNetwork, mo
     monkeypatch.setattr("alphac4.nn.evaluator.backend_order", lambda *_args, **_options: next(orders))
     compute = choose("cpu")
     assert [compute.evaluator(network).backend for _ in range(2)] == ["torch-fp32", "torch-fp32"]
-    assert compute.backends.evaluators == "torch-fp32"
+    assert compute.backend == "torch-fp32"
 
 
 def test_only_self_play_may_use_8_bits(network: PolicyValueNetwork) -> None:
@@ -81,9 +81,7 @@ def test_only_self_play_may_use_8_bits(network: PolicyValueNetwork) -> None:
 
 
 def test_a_runs_backends_are_those_asked_for() -> None:
-    assert choose_for_run("cpu", "auto").backends == Backends()
-    asked = choose_for_run("cpu", "torch-fp32")
-    assert asked.backends == Backends(evaluators="torch-fp32", actors="torch-fp32")
+    assert [choose_for_run("cpu", name).backend for name in ("auto", "torch-fp32")] == ["auto", "torch-fp32"]
 
 
 def test_actors_report_the_backend_of_their_latest_network(
@@ -173,10 +171,10 @@ def test_a_gpu_that_lies_fails_or_hangs_is_not_used(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr("alphac4.compute.gpu.self_test.evaluate_and_learn", stand_in)
     monkeypatch.setattr("alphac4.compute.gpu.self_test.MAX_SECONDS", 1.0 if stand_in is hanging else 300.0)
-    monkeypatch.setattr("alphac4.compute.choice.distrust", distrust.__wrapped__)
+    monkeypatch.setattr("alphac4.compute.choice.self_test_error", self_test_error.__wrapped__)
     for compute in (choose("cuda", backend), choose_for_run("auto", backend)):
         assert compute.learning_device.type == ("cpu" if told else "cuda")
-        assert compute.backends.evaluators == ("auto" if told else backend)
+        assert compute.backend == ("auto" if told else backend)
     assert [message[: len(told)] for message in caplog.messages] == ([told, told] if told else [])
 
 

@@ -8,7 +8,7 @@ from naive import Board, drop, minimax, wins
 from alphac4.arena.players import AutoPlayer, NetworkPlayer, Player, RandomPlayer, TimeManagement
 from alphac4.certificate.walk import Claim, position_of
 from alphac4.cli import main
-from alphac4.compute import Backends, Compute
+from alphac4.compute import Compute
 from alphac4.evaluation.walks import FORMAT, KnownMoves, LevelReport, MoveKind, outcome_solver, unpack_moves, walk_games
 from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.mcts.network_search import NetworkSearch
@@ -164,7 +164,7 @@ def test_a_record_names_the_backend_that_was_taken(
 
     def choose(_device: str, backend: str, threads: int) -> Compute:
         taken.append(backend)
-        return Compute(device="cpu", backends=Backends(evaluators="torch-fp32"), threads=threads)
+        return Compute(device="cpu", backend="torch-fp32", threads=threads)
 
     monkeypatch.setattr("alphac4.compute.choose", choose)
     save_checkpoint(tmp_path / "small.safetensors", Checkpoint(network=network))

@@ -52,7 +52,7 @@ def _play(options: ArenaOptions, players: tuple[str, ...]) -> tuple[Tournament, 
         seed=options.seed,
         sprt=options.sprt,
         geometry=geometry,
-        backend=compute.backends.evaluators if networks else place.backend,
+        backend=compute.backend if networks else place.backend,
         device=place.device,
     )
     for name in players:  # a bad specification should be reported before hours of games, not after

@@ -66,7 +66,7 @@ def _walk(options: ProveOptions, claim: Claim, plies: int) -> list[LevelReport]:
         )
         for _ in range(cores() if one_per_core else 1)
     ]
-    backend = compute.backends.evaluators
+    backend = compute.backend
     reports: list[LevelReport] = []
     with place.pool() as pool, tqdm(unit="pos", disable=None, leave=False) as bar:
         if pool is not None:

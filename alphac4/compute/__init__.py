@@ -1,22 +1,19 @@
-"""The place where work runs: nobody else knows whether trees, networks and learning are on cores, a GPU or a cluster.
+"""Where work runs: no other package knows whether trees, networks and learning are on cores, a GPU or a cluster.
 
-Everybody above asks `choose` for a `Compute` and works with what it makes. It evaluates networks in this process; a
-run's games may be played elsewhere, and callers need not know where.
+`choose` returns a `Compute`. It evaluates networks in this process; a run's games may be played on a cluster.
 """
 
 from typing import TYPE_CHECKING
 
 from alphac4.compute.choice import choose, choose_for_run, choose_pool
-from alphac4.compute.cores import Compute
+from alphac4.compute.cores import Actors, ClusterReport, Compute, Seeds
 from alphac4.compute.gpu.device import captured
-from alphac4.compute.interface import Actors, Backends, ClusterReport, Seeds
 
 if TYPE_CHECKING:  # loaded once a cluster is asked for
     from alphac4.compute.cluster.pool import Pool, Shared
 
 __all__ = [
     "Actors",
-    "Backends",
     "ClusterReport",
     "Compute",
     "Pool",

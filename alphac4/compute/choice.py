@@ -1,13 +1,12 @@
-"""Choose the kind of compute for a device and a backend."""
+"""Choose where work runs, for a device and a backend."""
 
 import logging
 from typing import TYPE_CHECKING
 
 from alphac4.compute.cores import Compute
 from alphac4.compute.gpu.device import TREES, on_gpu, simulated, the_device
-from alphac4.compute.gpu.self_test import distrust
-from alphac4.compute.interface import Backends
-from alphac4.nn.backends import INT8, backend_names
+from alphac4.compute.gpu.self_test import self_test_error
+from alphac4.nn.backends import backend_names
 
 if TYPE_CHECKING:  # Ray is optional, and slow to import
     from alphac4.compute.cluster.pool import Pool
@@ -18,15 +17,15 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 def choose(device: str = "auto", backend: str = "auto", *, threads: int | None = None) -> Compute:
-    """The fastest there is on ``device``: "cpu", "cuda", or "auto" for CUDA where there is one.
+    """Choose the fastest on ``device``: "cpu", "cuda", or "auto" for CUDA where it is available.
 
-    A GPU is used if it computes what the cores do, with the trees on it as well unless ``backend`` names another one
-    than `TREES`. "auto" takes the fastest backend for this processor and the first network that does without 8 bits.
-    ``threads`` cores are used, by default all.
+    A GPU is used if it passes its self-test, with the trees on it as well unless ``backend`` names another one than
+    `TREES`. "auto" takes the fastest backend for this processor and the first network, without 8 bits. ``threads``
+    cores are used, by default all.
 
     Raises:
-        RuntimeError: in one line, for CUDA without a device.
-        ValueError: in one line, for another device, or no threads.
+        RuntimeError: for CUDA without a device.
+        ValueError: for another device, or no threads.
     """
     if device not in DEVICES:
         reason = ": nothing has been measured on Apple's GPU" if device == "mps" else ""
@@ -36,18 +35,18 @@ def choose(device: str = "auto", backend: str = "auto", *, threads: int | None =
     place = _place(device)
     trees_on_gpu = _has_trees(device, place, backend)
     backend = "auto" if trees_on_gpu else _fitting(device, backend, place)
-    return Compute(place, Backends(evaluators=backend, actors=backend), threads, trees_on_gpu=trees_on_gpu)
+    return Compute(place, backend, threads, trees_on_gpu=trees_on_gpu)
 
 
 def choose_for_run(device: str, backend: str, cluster: str | None = None) -> Compute:
-    """The same for a training run: whatever backend is asked for, only self-play may use 8 bits.
+    """Choose for a training run, in which only self-play may use 8 bits.
 
-    "auto" is decided for each network by its weights, so a run that is resumed decides as one that was not interrupted.
-    With the address of a ``cluster``, self-play runs on its nodes, and "cuda" and "cuda-trees" mean theirs.
+    "auto" is decided for each network by its weights, so a resumed run decides as one that was not interrupted. With
+    the address of a ``cluster``, self-play runs on its nodes, and "cuda" and "cuda-trees" mean theirs.
 
     Raises:
-        RuntimeError: in one line, for CUDA without a device, or a cluster that cannot be used.
-        ValueError: in one line, for a backend that a cluster's actors do not have.
+        RuntimeError: for CUDA without a device, or a cluster that cannot be used.
+        ValueError: for a backend that a cluster's actors do not have.
     """
     local = "auto" if cluster is not None and device == "cuda" else device
     place = _place(local)
@@ -57,18 +56,34 @@ def choose_for_run(device: str, backend: str, cluster: str | None = None) -> Com
         from alphac4.compute.cluster.actors import Cluster
 
         nodes = Cluster(cluster, device, backend)
-    here = set(backend_names(place))
     is_elsewhere = trees_on_gpu or nodes is not None
-    ours = "auto" if is_elsewhere and backend not in here else _fitting(local, backend, place)
-    backends = Backends(evaluators="auto" if ours == INT8 else ours, actors=ours)
-    return Compute(place, backends, alike=True, cluster=nodes, trees_on_gpu=trees_on_gpu)
+    ours = "auto" if is_elsewhere and backend not in backend_names(place) else _fitting(local, backend, place)
+    return Compute(place, ours, alike=True, cluster=nodes, trees_on_gpu=trees_on_gpu)
+
+
+def choose_pool(address: str) -> "Pool":
+    """Start a process on each core of a Ray cluster: "auto" for the one of this machine or job, or HOST:PORT.
+
+    Raises:
+        RuntimeError: for a cluster that cannot be used.
+        ValueError: for an invalid address.
+    """
+    from alphac4.compute.cluster.connection import connect
+    from alphac4.compute.cluster.pool import Pool
+
+    connection = connect(address)
+    try:
+        return Pool(connection)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _has_trees(device: str, place: str, backend: str) -> bool:
-    """Whether trees are on the GPU.
+    """Return whether trees are on the GPU.
 
     Raises:
-        RuntimeError: in one line, if they are asked for by name and what compiles for the GPU is missing.
+        RuntimeError: if `TREES` is named and the compiler for the GPU is missing.
     """
     if backend not in ("auto", TREES) or not on_gpu(device) or not (place == "cuda" or simulated()):
         return False
@@ -82,28 +97,16 @@ def _has_trees(device: str, place: str, backend: str) -> bool:
     return True
 
 
-def choose_pool(address: str) -> "Pool":
-    """A process for each core of a Ray cluster: "auto" for the one that this machine or job belongs to, or HOST:PORT.
-
-    Raises:
-        RuntimeError: in one line, for a cluster that cannot be used.
-        ValueError: in one line, for anything else than an address.
-    """
-    from alphac4.compute.cluster.pool import make_pool
-
-    return make_pool(address)
-
-
 def _place(device: str) -> str:
-    """The device that networks run on, "cpu" or "cuda"."""
+    """Return the device that networks run on, "cpu" or "cuda"."""
     if not on_gpu(device) or simulated():
         return "cpu"
-    reason = distrust()
-    if reason:
-        logger.warning("the GPU is not used: %s", reason)
-    return "cpu" if reason else "cuda"
+    error = self_test_error()
+    if error:
+        logger.warning("the GPU is not used: %s", error)
+    return "cpu" if error else "cuda"
 
 
 def _fitting(device: str, backend: str, place: str) -> str:
-    """The backend asked for, but "auto" for one of a GPU that is not used."""
+    """Return the requested backend, but "auto" for one of a GPU that is not used."""
     return "auto" if backend.startswith("cuda-") and place == "cpu" and on_gpu(device) else backend

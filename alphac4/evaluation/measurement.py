@@ -124,7 +124,7 @@ def untrained(checkpoint: Checkpoint, seed: int) -> Checkpoint:
 def _measure_player(name: str, player: Player, simulations: int, measurement: Measurement, bar: tqdm) -> SubjectReport:
     players = [player]
     if measurement.pool is not None:
-        backend = measurement.compute.backends.evaluators
+        backend = measurement.compute.backend
         recipe = SpecifiedPlayer(specification=name, geometry=measurement.geometry, backend=backend)
         players = pool_players(measurement.pool, recipe, player, measurement.seed)
     bar.set_description(name)

@@ -1,10 +1,10 @@
-"""Self-play on every core or every GPU of a cluster; everything else where the driver runs."""
+"""Self-play on every core or every GPU of a cluster."""
 
 import copy
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from alphac4.compute.cluster.connection import Connection, connect, import_ray
 from alphac4.compute.cluster.pool import Pool, Shared
+from alphac4.compute.cores import Actors, ClusterReport, GameState, Seeds
 from alphac4.compute.gpu.device import TREES, largest_that_fits
-from alphac4.compute.interface import Actors, ClusterReport, Seeds
 from alphac4.game import Geometry
 from alphac4.machine import adapt_process
 from alphac4.nn.backends import backend_names
@@ -32,7 +32,7 @@ MAX_GAMES, MIN_GAMES = 128, 32  # at once on a core: more wait for one another, 
 MIN_CORES_RATIO = 2  # cores of the cluster per core of this machine, from which on matches are played there
 CALLS_IN_FLIGHT = 2  # per actor: it plays one block while the driver takes the other
 SECONDS_BETWEEN_COUNTS = 1.0  # of the cluster's cores or GPUs
-SECONDS_UNTIL_WARNING = 60.0  # that no block has come
+SECONDS_UNTIL_WARNING = 60.0  # without a block
 SECONDS_TO_END = 2.0  # for actors, before they are killed
 BESIDE = "beside"  # Ray's concurrency group of methods that run beside `RemoteActor.play`
 GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # that some node may have
@@ -40,13 +40,13 @@ GPU_BACKENDS = ("cuda-bf16", "cuda-fp32", TREES)  # that some node may have
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """All that the actors of a run have in common."""
+    """Everything that the actors of a run have in common."""
 
     geometry: Geometry
     config: SelfPlayConfig
     slots: int  # games at once; fewer where the memory of a GPU with trees is short
     device: str = "cpu"  # or "cuda", where each actor has a GPU
-    backend: str  # of inference; where a node does not have it, it takes the fastest that it has
+    backend: str  # of inference; a node without it takes the fastest that it has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Weights:
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """A block and who played it."""
+    """A block and the actor that played it."""
 
     block: Block
     version: int  # of the weights
@@ -71,8 +71,8 @@ class Delivery:
 class RemoteActor:
     """Plays without end on one core, or on one GPU and a core beside it, and returns a block per call.
 
-    Ray restarts it elsewhere if its process or its node is lost; it begins new games then. Everything is made by the
-    first call, as an error in ``__init__`` would look like a lost process.
+    Ray restarts it elsewhere if its process or its node is lost; it begins new games then. The first call makes the
+    player, because an error in ``__init__`` would look like a lost process.
     """
 
     def __init__(self, task: Task, rng: np.random.Generator) -> None:
@@ -88,7 +88,7 @@ class RemoteActor:
         self._latest = weights
 
     def end(self) -> None:
-        """Let all calls of `play` return at once; runs beside `play`."""
+        """End all calls of `play` at once; runs beside `play`."""
         self._has_ended = True
 
     def play(self, weights: Weights) -> Delivery | None:
@@ -101,7 +101,7 @@ class RemoteActor:
                 self._player, self._load, self._backend = make_player(self._task, network, self._rng)
             else:
                 self._load(network)
-            self._blocks = self._player.play(UNLIMITED, lambda: self._has_ended)  # begun again, it clears its cache
+            self._blocks = self._player.play(UNLIMITED, lambda: self._has_ended)  # a new call clears its cache
             self._version = latest.version
         block = None if self._has_ended else next(self._blocks, None)
         if block is None:
@@ -117,8 +117,8 @@ class RemoteActor:
 
 def make_player(
     task: Task, network: Network, rng: np.random.Generator
-) -> tuple[SelfPlayer, Callable[[Network], None], str]:
-    """Return the player of one core or GPU, a function that gives it other weights, and the backend that runs them."""
+) -> tuple[SelfPlayer, Callable[[Network], object], str]:
+    """Return the player of one core or GPU, a function that loads other weights into it, and its backend."""
     if task.backend == TREES:
         from alphac4.compute.gpu.trees import DeviceActor  # Numba's CUDA part is slow to import, and optional
 
@@ -141,8 +141,8 @@ def make_player(
 class ClusterActors(Actors):
     """Keeps an actor on every core, or every GPU, of a cluster; they play on between two calls of `play`.
 
-    Before `play` returns, it asks for about as many positions as the next call will need. So what is learned keeps its
-    ratio to what is played. Ray restarts lost actors and repeats what was asked of them; a block arrives once.
+    Before `play` returns, it requests about as many positions as the next call will need. So what is learned keeps its
+    ratio to what is played. Ray restarts lost actors and repeats their calls; a block arrives once.
 
     Args:
         connection: to the cluster; closed in the end.
@@ -162,8 +162,8 @@ class ClusterActors(Actors):
         self._actors: list[Any] = []  # Ray's handles
         self._calls: dict[Any, int] = {}  # references to blocks, and the index of the actor that plays each
         self._places: dict[int, tuple[str, int]] = {}  # node and process of each actor that has played
-        self._nodes = 0  # that offer cores or GPUs, when they were counted last
-        self._offered = connection.ask(connection.count, task.device)  # cores or GPUs then
+        self._nodes = 0  # that offered cores or GPUs at the last count
+        self._offered = connection.count(task.device)  # cores or GPUs then
         self._counted = 0.0  # time.monotonic() of then
         self._lost = 0  # actors since the last report
         self._last_end: float | None = None
@@ -172,7 +172,7 @@ class ClusterActors(Actors):
         return max(1, self._offered)
 
     def update(self, network: Network) -> None:
-        """See `Actors`: blocks that begin from now on are played with them."""
+        """Play blocks that begin from now on with other weights."""
         version = self._weights.version + 1
         self._weights = Weights(version=version, network=Shared(reference=[self._ray.put(network)]))
         for actor in self._actors:
@@ -187,7 +187,7 @@ class ClusterActors(Actors):
         last: bool = False,
         plan: GamePlan | None = None,
     ) -> None:
-        """See `Actors`; who plays how much is decided by who comes first.
+        """Take the blocks that arrive first, whichever actor played them.
 
         Raises:
             ValueError: for a plan other than that of the settings.
@@ -202,8 +202,8 @@ class ClusterActors(Actors):
         while positions < samples:
             check()
             self._connection.check()
-            if time.monotonic() - self._counted >= SECONDS_BETWEEN_COUNTS:
-                self._connection.ask(self._use_all_cores)
+            if time.monotonic() - self._counted >= SECONDS_BETWEEN_COUNTS and not self._connection.missing():
+                self._use_all_cores()
             self._request(CALLS_IN_FLIGHT)
             for reference in self._ready(SECONDS_BETWEEN_CHECKS):
                 index = self._calls.pop(reference)
@@ -219,7 +219,7 @@ class ClusterActors(Actors):
             if not has_warned and not blocks and time.perf_counter() - started > SECONDS_UNTIL_WARNING:
                 logger.warning("waiting for the cluster's first games: other programs may use its cores")
                 has_warned = True
-        if last:  # the cores are free for whatever follows
+        if last:  # the cores are free for the closing matches
             self._dismiss()
         else:
             self._request(max(CALLS_IN_FLIGHT, -(-samples * blocks // (positions * len(self._actors)))))
@@ -237,22 +237,22 @@ class ClusterActors(Actors):
         self._last_end, self._lost = now, 0
 
     def close(self) -> None:
-        """See `Actors`."""
-        if self._connection.reachable():
+        """End all actors, and leave the cluster."""
+        if not self._connection.missing():
             self._dismiss()
         self._connection.close()
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """See `Actors`: the games stay with their actors, so there is nothing to keep."""
+        """Return nothing: the games stay with their actors."""
         return {}
 
-    def restore(self, state: Mapping[str, npt.NDArray[np.generic]], seeds: Seeds) -> bool:  # noqa: ARG002
-        """See `Actors`; before the first `play`. New games begin in any case."""
+    def restore(self, state: GameState, seeds: Seeds) -> bool:  # noqa: ARG002
+        """Begin new games, before the first `play`."""
         self._seeds = seeds
         return False
 
     def _use_all_cores(self) -> None:
-        """Have an actor for every core or GPU; Ray starts each where and when there is one for it."""
+        """Make an actor for every core or GPU; Ray starts each when and where one is free."""
         offers = [node.offers(self._task.device) for node in self._connection.nodes()]
         self._nodes, self._offered, before = sum(map(bool, offers)), sum(offers), len(self._actors)
         for index in range(before, self._offered):
@@ -263,14 +263,14 @@ class ClusterActors(Actors):
         self._counted = time.monotonic()
 
     def _request(self, calls: int) -> None:
-        """Ask each actor for blocks until it has ``calls`` calls to answer."""
+        """Request blocks of each actor until it has ``calls`` calls to answer."""
         pending = list(self._calls.values())
         for index, actor in enumerate(self._actors):
             for _ in range(calls - pending.count(index)):
                 self._calls[actor.play.remote(self._weights)] = index
 
     def _ready(self, timeout: float) -> list[Any]:
-        """The references whose blocks have come, after ``timeout`` seconds at most."""
+        """Return the references whose blocks have arrived, after ``timeout`` seconds at most."""
         if not self._calls:
             time.sleep(timeout)
             return []
@@ -278,11 +278,11 @@ class ClusterActors(Actors):
         return list(ready)
 
     def _receive(self, index: int, reference: Any) -> Delivery | None:
-        """The delivery of an actor, None if it was lost on the way."""
+        """Return the delivery of an actor, None if it was lost on the way."""
         try:
             # The arrays of a block are in the object store, which would fill up with an iteration's games.
             delivery: Delivery = copy.deepcopy(self._connection.get(reference))
-        except self._ray.exceptions.RayTaskError as error:  # ours: it would come again
+        except self._ray.exceptions.RayTaskError as error:  # ours: a repetition would fail as well
             raise RuntimeError(f"an actor of the cluster failed: {first_line(error.cause or error)}") from error
         except self._ray.exceptions.RayError as error:
             logger.warning("a block of games was lost on the way from the cluster: %s", first_line(error))
@@ -295,7 +295,7 @@ class ClusterActors(Actors):
         return delivery
 
     def _dismiss(self) -> None:
-        """End all actors; those that have begun are idle by then, or Ray would print that their calls failed."""
+        """End all actors; idle ones, because Ray prints that the calls of others failed."""
         for actor in self._actors:
             actor.end.options(concurrency_group=BESIDE).remote()
         self._ready(SECONDS_TO_END)
@@ -310,10 +310,9 @@ class Cluster:
     """A Ray cluster that plays a run's games and matches.
 
     Args:
-        address: of the cluster; see `alphac4.compute.cluster.connection.connect`.
-        device: "cuda" for an actor on each GPU that has a core beside it, otherwise there is one on each core.
-        backend: of self-play; a node takes its fastest for "auto", and where it does not have the one that is named.
-            One with trees on GPUs means "cuda".
+        address: of the cluster, as `connect` takes it.
+        device: "cuda" for an actor on each GPU that has a core beside it, otherwise one on each core.
+        backend: of self-play; a node without it takes its fastest, as for "auto". `TREES` means "cuda".
 
     Raises:
         RuntimeError: if there is no such cluster, a node has another version of this program, or none has the device.
@@ -328,29 +327,23 @@ class Cluster:
             where = "GPUs" if self._device == "cuda" else "cores"
             raise ValueError(f"no backend {backend!r} on a cluster's {where}; available: {', '.join(known)}")
         self._connection = connect(address)
-        try:
-            if self._device == "cuda" and not self._count("cuda"):
-                raise RuntimeError("no node of the cluster has a GPU and a core beside it: choose the device cpu")
-        except BaseException:
+        if self._device == "cuda" and not self._connection.count("cuda"):
             self._connection.close()
-            raise
+            raise RuntimeError("no node of the cluster has a GPU and a core beside it: choose the device cpu")
 
     def pool(self, streams: int) -> Pool | None:
         """Return processes for a run's matches; None if the cluster has few more cores than the ``streams`` here.
 
         The processes share the cores with actors, which mostly wait while a match is played.
         """
-        return None if self._count("cpu") < MIN_CORES_RATIO * streams else Pool(self._connection, leaves=False)
+        is_large = self._connection.count("cpu") >= MIN_CORES_RATIO * streams
+        return Pool(self._connection, leaves=False) if is_large else None
 
     def actors(self, network: Network, geometry: Geometry, config: SelfPlayConfig, seeds: Seeds) -> Actors:
         """Return the actors of a run; each core or GPU plays its share of the games, within reason."""
         slots = config.games
         if self._backend != TREES:
-            share = -(-config.games // max(1, self._count(self._device)))
+            share = -(-config.games // max(1, self._connection.count(self._device)))
             slots = min(config.games, MAX_GAMES, max(MIN_GAMES, share))
         task = Task(geometry=geometry, config=config, slots=slots, device=self._device, backend=self._backend)
         return ClusterActors(self._connection, task, network, seeds)
-
-    def _count(self, device: str) -> int:
-        """Number of cores ("cpu") or GPUs ("cuda") that the cluster has now."""
-        return self._connection.ask(self._connection.count, device)

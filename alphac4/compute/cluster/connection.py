@@ -1,4 +1,4 @@
-"""The way to a Ray cluster, and whether all its nodes run this program."""
+"""Connection to a Ray cluster, whose nodes must all have this version of the program."""
 
 import contextlib
 import importlib
@@ -7,41 +7,38 @@ import os
 import re
 import socket
 import tempfile
-import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, wait
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 from alphac4.machine import install_advice
 from alphac4.storage.records import first_line
 from alphac4.version import __version__
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 SECONDS_TO_CONNECT = 5.0
 HTTP_2_SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # length, type, flags and stream of a frame (RFC 9113, 6.5)
 HTTP_2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + HTTP_2_SETTINGS
-SECONDS_BETWEEN_LOOKS = 1.0  # at whether everything needed is there
-SECONDS_OF_ABSENCE = 20.0  # before something needed is given up; one that is restarted is back by then
+SECONDS_BETWEEN_LOOKS = 1.0  # for whether the cluster is there
+SECONDS_OF_ABSENCE = 20.0  # before the cluster is given up; something that is restarted is back by then
+RECONNECT_S = "600"  # after which Ray would end this process; `Connection.check` notices earlier, and raises
 SECONDS_FOR_ANSWER = 60.0  # a node's first answer waits for a process to start
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A machine of a cluster, or what plays the part of one."""
+    """A machine of a cluster."""
 
     identity: str  # Ray's
     cores: int
     gpus: int
 
     def offers(self, device: str) -> int:
-        """Its cores ("cpu"), or its GPUs that have a core beside them ("cuda"), whoever uses them now."""
+        """Return its number of cores ("cpu"), or of GPUs with a core beside them ("cuda"), busy or not."""
         return self.cores if device == "cpu" else min(self.cores, self.gpus)
 
 
@@ -49,13 +46,13 @@ class Node:
 class Connection:
     """This process as a driver of a cluster.
 
-    Once the head has gone, Ray waits without end for whatever it is asked. So nobody asks it but through `get` and
-    `ask`, which look meanwhile whether there is still somebody to answer, or in a thread that nobody waits for.
+    Without its head, Ray answers no question and waits for minutes. So callers look at `missing` before a question, and
+    wait for results by `get`.
 
     Args:
         ray: the module.
         ours: whether `connect` has joined the cluster, so that `close` leaves it.
-        needed: addresses without which nothing goes on, by name.
+        needed: addresses without which nothing works, by name.
     """
 
     def __init__(self, ray: Any, *, ours: bool, needed: Mapping[str, str]) -> None:
@@ -64,94 +61,62 @@ class Connection:
         self._looked = 0.0  # time.monotonic() of the last look
         self._missing_since: float | None = None
 
+    def missing(self) -> str:
+        """Return the name and address of something needed at which no process listens; empty if nothing is missing."""
+        for name, address in self._needed.items():
+            host, _, port = address.rpartition(":")
+            try:
+                if host and port.isdigit():  # a busy process may answer nothing for a while, but accepts connections
+                    socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+            except OSError:
+                return f"{name}, {address}"
+        return ""
+
     def check(self) -> None:
-        """Look at most once a second whether the cluster is there.
+        """Look for what is needed, at most once per second.
 
         Raises:
-            RuntimeError: once something needed has been away for `SECONDS_OF_ABSENCE`.
+            RuntimeError: once something has been missing for `SECONDS_OF_ABSENCE`.
         """
         now = time.monotonic()
         if now - self._looked < SECONDS_BETWEEN_LOOKS:
             return
-        self._looked, missing = now, self._missing()
-        self._missing_since = None if missing is None else self._missing_since or now
+        self._looked, missing = now, self.missing()
+        self._missing_since = self._missing_since or now if missing else None
         if self._missing_since is not None and now - self._missing_since >= SECONDS_OF_ABSENCE:
             raise RuntimeError(f"Lost {missing}. Restart the cluster, then rerun this command to resume.")
 
-    def reachable(self) -> bool:
-        """Whether Ray would answer now."""
-        return self._missing() is None
-
     def get(self, reference: Any) -> Any:
-        """The value of a reference.
-
-        Raises:
-            RuntimeError: see `check`.
-            Exception: Ray's own, such as those of a function that failed.
-        """
+        """Return the value of a reference. Raises what `check` raises, and Ray's own errors."""
         while not self.ray.wait([reference], timeout=SECONDS_BETWEEN_LOOKS)[0]:
             self.check()
         return self.ray.get(reference)
 
-    def ask(self, question: Callable[..., T], *arguments: object) -> T:
-        """Call a function that asks the head, and return its result.
-
-        Raises:
-            RuntimeError: see `check`.
-            Exception: whatever the function raises.
-        """
-        answer: Future[T] = Future()
-
-        def call() -> None:
-            try:
-                answer.set_result(question(*arguments))
-            except BaseException as error:  # carried to the caller
-                answer.set_exception(error)
-
-        threading.Thread(target=call, name="cluster-question", daemon=True).start()
-        while not wait([answer], timeout=SECONDS_BETWEEN_LOOKS).done:
-            self.check()
-        return answer.result()
-
     def nodes(self) -> list[Node]:
-        """The nodes that are there now; see `ask`."""
+        """Return the nodes that are there now."""
+        found = [node for node in self.ray.nodes() if node["Alive"]]
+        sizes = [[int(node["Resources"].get(kind, 0)) for kind in ("CPU", "GPU")] for node in found]
         return [
-            Node(
-                identity=node["NodeID"],
-                cores=int(node["Resources"].get("CPU", 0)),
-                gpus=int(node["Resources"].get("GPU", 0)),
-            )
-            for node in self.ray.nodes()
-            if node["Alive"]
+            Node(identity=node["NodeID"], cores=cores, gpus=gpus)
+            for node, (cores, gpus) in zip(found, sizes, strict=True)
         ]
 
     def count(self, device: str) -> int:
-        """Number of cores ("cpu") or GPUs ("cuda") that all nodes offer now; see `Node.offers` and `ask`."""
+        """Return the number of cores ("cpu") or GPUs ("cuda") that all nodes offer now; see `Node.offers`."""
         return sum(node.offers(device) for node in self.nodes())
 
     def close(self) -> None:
-        """Leave the cluster, unless it has gone already: whatever this process runs there ends."""
-        if self._ours and self.reachable():
+        """Leave the cluster if it is there: whatever this process runs on it ends."""
+        if self._ours and not self.missing():
             self.ray.shutdown()
-
-    def _missing(self) -> str | None:
-        """The name and address of something needed at which nobody listens."""
-        for name, address in self._needed.items():
-            host, _, port = address.rpartition(":")
-            try:
-                if host and port.isdigit():  # whoever is busy may not say anything for a while, but is there
-                    socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
-            except OSError:
-                return f"{name}, {address}"
-        return None
 
 
 def connect(address: str) -> Connection:
-    """Join a cluster: "auto" for the one that this machine or this job belongs to, or its head as "HOST:PORT".
+    """Join a cluster: "auto" for the one of this machine or job, or its head as "HOST:PORT".
 
     Raises:
-        RuntimeError: in one line, if Ray is not installed, there is no such cluster, or a node has another version.
-        ValueError: in one line, for anything else than an address.
+        RuntimeError: if Ray is not installed, there is no such cluster, or a node has another version.
+        ValueError: for an invalid address.
     """
     if address != "auto" and not re.fullmatch(r"[^/\s]+:\d+", address):
         raise ValueError(f'a cluster is "auto" or HOST:PORT of its head, not {address!r}')
@@ -167,15 +132,13 @@ def connect(address: str) -> Connection:
             with warnings.catch_warnings(action="ignore"):
                 ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True)
         except Exception as error:  # Ray raises many kinds
-            none = place == "auto" and isinstance(
-                error, ConnectionError
-            )  # Ray's words name options of its own commands
-            reason = "none runs here; name its head, as HOST:PORT" if none else first_line(error)
+            is_none = place == "auto" and isinstance(error, ConnectionError)  # Ray's text names its own commands
+            reason = "none runs here; name its head, as HOST:PORT" if is_none else first_line(error)
             raise RuntimeError(f"no Ray cluster at {place}: {reason}") from error
     context = ray.get_runtime_context()
     needed = {"the head of the cluster": context.gcs_address}
     for node in ray.nodes():
-        if node["NodeID"] == context.get_node_id():  # it holds what this process gives to the others
+        if node["NodeID"] == context.get_node_id():  # it holds what this process shares with the others
             needed["this machine's node of the cluster"] = f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}"
     connection = Connection(ray, ours=ours, needed=needed)
     try:
@@ -187,14 +150,13 @@ def connect(address: str) -> Connection:
 
 
 def import_ray() -> Any:
-    """Ray, told to keep to itself what it would report about its use.
+    """Return Ray's module, which then reports nothing about its use.
 
     Raises:
-        RuntimeError: in one line, if it is not installed.
+        RuntimeError: if it is not installed.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    # Ray would end this process a minute after the head, in the middle of whatever it does; `Connection` says so.
-    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "1000000")
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", RECONNECT_S)
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a warning to users otherwise
     try:
         ray = importlib.import_module("ray")
@@ -204,10 +166,10 @@ def import_ray() -> Any:
 
 
 def find_cluster() -> str:
-    """Return the address that Ray takes for "auto", as far as its documentation says; it may have ended since.
+    """Return the address that Ray takes for "auto"; empty where Ray looks for its processes itself.
 
-    `ray.init` documents both places: the variable ``RAY_ADDRESS``, and the file of the latest cluster that was started
-    on this machine. Without either it looks for Ray's processes itself.
+    `ray.init` documents the variable ``RAY_ADDRESS`` and the file of the latest cluster started on this machine, which
+    may have ended since.
     """
     if named := os.environ.get("RAY_ADDRESS"):
         return named
@@ -216,10 +178,10 @@ def find_cluster() -> str:
 
 
 def check_port(address: str) -> None:
-    """Look whether somebody at HOST:PORT speaks HTTP/2, as the head of a cluster does: Ray would try for minutes.
+    """Check that HOST:PORT speaks HTTP/2, as the head of a cluster does: Ray would try for minutes.
 
     Raises:
-        OSError: if nobody does.
+        OSError: if it does not.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or os.environ.get("RAY_USE_TLS", "0") != "0":
@@ -233,20 +195,20 @@ def check_port(address: str) -> None:
 
 
 def on_node(identity: str, *, soft: bool = False) -> object:
-    """Ray's scheduling strategy for one node: no other if it is not ``soft``, otherwise while it is there."""
+    """Return Ray's scheduling strategy for one node; if ``soft``, for another one once the node is lost."""
     strategies = importlib.import_module("ray.util.scheduling_strategies")
     found: object = strategies.NodeAffinitySchedulingStrategy(node_id=identity, soft=soft)
     return found
 
 
 def check_nodes(ray: Any) -> None:
-    """Ask every node for its version of this program.
+    """Check that every node has this version of the program.
 
     Raises:
-        RuntimeError: in one line that names a node with another one, or with none.
+        RuntimeError: naming a node with another one, or with none.
     """
 
-    def version() -> str:  # within a function, or the node would look for it in the program that it may not have
+    def version() -> str:  # a local function, which travels to nodes without this program
         import importlib
 
         try:

@@ -1,4 +1,4 @@
-"""Functions on the cores of a cluster: for whatever is not self-play."""
+"""Processes on the cores of a cluster that call functions."""
 
 import logging
 import queue
@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, final
 
-from alphac4.compute.cluster.connection import Connection, connect, import_ray, on_node
+from alphac4.compute.cluster.connection import Connection, import_ray, on_node
 from alphac4.machine import adapt_process
 from alphac4.storage.records import first_line
 
@@ -20,12 +20,12 @@ MAX_DEATHS = 10  # of processes at the same work
 
 @dataclass(frozen=True, kw_only=True)
 class Shared(Generic[T]):
-    """Something in the object store of the node that put it there, for whoever asks."""
+    """A value in the object store of the node that put it there."""
 
-    reference: Sequence[Any]  # of one, in a list: Ray would fetch it for every call otherwise
+    reference: Sequence[Any]  # in a list, or Ray would fetch the value for every call
 
     def get(self) -> T:
-        """Return it, in whichever process asks."""
+        """Return the value, in any process of the cluster."""
         return cast(T, import_ray().get(self.reference[0]))
 
 
@@ -36,20 +36,20 @@ class Worker:
         adapt_process()
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call one."""
+        """Call a function."""
         return function(*arguments)
 
 
 @final
 class Pool:
-    """Processes that call functions, one for each core of a cluster, beside whoever uses the core.
+    """Processes that call functions, one for each core of a cluster, whether the core is busy or not.
 
-    Functions, arguments and results travel by pickle. Ray restarts a process that died, on another node if its own has
-    gone, and repeats its call: so functions must do no harm when they are called twice.
+    Functions, arguments and results travel by pickle. Ray restarts a process that died, on another node if its own is
+    lost, and repeats its call. So calling a function twice must do no harm.
 
     Args:
         connection: to the cluster.
-        leaves: whether the end of the pool is the end of the connection.
+        leaves: whether to close the connection with the pool.
 
     Attributes:
         cores: the number of processes.
@@ -58,16 +58,16 @@ class Pool:
     def __init__(self, connection: Connection, *, leaves: bool = True) -> None:
         self._connection, self._leaves = connection, leaves
         self._ray = connection.ray
-        # Ray starts what asks for no number of cores wherever there is a core, whether somebody uses it or not.
+        # Without a number of cores, Ray starts an actor on any core, busy or not.
         worker = self._ray.remote(max_restarts=-1, max_task_retries=MAX_DEATHS - 1)(Worker)
-        if not connection.ask(connection.count, "cpu"):
+        if not connection.count("cpu"):
             logger.warning("waiting for a core of the cluster: it has none")
-            first = worker.remote()  # some clusters grow as long as something waits for a core
+            first = worker.remote()  # some clusters grow while something waits for a core
             connection.get(first.call.remote(int))
             self._ray.kill(first)
         self._workers = [
             worker.options(scheduling_strategy=on_node(node.identity, soft=True)).remote()
-            for node in connection.ask(connection.nodes)
+            for node in connection.nodes()
             for _ in range(node.cores)
         ]
         self.cores = len(self._workers)
@@ -77,11 +77,11 @@ class Pool:
         self._threads = ThreadPoolExecutor(self.cores)
 
     def share(self, value: T) -> Shared[T]:
-        """Put something where every process can get it, once for all calls that need it."""
+        """Send a value to the cluster once, for all calls that need it."""
         return Shared(reference=[self._ray.put(value)])
 
     def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
-        """Call a function by the first process that is free."""
+        """Call a function in the first free process."""
 
         def call() -> T:
             index = self._free.get()
@@ -93,10 +93,10 @@ class Pool:
         return self._threads.submit(call)
 
     def call(self, index: int, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function by the ``index``-th process, which keeps what functions keep, and wait for the result.
+        """Call a function in the ``index``-th process, which keeps its memory between calls, and return the result.
 
         Raises:
-            RuntimeError: if the processes have gone for good.
+            RuntimeError: if the cluster is lost, or the process dies at every attempt.
             Exception: whatever the function raises.
         """
         answer = self._workers[index].call.remote(function, *arguments)
@@ -111,20 +111,10 @@ class Pool:
             raise RuntimeError(f"a process of the cluster was lost again and again: {first_line(error)}") from error
 
     def close(self) -> None:
-        """End all processes and whatever they do."""
-        if self._connection.reachable():
+        """End all processes and their work."""
+        if not self._connection.missing():
             for worker in self._workers:
                 self._ray.kill(worker)
-        self._threads.shutdown(cancel_futures=True)  # calls end: their process or the cluster has gone
+        self._threads.shutdown(cancel_futures=True)  # calls end with their process or the cluster
         if self._leaves:
             self._connection.close()
-
-
-def make_pool(address: str) -> Pool:
-    """Make a pool; see `alphac4.compute.choose_pool`."""
-    connection = connect(address)
-    try:
-        return Pool(connection)
-    except BaseException:
-        connection.close()
-        raise

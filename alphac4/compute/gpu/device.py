@@ -217,26 +217,22 @@ def share(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Arrays]:
 def share_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[Trees]:
     """Empty trees of ``nodes`` nodes on the device, with the roots' positions and random states of ``like``.
 
-    All that is known of a node lies together in one record, 128 bytes for 7 actions: every thread walks a tree of
-    its own, so a visit costs one cache line or two instead of one for each array. Indices and counts take two bytes
-    where they suffice.
+    All fields of a node are in one record, 128 bytes for 7 actions: every thread walks its own tree, so a visit costs
+    one or two cache lines instead of one for each array. Indices and counts take two bytes where they suffice.
     """
     trees, _, actions = like.visits.shape
-    counts = np.dtype(np.int16 if nodes < 2**15 else np.int32)
-    fields, offset = {}, 0
-    sized = {
-        name: (counts if dtype == np.int32 else np.dtype(dtype), each) for name, (dtype, each) in NODE_FIELDS.items()
-    }
-    for name, (dtype, each) in sorted(sized.items(), key=lambda item: -item[1][0].itemsize):
-        fields[name] = (offset, dtype, each)
-        offset += dtype.itemsize * (actions if each else 1)
-    record = -(-offset // SECTOR) * SECTOR
-    memory = torch.zeros((trees, nodes, record), dtype=torch.uint8, device=device)
-    tensors = {name: to_tensor(array, device) for name, array in _fields(like).items() if name not in fields}
-    for name, (start, dtype, each) in fields.items():
-        part = memory[:, :, start : start + dtype.itemsize * (actions if each else 1)]
-        typed = part.view(getattr(torch, dtype.name))
-        tensors[name] = typed if each else typed[:, :, 0]
+    counts = np.int16 if nodes < 2**15 else np.int32
+    fields = [
+        (name, counts if dtype is np.int32 else dtype, (actions,) if has_actions else ())
+        for name, (dtype, has_actions) in NODE_FIELDS.items()
+    ]
+    record = np.dtype(sorted(fields, key=lambda field: -np.dtype(field[1]).itemsize))  # so that all are aligned
+    size = -(-record.itemsize // SECTOR) * SECTOR
+    memory = torch.zeros((trees, nodes, size), dtype=torch.uint8, device=device)
+    tensors = {name: to_tensor(array, device) for name, array in _fields(like).items() if name not in NODE_FIELDS}
+    for name, (dtype, offset, *_) in (record.fields or {}).items():
+        part = memory[:, :, offset : offset + dtype.itemsize].view(getattr(torch, dtype.base.name))
+        tensors[name] = part if dtype.shape else part[:, :, 0]
     return DeviceArrays(tensors, like)
 
 

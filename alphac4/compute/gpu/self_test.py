@@ -22,8 +22,8 @@ MAX_SECONDS = 120.0  # the first use of a GPU loads libraries
 
 
 @functools.cache
-def distrust() -> str:
-    """The reason not to trust the GPU, in one line; empty if it evaluates and learns as the cores do."""
+def self_test_error() -> str:
+    """Run the GPU's self-test; return an error message in one line, or "" if it computes what the cores do."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         # A new network's tower is zero, and its logits are too small to be told from noise.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from numba import cuda as numba_cuda
 
-from alphac4.compute.cores import LocalActors
+from alphac4.compute.cores import Actors, LocalActors, Seeds
 from alphac4.compute.gpu.device import (
     TREES,
     DeviceNetwork,
@@ -29,7 +29,6 @@ from alphac4.compute.gpu.device import (
     the_device,
     to_tensor,
 )
-from alphac4.compute.interface import Actors, Seeds
 from alphac4.game.rules import Geometry
 from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.puct import expand, write_leaf
@@ -280,8 +279,9 @@ def device_actors(
 
     players = largest_that_fits(make, config.games, min(MIN_GAMES, config.games))
 
-    def update(network: Network) -> None:
+    def update(network: Network) -> str:
         for player in players:
             player.update(network)
+        return TREES
 
     return LocalActors(players, update, TREES)
