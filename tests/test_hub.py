@@ -132,7 +132,7 @@ def test_a_network_of_the_hub_plays_wherever_a_network_is_named(
     board, network = {"rows": 4, "columns": 5, "run_length": 3}, {"channels": 4, "blocks": 2}  # it may grow
     start = load_start(from_dict({"start_from": NAME, "board": board, "network": network}))
     assert start is not None
-    assert start.facts["checkpoint"] == NAME
+    assert start[1]["checkpoint"] == NAME
     assert len([line for line in requests if line.startswith("GET") and "/model." in line]) == 1
     hub.hub_file.cache_clear()
     with no_connection(monkeypatch):

@@ -17,11 +17,12 @@ from alphac4.runs.reports import (
     EvaluationReport,
     ExactPlayFigures,
     IterationReport,
+    TrainedRun,
     find_warnings,
-    read_closing,
     read_reports,
 )
-from alphac4.runs.session import TrainedRun, TrainingSession
+from alphac4.runs.session import TrainingSession
+from alphac4.runs.state import STATE_FILE, load_state
 from alphac4.runs.tensorboard import scalars
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.training.config import TrainConfig
@@ -88,13 +89,12 @@ def test_a_run_reports_what_it_did(folder: Path) -> None:
 
 def test_an_iteration_is_a_row_below_the_headings(folder: Path) -> None:
     report = reports(folder)[-1]
-    row, judged, (match,) = str(report), report.evaluation, report.matches
+    row, judged, (match,) = report.row(report.iteration), report.evaluation, report.matches
     assert judged is not None
     told = [f"{judged.raw.error:.1%}", f"{judged.search.error:.1%}", f"{report.gate.score:.0%}", f"{match.score:.0%}"]
     assert row.split()[2:7] == [*told, "uct:20"]
     assert row.endswith("promoted") == bool(report.gate.accepted)
     assert row.index(told[0]) + len(told[0]) == HEADINGS.index("raw") - HEADINGS.index("\n") - 1 + len("raw")
-    assert report.row(report.iteration) == row
     assert report.row(10**6).startswith(row)
     minute = dataclasses.replace(report, seconds_total=60.0 * report.iteration)
     assert [minute.row(report.iteration + more).split()[-2:] for more in (1, 12)] == [["1", "min"], ["12", "min"]]
@@ -104,8 +104,6 @@ def test_an_iteration_is_a_row_below_the_headings(folder: Path) -> None:
     shorter = dataclasses.replace(report, seconds_total=10.0 * report.iteration).row(report.iteration + 2)
     assert shorter.endswith("< 1 min")
     assert len(shorter) == len(HEADINGS.splitlines()[1]) < 100, "as wide as the headings, and as many terminals"
-    resumed = dataclasses.replace(report.selfplay, games=0, evaluations=0)  # an earlier session had played them all
-    assert len(str(dataclasses.replace(report, selfplay=resumed)).split()) == len(row.split()) - 1
 
 
 def test_the_closing_text_names_the_iteration_of_mistakes_that_an_earlier_network_made(folder: Path) -> None:
@@ -123,18 +121,15 @@ def test_the_closing_text_names_the_iteration_of_mistakes_that_an_earlier_networ
     ]
 
 
-def test_a_run_is_closed_by_the_matches_that_its_settings_ask_for(folder: Path) -> None:
-    closing, config = read_closing(folder), judged_run()
-    assert closing is not None
-    assert [match.opponent for match in closing.matches] == ["uct:20"]
-    assert closing.closes(config)
-    assert not closing.closes(dataclasses.replace(config, iterations=3))
-    assert not closing.closes(
-        dataclasses.replace(config, gate=dataclasses.replace(config.gate, classic_rollouts=(20, 50)))
-    )
-    path = folder / "closing.json"
-    path.write_text(path.read_text().replace('"wins":', '"gains":'))
-    assert read_closing(folder) is None
+def test_a_run_is_finished_by_the_matches_that_its_settings_ask_for(folder: Path) -> None:
+    state, config = load_state(folder / STATE_FILE), judged_run()
+    assert state.closing is not None
+    assert [match.opponent for match in state.closing] == ["uct:20"]
+    assert state.is_finished(config)
+    assert not state.is_finished(dataclasses.replace(config, iterations=3))
+    more = dataclasses.replace(config.gate, classic_rollouts=(20, 50))
+    assert not state.is_finished(dataclasses.replace(config, gate=more))
+    assert not dataclasses.replace(state, closing=None).is_finished(config)
 
 
 def test_reports_say_of_a_network_what_the_command_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,8 +257,3 @@ def test_a_healthy_run_is_left_alone(folder: Path) -> None:
     like = reports(folder)[-1]
     assert not told(iterations(like))
     assert not told(iterations(like, error=[None] * 36))  # without evaluations nothing is known of errors
-    resumed = iterations(like)  # after their self-play, of which they have no figures
-    nothing = dataclasses.replace(like.selfplay, games=0, samples=0, openings={}, policy_entropy=0.0)
-    for index in (12, 13, 14, 35):
-        resumed[index] = dataclasses.replace(resumed[index], selfplay=nothing)
-    assert not told(resumed)

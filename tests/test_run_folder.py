@@ -324,11 +324,11 @@ def test_a_kill_makes_the_costs_forget_two_seconds_at_most(tmp_path: Path, monke
     counter = CostCounter(tmp_path / "costs.json", Costs(seconds=50.0))
     for tick in range(200):
         now[0] += 0.5
-        counter.tick()
+        counter.on_progress(Progress(iteration=1, phase="self-play"))
         left = CostCounter(tmp_path / "costs.json", Costs(seconds=50.0)).now()
         assert counter.now().seconds == 50.0 + 0.5 * (tick + 1)
         assert 0 <= counter.now().seconds - left.seconds <= SECONDS_BETWEEN_WRITES + 0.5
-    counter.add(games=3, evaluations=40)
+    counter.on_progress(Progress(iteration=1, phase="self-play", games=3, evaluations=40))
     counter.write()
     assert CostCounter(tmp_path / "costs.json", Costs()).now() == counter.now()
 

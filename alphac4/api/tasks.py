@@ -18,7 +18,8 @@ from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.search import Budget
 from alphac4.nn.network import NetworkBuilder
 from alphac4.runs import reports
-from alphac4.runs.session import TrainedRun, find_config
+from alphac4.runs.reports import TrainedRun
+from alphac4.runs.session import find_config
 from alphac4.runs.session import train as train_run
 from alphac4.training.config import TrainConfig
 from alphac4.training.extensions import (

@@ -1,4 +1,4 @@
-"""Shows reports in TensorBoard."""
+"""Reports as curves and pictures in TensorBoard."""
 
 import json
 import threading
@@ -13,51 +13,37 @@ from torch.utils.tensorboard import SummaryWriter
 from alphac4.game import Geometry, column_name
 from alphac4.runs import figures
 from alphac4.runs.reports import IterationReport
+from alphac4.runs.state import flatten
 from alphac4.storage.files import naming
 from alphac4.training.reports import MatchReport
 
 SECONDS_BETWEEN_PICTURES = 30.0  # drawing them takes two
 
 # TensorBoard sorts groups by name, capital letters first: Mistakes, with three cards, and Strength come first.
-LAYOUT = {
-    "Is it getting stronger?": {
-        # TensorBoard gives all curves of a run one colour, so each chart has one curve. The picture "Mistakes/by set"
-        # has all sets.
-        "mistakes by the exact solver, raw network": ["Multiline", ["Mistakes/raw"]],
-        "mistakes by the exact solver, with search": ["Multiline", ["Mistakes/with search"]],
-        "raw network on begin-hard, the hardest set": ["Multiline", ["mistakes by set/raw begin-hard"]],
-        "with search on begin-hard": ["Multiline", ["mistakes by set/with search begin-hard"]],
-        "score against classic MCTS": ["Multiline", ["Strength/against .*"]],
-        "score against classic MCTS at the end": ["Multiline", ["Strength/closing match against .*"]],
-        "error of the raw network's value": ["Multiline", ["Strength/value error raw"]],
-        "error of the search's value": ["Multiline", ["Strength/value error with search"]],
-    },
-    "Is it learning?": {
-        "loss of the policy": ["Multiline", ["loss/policy"]],
-        "loss of the value": ["Multiline", ["loss/value"]],
-        "loss of the ownership": ["Multiline", ["loss/ownership"]],
-        "entropy of the policy targets": ["Multiline", ["policy/target entropy"]],
-        "entropy of the network's policy": ["Multiline", ["policy/network entropy"]],
-        # Not under strength: candidates are promoted for these scores, and some of equal strength are as well.
-        "score of each candidate against the best": ["Multiline", ["gate/score"]],
-        "candidates promoted so far": ["Multiline", ["gate/promotions"]],
-    },
-    "Where does the time go?": {
-        "share of the network in self-play": ["Multiline", ["time/self-play: network"]],
-        "share of the tree in self-play": ["Multiline", ["time/self-play: tree"]],
-        "share of learning": ["Multiline", ["time/learning"]],
-        "share of the gate": ["Multiline", ["time/gate"]],
-        "network evaluations per second": ["Multiline", ["speed/evaluations per second"]],
-        "simulations per second": ["Multiline", ["speed/simulations per second"]],
-    },
+# It gives all curves of a run one colour, so each chart has one curve; the picture "Mistakes/by set" has all sets.
+CHARTS = {
+    "Is it getting stronger?": (
+        *("Mistakes/raw", "Mistakes/with search"),
+        *("mistakes by set/raw begin-hard", "mistakes by set/with search begin-hard"),  # the hardest set
+        *("Strength/against .*", "Strength/closing match against .*"),
+        *("Strength/value error raw", "Strength/value error with search"),
+    ),
+    "Is it learning?": (
+        *("loss/policy", "loss/value", "loss/ownership", "policy/target entropy", "policy/network entropy"),
+        *("gate/score", "gate/promotions"),  # no measure of strength: equal candidates are promoted as well
+    ),
+    "Where does the time go?": (
+        *("time/self-play: network", "time/self-play: tree", "time/learning", "time/gate"),
+        *("speed/evaluations per second", "speed/simulations per second"),
+    ),
 }
 
 
 class Monitor:
-    """Writes one run's curves and pictures, until `close`. Each call raises OSError, naming the folder, if it cannot.
+    """Writes one run's curves and pictures, until `close`. Each call may raise OSError, which names the folder.
 
     Args:
-        folder: where the event files go; iterations after ``history`` that a killed run left there are hidden.
+        folder: for event files; those of iterations after ``history``, left by a killed run, are hidden.
         settings: the run's configuration, shown as text and compared between runs as hyper-parameters.
         history: reports of the iterations before, for pictures that span the run.
     """
@@ -74,10 +60,11 @@ class Monitor:
         with naming(folder):
             self._writer: Any = SummaryWriter(str(folder), purge_step=next_step)  # type: ignore[no-untyped-call]
             if not self._history:
-                self._writer.add_custom_scalars(LAYOUT)
-                rows = [f"| {name} | {value} |" for name, value in flatten(settings).items()]
+                charts = {group: {tag: ["Multiline", [tag]] for tag in tags} for group, tags in CHARTS.items()}
+                self._writer.add_custom_scalars(charts)
+                rows = [f"| {name} | {json.dumps(value)} |" for name, value in flatten(settings).items()]
                 self._writer.add_text("settings", "\n".join(["| setting | value |", "|---|---|", *rows]), 0)
-        # Until `close`: TensorBoard's thread prints its errors, and has no other setting for it.
+        # TensorBoard's thread prints its errors, and has no other setting for it.
         self._hook_before = threading.excepthook
         threading.excepthook = self._on_thread_error
 
@@ -92,7 +79,7 @@ class Monitor:
             threading.excepthook = self._hook_before
 
     def _on_thread_error(self, arguments: threading.ExceptHookArgs) -> None:
-        """TensorBoard's own thread would print a traceback of a full disk, of which `record` hears as well."""
+        """Hide the traceback that TensorBoard's thread prints for a full disk; `record` raises the same error."""
         if not (arguments.thread is not None and "tensorboard" in type(arguments.thread).__module__):
             self._hook_before(arguments)
 
@@ -186,14 +173,3 @@ def scalars(history: Sequence[IterationReport]) -> dict[str, float]:
             values[f"Strength/value error {name}"] = figures.value_error
     values |= {f"Strength/against {match.opponent}": match.score for match in report.matches}
     return values
-
-
-def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested settings by their dotted names."""
-    flat: dict[str, str] = {}
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = json.dumps(value)
-    return flat

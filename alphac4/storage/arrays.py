@@ -13,7 +13,7 @@ import safetensors
 import safetensors.numpy
 
 from alphac4.storage.files import FileError, write_atomically
-from alphac4.storage.records import first_line, parse_json, read_value
+from alphac4.storage.records import first_line, parse_json, read_record
 
 Arrays = dict[str, npt.NDArray[Any]]
 Header = dict[str, Any]  # among its entries the file's "format"
@@ -25,20 +25,20 @@ def save_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], header: Mapp
 
 
 def pack_arrays(arrays: Mapping[str, npt.NDArray[Any]], header: Mapping[str, Any]) -> bytes:
-    """The bytes of such a file."""
+    """Return the bytes of such a file."""
     text = json.dumps(header, sort_keys=True)
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     return safetensors.numpy.save(whole, {"header": text, "sha256": _digest(whole, text)})
 
 
 def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
-    """The arrays and the header of a file.
+    """Return the arrays and the header of a file.
 
     Raises:
         FileError: if it is missing, truncated, altered, or has another format.
     """
-    with _opened(path) as file:
-        header, metadata = _read_header(path, file, kind), file.metadata()
+    with _opened(path, kind) as (file, header):
+        metadata = file.metadata()
         arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     if metadata.get("sha256") != _digest(arrays, metadata["header"]):
         raise FileError(f"{path}: the digest does not match: the file was damaged or altered")
@@ -46,28 +46,24 @@ def load_arrays(path: Path, kind: str) -> tuple[Arrays, Header]:
 
 
 def load_header(path: Path, kind: str) -> Header:
-    """The header, without reading the arrays.
+    """Return the header without reading the arrays.
 
     Raises:
         FileError: if the file is missing, truncated, or has another format.
     """
-    with _opened(path) as file:
-        return _read_header(path, file, kind)
-
-
-def _read_header(path: Path, file: Any, kind: str) -> Header:
-    header: Header = read_value(dict[str, Any], parse_json((file.metadata() or {})["header"]), "the header")
-    if header["format"] != kind:
-        raise FileError(f"{path}: holds {header['format']!r}, expected {kind!r}")
-    return header
+    with _opened(path, kind) as (_, header):
+        return header
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """A `safetensors` file; errors in the block become a FileError that names it."""
+def _opened(path: Path, kind: str) -> Iterator[tuple[Any, Header]]:
+    """Open a `safetensors` file; errors in the block become a FileError that names it."""
     try:
         with safetensors.safe_open(path, framework="np") as file:
-            yield file
+            header = read_record(Header, parse_json(file.metadata()["header"]), "the header")
+            if header["format"] != kind:
+                raise FileError(f"{path}: holds {header['format']!r}, expected {kind!r}")
+            yield file, header
     except FileError:
         raise
     except FileNotFoundError as error:
@@ -75,8 +71,8 @@ def _opened(path: Path) -> Iterator[Any]:
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error}") from error
     except (safetensors.SafetensorError, ValueError) as error:
-        found = first_line(error).removeprefix("Error while deserializing header: ")
-        raise FileError(f"{path}: truncated, or not a safetensors file ({found})") from error
+        reason = first_line(error).removeprefix("Error while deserializing header: ")
+        raise FileError(f"{path}: truncated, or not a safetensors file ({reason})") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise FileError(f"{path}: a safetensors file, but not one of alphac4") from error
 

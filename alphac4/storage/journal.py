@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from alphac4.storage.files import FileError, append_line, read_lines
-from alphac4.storage.records import parse_json, read_value
+from alphac4.storage.records import parse_json, read_record, to_line
 
 logger = logging.getLogger(__name__)
 
@@ -33,23 +33,21 @@ class Journal:
         self._path = path
         if path is None:
             return
-        wanted = json.loads(json.dumps(dict(about)))  # as JSON gives it back: lists, not tuples
-        found = read_about(path, kind)
-        if found is None:
-            append_line(path, to_line({"format": kind, "about": wanted}))
+        expected = json.loads(json.dumps(dict(about)))  # JSON turns tuples into lists
+        stored = read_about(path, kind)
+        if stored is None:
+            append_line(path, to_line({"format": kind, "about": expected}))
             return
-        for name in [*wanted, *(name for name in found if name not in wanted)]:
-            if wanted.get(name) != found.get(name):
-                raise FileError(
-                    f"{path} holds {name} {json.dumps(found.get(name)):.200}, not "
-                    f"{json.dumps(wanted.get(name)):.200}: choose another file"
-                )
+        for name in {**expected, **stored}:
+            old, new = json.dumps(stored.get(name)), json.dumps(expected.get(name))
+            if old != new:
+                raise FileError(f"{path} holds {name} {old:.200}, not {new:.200}: choose another file")
 
     def read(self, parse: Callable[[dict[str, Any]], _T]) -> Iterator[_T]:
         """Yield what ``parse`` makes of each entry; skip those for which it raises a ValueError."""
         if self._path is None:
             return iter(())
-        return read_entries(self._path, lambda line: parse(read_entry(line)), first=2)
+        return read_entries(self._path, lambda line: parse(_read_entry(line)), first=2)
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Append an entry.
@@ -77,20 +75,6 @@ def read_entries(path: Path, parse: Callable[[str], _T], first: int = 1) -> Iter
             yield entry
 
 
-def to_line(data: Mapping[str, Any]) -> str:
-    """Return an object as one line of JSON."""
-    return json.dumps(data, separators=(",", ":"))
-
-
-def read_entry(line: str) -> dict[str, Any]:
-    """Return the object of a line that `to_line` made.
-
-    Raises:
-        ValueError: in one line, if it is not a JSON object.
-    """
-    return read_value(dict[str, Any], parse_json(line), "the line")  # type: ignore[no-any-return]
-
-
 def read_about(path: Path, kind: str) -> dict[str, Any] | None:
     """The ``about`` of the journal in a file; None if there is no file, or nothing in it.
 
@@ -101,9 +85,13 @@ def read_about(path: Path, kind: str) -> dict[str, Any] | None:
     if not any(lines):
         return None
     try:
-        header = read_entry(lines[0])
+        header = _read_entry(lines[0])
         if header.keys() != {"format", "about"} or header["format"] != kind:
             raise ValueError(f"its first line is not that of {kind}")
-        return read_value(dict[str, Any], header["about"], "about")  # type: ignore[no-any-return]
+        return read_record(dict[str, Any], header["about"], "about")
     except ValueError as error:
         raise FileError(f"{path} is not a file of {kind}, or damaged ({error}): choose another") from error
+
+
+def _read_entry(line: str) -> dict[str, Any]:
+    return read_record(dict[str, Any], parse_json(line), "the line")

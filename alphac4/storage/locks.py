@@ -40,11 +40,10 @@ class FileLock:
         try:
             self._lock.acquire()
         except filelock.Timeout:
-            holder = ""
+            holder = "another process"
             with contextlib.suppress(OSError):  # released meanwhile, or unreadable on Windows
-                holder = self.path.read_text(errors="replace").strip()
-            if not (holder.startswith("process ") and len(holder) < 200):
-                holder = "another process"
+                text = self.path.read_text(errors="replace").strip()
+                holder = text if text.startswith("process ") and len(text) < 200 else holder
             raise LockedError(f"{of or self.path.parent} is in use by {holder}") from None
         if self._is_ours():
             with contextlib.suppress(OSError):  # the name is optional

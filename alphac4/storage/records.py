@@ -6,7 +6,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -59,6 +59,11 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("not JSON: it is not text") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def to_line(data: Mapping[str, Any]) -> str:
+    """Return an object as one line of JSON."""
+    return json.dumps(data, separators=(",", ":"))
 
 
 def read_record(record: type[_T], data: Any, name: str = "") -> _T:
@@ -147,12 +152,11 @@ def check_ranges(settings: Any, **ranges: tuple[float, float]) -> None:
     Raises:
         ValueError: in one line that names the field.
     """
-    for name, (minimum, maximum) in ranges.items():
-        value = getattr(settings, name)
-        for number in value if isinstance(value, tuple) else (value,):
-            if number is not None and not minimum <= number <= maximum:
-                limit = f"at most {maximum:,}" if number > maximum else f"at least {minimum:,}"
-                raise ValueError(f"{name} must be {limit}, not {number!s:.80}")
+    for name, number in _numbers(settings, ranges):
+        minimum, maximum = ranges[name]
+        if number is not None and not minimum <= number <= maximum:
+            limit = f"at most {maximum:,}" if number > maximum else f"at least {minimum:,}"
+            raise ValueError(f"{name} must be {limit}, not {number!s:.80}")
 
 
 def check_finite(settings: Any) -> None:
@@ -161,8 +165,13 @@ def check_finite(settings: Any) -> None:
     Raises:
         ValueError: in one line that names the field.
     """
-    for item in dataclasses.fields(settings):
-        value = getattr(settings, item.name)
-        for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, float) and not math.isfinite(number):
-                raise ValueError(f"{item.name} must be a finite number, not {number}")
+    for name, number in _numbers(settings, [item.name for item in dataclasses.fields(settings)]):
+        if isinstance(number, float) and not math.isfinite(number):
+            raise ValueError(f"{name} must be a finite number, not {number}")
+
+
+def _numbers(settings: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the value of each named field, or each item of a tuple."""
+    for name in names:
+        value = getattr(settings, name)
+        yield from ((name, number) for number in (value if isinstance(value, tuple) else (value,)))

@@ -121,22 +121,26 @@ class MatchReport:
     evaluator: str = ""  # how the networks ran
 
     @property
+    def games_played(self) -> int:
+        """Number of games."""
+        return self.wins + self.draws + self.losses
+
+    @property
     def score(self) -> float:
         """Share of points, a draw counting half."""
-        return (self.wins + 0.5 * self.draws) / max(self.wins + self.draws + self.losses, 1)
+        return (self.wins + 0.5 * self.draws) / max(self.games_played, 1)
 
     @property
     def score_text(self) -> str:
         """The score in percent; empty without games."""
-        return f"{self.score:.0%}" if self.wins + self.draws + self.losses else ""
+        return f"{self.score:.0%}" if self.games_played else ""
 
     @property
     def in_words(self) -> str:
         """The score with its 95 % interval, and the games behind it."""
         return (
-            f"{self.score:.1%} of the points [{self.low:.1%}, {self.high:.1%}] in "
-            f"{self.wins + self.draws + self.losses} colour-swapped games "
-            f"({self.wins} won, {self.draws} drawn, {self.losses} lost)"
+            f"{self.score:.1%} of the points [{self.low:.1%}, {self.high:.1%}] in {self.games_played} "
+            f"colour-swapped games ({self.wins} won, {self.draws} drawn, {self.losses} lost)"
         )
 
 

@@ -30,7 +30,7 @@ from alphac4.evaluation.walks import KnownMoves, MoveKind, Moves
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.play.games import Session
 from alphac4.runs.costs import CostCounter
-from alphac4.runs.reports import read_closing, read_reports
+from alphac4.runs.reports import read_reports
 from alphac4.runs.state import Costs, load_state
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.replay import load_shard
@@ -186,12 +186,6 @@ def read_costs(path: Path) -> Any:
     return frozenset() if costs == Costs() else frozenset({costs})
 
 
-def read_closing_matches(path: Path) -> Any:
-    """The matches that have closed a run, unless they are to be played again."""
-    closing = read_closing(path.parent)
-    return frozenset() if closing is None else frozenset({repr(closing)})
-
-
 def read_game(path: Path) -> Any:
     """The moves of a game."""
     session = Session(geometry=STANDARD)
@@ -205,7 +199,6 @@ FORMATS = (
     Format("000001.safetensors", lambda path: plain(load_shard(path).arrays()), "replay/*.safetensors"),
     Format("reports.jsonl", lambda path: frozenset(map(repr, read_reports(path))), "reports.jsonl", signed=False),
     Format("costs.json", read_costs, "costs.json", signed=False),
-    Format("closing.json", read_closing_matches, "closing.json", signed=False),
     Format("config.json", load_config, "config.json", signed=False),
     Format("tournament.jsonl", read_tournament, signed=False),
     Format("walk.jsonl", read_walk),
