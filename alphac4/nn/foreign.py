@@ -41,12 +41,29 @@ class FunctionEvaluator:
     Args:
         function: the network.
         input_planes: P; see `alphac4.game.planes`.
+        name: of the network in error messages.
+        probed: the board on which to find out, by random positions, whether the function returns logits or
+            probabilities; by default it must return what is said above.
     """
 
-    def __init__(self, function: Callable[[Array], Any], input_planes: int = PLANES["stones"]) -> None:
-        self.name = str(getattr(function, "__name__", type(function).__name__))
+    def __init__(
+        self,
+        function: Callable[[Array], Any],
+        input_planes: int = PLANES["stones"],
+        *,
+        name: str = "",
+        probed: Geometry | None = None,
+    ) -> None:
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.input_planes = input_planes
         self._function = function
+        self._policy_is_logits, self._value_is_logits = True, False
+        if probed is not None:
+            boards = random_boards(probed, PROBED_BOARDS, np.random.default_rng(0), input_planes)
+            policy, value = self._answer(boards)
+            self._policy_is_logits = not _are_probabilities(policy)
+            self._value_is_logits = value.shape[1:] == (3,) and not _are_probabilities(value)
+            self.evaluate(boards)  # raises for numbers that no search can use
 
     def evaluate(self, planes: Array) -> tuple[Array, Array]:
         """Policy logits [B, C] and win/draw/loss probabilities [B, 3].
@@ -79,7 +96,7 @@ class FunctionEvaluator:
         return policy, value
 
     def _answer(self, planes: Array) -> tuple[Array, Array]:
-        """The function's policy [B, C] and value [B], [B, 1] or [B, 3], as it returns them."""
+        """The function's policy logits [B, C], and its values [B] or [B, 1], or probabilities [B, 3]."""
         count, columns = len(planes), planes.shape[3]
         try:
             answer = self._function(planes)
@@ -99,7 +116,10 @@ class FunctionEvaluator:
                 f"{self.name} returned a policy {list(policy.shape)} and a value {list(value.shape)} for {count} "
                 f"positions; expected {expected}"
             )
-        return policy, value
+        return (
+            policy if self._policy_is_logits else np.log(np.maximum(policy, MIN_PROBABILITY)),
+            softmax(value) if self._value_is_logits else value,
+        )
 
 
 class ModuleEvaluator(FunctionEvaluator):
@@ -119,20 +139,8 @@ class ModuleEvaluator(FunctionEvaluator):
 
     def __init__(self, module: "nn.Module", geometry: Geometry, input_planes: int | None = None) -> None:
         self._module = module
-        super().__init__(self._run, input_planes or _first_channels(module, geometry))
-        self.name = type(module).__name__
-        boards = random_boards(geometry, PROBED_BOARDS, np.random.default_rng(0), self.input_planes)
-        policy, value = super()._answer(boards)
-        self._policy_is_logits = not _are_probabilities(policy)
-        self._value_is_logits = value.shape[1:] == (3,) and not _are_probabilities(value)
-        self.evaluate(boards)  # raises for numbers that no search can use
-
-    def _answer(self, planes: Array) -> tuple[Array, Array]:
-        policy, value = super()._answer(planes)
-        return (
-            policy if self._policy_is_logits else _as_logits(policy),
-            softmax(value) if self._value_is_logits else value,
-        )
+        planes = input_planes or _first_channels(module, geometry)
+        super().__init__(self._run, planes, name=type(module).__name__, probed=geometry)
 
     def _run(self, planes: Array) -> Any:
         import torch
@@ -182,8 +190,8 @@ class OnnxEvaluator(FunctionEvaluator):
     """Evaluates positions by an ONNX file; safe to call from several threads at once.
 
     The planes hold the stones of the side to move, then its opponent's, bottom row first, and all answers are seen by
-    the side to move. Whether the policy and win/draw/loss are logits or probabilities shows on some random boards. A
-    value alone says nothing of draws, and is taken to be of a win or a loss.
+    the side to move. Whether the policy and win/draw/loss are logits or probabilities is found on random boards. A
+    value without win/draw/loss is taken to be of a win or a loss.
 
     Args:
         path: the file.
@@ -194,30 +202,19 @@ class OnnxEvaluator(FunctionEvaluator):
     """
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
-        super().__init__(self._opinion)
-        self.path, self.name = path, str(path)
+        self.path = path
         self._session, self.geometry = _open(path, threads)
-        boards = random_boards(self.geometry, PROBED_BOARDS, np.random.default_rng(0))
+        boards = random_boards(self.geometry, 2, np.random.default_rng(0))
         try:
             answers = self._run(boards)
         except Exception as error:  # onnxruntime has a tree of its own
             raise ValueError(f"{path}: does not take planes {boards.shape}: {first_line(error)}") from error
-        self._policy, self._value = _policy_and_value(path, answers, self.geometry.columns)
-        policy, value = answers[self._policy], answers[self._value]
-        if not (np.isfinite(policy).all() and np.isfinite(value).all()):
-            raise ValueError(f"{path}: its answers are not finite numbers")
-        self._policy_is_logits = not _are_probabilities(policy)
-        self._value_is_logits = value.shape[-1:] == (3,) and not _are_probabilities(value)
-        if value.shape[-1:] != (3,) and np.abs(value).max() > 1 + TOLERANCE:
-            raise ValueError(f"{path}: gives values up to {np.abs(value).max():.3g}, expected within [-1, 1]")
+        self._outputs = _policy_and_value(path, answers, self.geometry.columns)
+        super().__init__(self._policy_and_value, name=str(path), probed=self.geometry)
 
-    def _opinion(self, planes: Array) -> tuple[Array, Array]:
-        """Policy logits [B, C], and values [B] or [B, 1], or win/draw/loss probabilities [B, 3]."""
+    def _policy_and_value(self, planes: Array) -> tuple[Array, Array]:
         answers = self._run(planes)
-        policy, value = answers[self._policy], answers[self._value]
-        if not self._policy_is_logits:
-            policy = _as_logits(policy)
-        return policy, softmax(value) if self._value_is_logits else value
+        return answers[self._outputs[0]], answers[self._outputs[1]]
 
     def _run(self, planes: Array) -> dict[str, Array]:
         """Every output by name; a file made for batches of one size gets the planes in such batches."""
@@ -294,10 +291,6 @@ def _policy_and_value(path: Path, answers: Mapping[str, Array], columns: int) ->
         found = ", ".join(f"{name} {_shown(('B', *shape))}" for name, shape in shapes.items())
         raise ValueError(f"{path}: gives {found} on {columns} columns; expected {EXPECTED}")
     return policies[0], values[0]
-
-
-def _as_logits(probabilities: Array) -> Array:
-    return np.log(np.maximum(probabilities, MIN_PROBABILITY))
 
 
 def _are_probabilities(answers: Array) -> bool:
