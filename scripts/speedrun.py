@@ -41,7 +41,7 @@ class Judge:
         self._sets = sets
         self._budget = Budget(simulations=simulations)
         self._compute = choose(config.machine.device)
-        self._puct = config.selfplay.search.puct()
+        self._puct = config.selfplay.puct()
         self._evaluator: Evaluator | None = None
 
     def mistakes(self, path: Path) -> dict[str, float]:

@@ -31,7 +31,7 @@ from alphac4.nn.evaluator import Evaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.actor import Actor
-from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, Samples, concatenate, make_samples
 from alphac4.training.config import LearningConfig, MachineConfig
@@ -209,7 +209,7 @@ def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         np.zeros((4, 3), np.float32),
     )
     games, plan = make_games(4, STANDARD), make_plan(STANDARD, CONFIG)
-    puct = CONFIG.search.selfplay_puct().parameters()
+    puct = CONFIG.puct(PRIOR_TEMPERATURE).parameters()
     stones, planes = np.zeros(4, np.uint64), np.zeros((4, 6, 7, 8), np.float32).transpose(0, 3, 1, 2)
     boards = replay_kernels.Boards(stones, stones, np.zeros(4, np.int8), planes, np.float32(1))
     for kernel, arguments in (

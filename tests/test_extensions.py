@@ -13,6 +13,7 @@ from torch import Tensor, nn
 import alphac4
 from alphac4.nn.config import NetworkConfig
 from alphac4.runs.session import TrainingSession
+from alphac4.selfplay.config import PRIOR_TEMPERATURE
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import FileError
 from alphac4.training.extensions import Extensions
@@ -70,7 +71,7 @@ def test_functions_that_do_what_the_package_does_change_nothing(plain: Iteration
         simulations=lambda _iteration, _ply, full: selfplay.full_simulations if full else selfplay.fast_simulations,
         starts=lambda _window, _rng: [""],
         gate=lambda play: play().score >= CONFIG.gate.threshold,
-        selection=selfplay.search.selfplay_puct().parameters(),
+        selection=selfplay.puct(PRIOR_TEMPERATURE).parameters(),
     )
     assert same_weights(again, plain)
     assert again.selfplay.simulations == plain.selfplay.simulations

@@ -17,7 +17,7 @@ from alphac4.mcts.search import Budget, TreeSearch
 from alphac4.mcts.simulation import SIMULATIONS_A_STEP
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.selfplay.actor import Actor
-from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.games import NEW_MOVE, advance, make_parameters, make_plan, restart_searches
 
 DRAWN = Position.from_moves("15257261452643115367565214214636")  # column 2 soon is a proven draw, 3, 4 and 7 stay open
@@ -110,7 +110,7 @@ def test_a_drawn_game_of_selfplay_does_not_hold_up_the_others() -> None:
     games.stage[0], games.left[0] = NEW_MOVE, 1
     trees.own[0], trees.occupied[0] = DRAWN.own, DRAWN.occupied
     planes = np.zeros((1, 2, 6, 7), np.float32)
-    parameters, puct = make_parameters(config), config.search.selfplay_puct().parameters()
+    parameters, puct = make_parameters(config), config.puct(PRIOR_TEMPERATURE).parameters()
     plan = make_plan(STANDARD, config)
     restart_searches(trees, games, planes)
     done, most = 0, 0

@@ -28,7 +28,7 @@ from alphac4.mcts.network_search import (
 from alphac4.mcts.search import compiled_for
 from alphac4.mcts.simulation import check_rule
 from alphac4.mcts.tree import NO_NODE, make_trees
-from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.games import (
     GAME_OVER,
     NEW_GAME,
@@ -100,7 +100,7 @@ class Actor:
         self.config = config
         self.evaluator = evaluator
         self.slots = slots
-        self._selection = selection or config.search.selfplay_puct().parameters()
+        self._selection = selection or config.puct(PRIOR_TEMPERATURE).parameters()
         nodes = max(config.full_simulations, config.fast_simulations, max_simulations) + 2
         self._trees = make_trees(slots, nodes, geometry, rng)
         check_rule(self._selection, self._trees)

@@ -1,6 +1,6 @@
 """Settings of self-play: searches, exploration, records."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from alphac4.mcts.config import PuctConfig
@@ -8,31 +8,6 @@ from alphac4.storage.records import check_finite, check_ranges
 
 PRIOR_TEMPERATURE = 1.0  # self-play learns from its own priors, so it leaves them as the network gives them
 MAX_TEMPERATURE = 1e6  # moves are as good as random far below
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchConfig:
-    """Weights of the network's prior against the values found in searches: in self-play, the gate and every match.
-
-    `PuctConfig` has the formulas, and what else they hold stays at its defaults there.
-    """
-
-    c_init: float = 1.25
-    """Weight of the prior (AlphaZero 2018: 1.25)."""
-    fpu_reduction: float = 0.25
-    """First-play urgency: an unvisited move is valued at its parent's mean, less this times the square root of the sum
-    of the visited moves' priors (KataGo: 0.2)."""
-
-    def __post_init__(self) -> None:
-        self.puct()
-
-    def puct(self) -> PuctConfig:
-        """The search of matches and measurements."""
-        return PuctConfig(c_init=self.c_init, fpu_reduction=self.fpu_reduction)
-
-    def selfplay_puct(self) -> PuctConfig:
-        """The search of self-play."""
-        return PuctConfig(c_init=self.c_init, fpu_reduction=self.fpu_reduction, prior_temperature=PRIOR_TEMPERATURE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +50,12 @@ class SelfPlayConfig:
     td_lambda: float = 0.95
     """Weight a ply of what follows in the game against a position's own search, in the value target
     (AlphaZero: 1, the outcome)."""
-    search: SearchConfig = field(default_factory=SearchConfig)
-    """Exploration in the tree, which gate and matches share."""
+    c_init: float = 1.25
+    """Weight of the network's prior in a search, also in the gate and all matches; `PuctConfig` has the formula
+    (AlphaZero 2018: 1.25)."""
+    fpu_reduction: float = 0.25
+    """First-play urgency, also in the gate and all matches: an unvisited move is valued at its parent's mean, less this
+    times the square root of the sum of the visited moves' priors (KataGo: 0.2)."""
 
     def __post_init__(self) -> None:
         check_finite(self)
@@ -98,3 +77,9 @@ class SelfPlayConfig:
         for name in ("dirichlet_alpha", "temperature_halflife"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+        self.puct()
+
+    def puct(self, prior_temperature: float | None = None) -> PuctConfig:
+        """Return how matches and measurements search; self-play passes its own ``prior_temperature``."""
+        puct = PuctConfig(c_init=self.c_init, fpu_reduction=self.fpu_reduction)
+        return puct if prior_temperature is None else replace(puct, prior_temperature=prior_temperature)

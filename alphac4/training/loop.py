@@ -257,7 +257,7 @@ def make_loop(
     pool = compute.pool()
     if pool is not None:
         opened.callback(pool.close)
-    search = extensions.selection or config.selfplay.search.puct()
+    search = extensions.selection or config.selfplay.puct()
     sides = make_sides(compute, best.network, geometry, search, pool)
     end = config.learning_steps * config.iterations
     cosine = (schedule or CosineSchedule.of_run(config.learning, end)).until(learner.steps, end)

@@ -33,7 +33,8 @@ BY_NAME: dict[str, list[Any]] = {
     "network.blocks": [0, 2, 100_000, -1],
     "selfplay.policy_target": ["visits", "completed_q", "best"],
     "selfplay.opening_plies": [0, 3, 60, -1],
-    "selfplay.search": [{"c_init": 0.1}, {"c_init": 0.0}, {"fpu_reduction": -1.0}, {"fpu": 1.0}],
+    "selfplay.c_init": [0.1, 0.0],
+    "selfplay.fpu_reduction": [-1.0],
     "learning.optimizer": ["adamw", "muon", "sgd"],
     "gate.threshold": [0.99, 2],
 }  # fmt: skip

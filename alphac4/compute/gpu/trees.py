@@ -36,7 +36,7 @@ from alphac4.mcts.simulation import check_rule
 from alphac4.mcts.tree import NO_NODE, Trees, make_trees
 from alphac4.nn.network import Network
 from alphac4.selfplay.actor import UNLIMITED
-from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.selfplay.config import PRIOR_TEMPERATURE, SelfPlayConfig
 from alphac4.selfplay.games import (
     GAME_OVER,
     MAX_STARTS,
@@ -128,7 +128,7 @@ class DeviceActor:
         self._trees = share_trees(empty, nodes, device)
         self._games = share(make_games(slots, geometry), device)
         self._parameters = make_parameters(config)
-        self._selection = selection or config.search.selfplay_puct().parameters()
+        self._selection = selection or config.puct(PRIOR_TEMPERATURE).parameters()
         check_rule(self._selection, empty)
         self._advance = kernel_for(self._selection, advance)
         plan = make_plan(geometry, config)
