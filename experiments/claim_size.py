@@ -92,7 +92,6 @@ def main() -> None:
             seconds, began = time.perf_counter() - began, time.perf_counter()
             positions, hours = positions + weight * len(level.keys), hours + weight * seconds / 3600
             met += len(level.keys)
-        known.save()
         print(
             f"draw {draw}: {met:,} positions met, estimate {positions:,.0f}, {hours:,.1f} hours of a core", flush=True
         )

@@ -302,7 +302,6 @@ def test_a_move_that_a_line_refutes_is_taken_back(small: Certificate, tmp_path: 
     assert {level.stones: level.taken_back for level in levels if level.taken_back} == {position.plies: 1}
     columns = moves_in_order(known, CLAIM)
     list(walk_certificate(Certificate(claim=CLAIM, columns=columns)))
-    known.save()
     again = BestByMinimax(SMALL)
     assert list(build([again], KnownMoves(SMALL, path), CLAIM))[-1].is_last
     assert not again.asked
@@ -329,7 +328,6 @@ def test_a_later_proof_counts_more_than_giving_up(tmp_path: Path) -> None:
     for _ in range(2):
         assert known.find(2, key)[0].tolist() == [3]
         assert not known.is_taken_back(key).any()
-        known.save()
         known = KnownMoves(STANDARD, path, {"player": "x"})
     known.take_back(key, np.array([3], np.int8))  # the end of a line says otherwise
     with pytest.raises(ValueError, match="does not hold"):
@@ -341,7 +339,6 @@ def test_an_interrupted_walk_asks_nothing_twice(small: Certificate, tmp_path: Pa
     first, second, path = BestByMinimax(SMALL), BestByMinimax(SMALL), tmp_path / "moves.jsonl"
     known = KnownMoves(SMALL, path, {"player": "x"})
     list(build([first], known, CLAIM, max_stones=4))
-    known.save()
     assert list(build([second], KnownMoves(SMALL, path, {"player": "x"}), CLAIM))[-1].is_last
     assert first.asked
     assert len(first.asked + second.asked) == len(small.columns)

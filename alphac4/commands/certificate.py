@@ -70,14 +70,11 @@ def _build(options: CertificateOptions) -> int:
     about: dict[str, Any] = {"player": options.player, "network": network_digest(options.player), "code": __version__}
     known = KnownMoves(geometry, options.record / "moves.jsonl", {**about, "claim": str(claim)})
     levels: dict[int, LevelReport] = {}
-    try:
-        with tqdm(unit="pos", disable=None, leave=False) as bar:
-            for level in build(players, known, claim, max_stones=options.stones, on_moves=partial(show_moves, bar)):
-                if level.stones not in levels:  # it may be walked again
-                    bar.write(_describe(level), file=sys.stdout)
-                levels[level.stones] = level
-    finally:
-        known.save()
+    with tqdm(unit="pos", disable=None, leave=False) as bar:
+        for level in build(players, known, claim, max_stones=options.stones, on_moves=partial(show_moves, bar)):
+            if level.stones not in levels:  # it may be walked again
+                bar.write(_describe(level), file=sys.stdout)
+            levels[level.stones] = level
     last = levels[max(levels)]
     taken_back = sum(level.taken_back for level in levels.values())
     if failures := [position for level in levels.values() for position in level.failures]:

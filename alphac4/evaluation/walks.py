@@ -102,7 +102,6 @@ class KnownMoves:
         self._geometry = geometry
         self._sorted: dict[int, Moves] = {}
         self._new: defaultdict[int, list[Moves]] = defaultdict(list)
-        self._unsaved: list[Moves] = []
         self.taken_back: dict[int, set[int]] = {}  # columns by canonical key
         self._journal = Journal(path, FORMAT, about or {})
         for moves in self._journal.read(lambda entry: unpack_moves(entry, geometry)):
@@ -131,16 +130,10 @@ class KnownMoves:
         return np.isin(keys, np.fromiter(self.taken_back, np.uint64))
 
     def add(self, parts: Sequence[Moves]) -> None:
-        """Add moves, which `save` writes. Of two for one position a proof replaces an answer; else the first stays."""
-        joined = Moves.joined(parts)
-        self._insert(joined)
-        self._unsaved.append(joined)
-
-    def save(self) -> None:
-        """Write the moves that are not on disk yet."""
-        if self._unsaved:
-            self._journal.add(_pack(Moves.joined(self._unsaved)))
-        self._unsaved = []
+        """Add and record moves. Of two for one position a proof replaces an answer; otherwise the first stays."""
+        moves = Moves.joined(parts)
+        self._insert(moves)
+        self._journal.add(_pack(moves))
 
     def _insert(self, moves: Moves) -> None:
         taken_back = moves.only(moves.kinds == MoveKind.TAKEN_BACK)
@@ -263,7 +256,6 @@ def walk_games(
                 positions = [position_of(walk.geometry, walk.keys[row], walk.names[row]) for row in rows]
                 columns[rows], kinds[rows] = _judged_moves(players, solve, positions, pool, workers)
                 known.add([Moves(walk.keys[rows], columns[rows], kinds[rows])])
-                known.save()
             is_mistake = kinds == MoveKind.MISTAKE
             failures = [
                 position_of(walk.geometry, walk.keys[row], walk.names[row]).play(int(columns[row]))
@@ -356,7 +348,6 @@ def build(
             for done in range(0, len(unknown), ASKED_AT_ONCE):
                 on_moves(walk.stones, done, len(unknown))
                 _ask(players, pool, known, claim, unknown[done : done + ASKED_AT_ONCE])
-                known.save()
             moves, kinds = _known_moves(known, walk)
             refuted, lost = walk.play(moves) < claim.min_outcome, moves == LOST
             if refuted.any():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES, column_name, mirror_moves
-from alphac4.game.rules import STANDARD, canonical_key
+from alphac4.game.rules import STANDARD
 from alphac4.storage.files import FileError
 from alphac4.storage.text import parse_lines, read_text_lines
 
@@ -40,12 +40,6 @@ class Puzzle:
         """The same with left and right exchanged."""
         columns = STANDARD.columns
         return replace(self, moves=mirror_moves(self.moves, columns), solution=columns - 1 - self.solution)
-
-    @property
-    def key(self) -> int:
-        """The same for all puzzles with this position or its mirror image."""
-        position = self.position
-        return int(canonical_key(STANDARD, position.own, position.occupied))
 
 
 def format_puzzles(puzzles: Sequence[Puzzle]) -> str:

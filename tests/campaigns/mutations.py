@@ -137,7 +137,6 @@ def make_files(folder: Path) -> None:
         tournament.add({"players": ("a", "b"), "part": part, **dataclasses.asdict(result)})
     for key, column in WALKED.items():
         walk.add([Moves.of_kind(MoveKind.ANSWER, np.array([key], np.uint64), np.array([column]))])
-        walk.save()
     book = KnownScores(np.arange(3, 90, 3, dtype=np.uint64), np.arange(29, dtype=np.int8), 4)
     save_book(folder / "board.book", SMALL_BOARD, book)
     (folder / "positions.columns").write_text("4455 1 2 3 -4 5 6 7\n444444 -1 0 1 . 2 3 4\n")
