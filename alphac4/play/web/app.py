@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,9 +20,11 @@ from starlette.types import Receive, Scope, Send
 from alphac4.game import Geometry, Position
 from alphac4.machine import cores
 from alphac4.mcts.results import describe_columns
+from alphac4.play.analysis import Analysis
 from alphac4.play.levels import LEVELS, find_level
 from alphac4.play.web.pages import STATIC, page_puzzles, page_setup
 from alphac4.play.web.searches import EXACT_SECONDS, Busy, SearchService, Stop, Stopped, WorkQueue
+from alphac4.review import Review
 from alphac4.solver.solver import TimeIsUp
 
 MAX_SEARCHES = 32  # running or waiting; beyond, the server says that it is busy
@@ -39,6 +42,7 @@ ERRORS = {  # what a route may raise, with its status and words; anything else s
 }
 
 T = TypeVar("T")
+Tell = Callable[[dict[str, Any]], None]  # writes a line of JSON, from any thread
 
 
 class WebApplication:
@@ -55,7 +59,7 @@ class WebApplication:
         self.exact_searches = WorkQueue(1, MAX_EXACT)
         self.certificate_reads = WorkQueue(1, MAX_SEARCHES)  # reading takes seconds, for which no move should wait
         self._link = link
-        self._analyses: dict[str, Stop] = {}  # the one in progress in each session
+        self._analyses = WeakValueDictionary[str, Stop]()  # of each session, while its analysis is in progress
         questions = (self._move, self._exact, self._hint, self._certificate, self._node, self._analyze, self._review)
         self.starlette = Starlette(
             routes=[
@@ -135,29 +139,29 @@ class WebApplication:
         simulations = body.get("simulations", SIMULATIONS)
         if type(simulations) is not int or not 1 <= simulations <= MAX_SIMULATIONS:
             raise ValueError(f"simulations must lie between 1 and {MAX_SIMULATIONS}")
-        session, stop, tell = _session(body), Stop(), _Lines()
-        search = self.searches.submit(
-            lambda: self.service.analyze(session, position, simulations, stop, lambda found: tell(found.to_dict())),
-            stop,
-        )
+        session, stop = _session(body), Stop()
+
+        def search(tell: Tell) -> Analysis:
+            return self.service.analyze(session, position, simulations, stop, lambda found: tell(found.to_dict()))
+
+        response = _stream(self.searches, search, stop)
         if session in self._analyses:
             self._analyses[session].set()
         self._analyses[session] = stop
-        search.add_done_callback(lambda _search: self._analyses.get(session) is stop and self._analyses.pop(session))
-        return tell.response(search, stop)
+        return response
 
     async def _review(self, request: Request) -> Response:
         """Lines of JSON with how many positions are solved, the last one with the review."""
         body = await read_object(request)
         moves = Position.from_moves(_text(body, "moves"), self.service.geometry).moves or ""
-        stop, tell = Stop(), _Lines()
-        search = self.exact_searches.submit(
-            lambda: self.service.review(
+        stop = Stop()
+
+        def review(tell: Tell) -> Review:
+            return self.service.review(
                 moves, REVIEW_SECONDS, stop, lambda done, total: tell({"done": done, "total": total})
-            ),
-            stop,
-        )
-        return tell.response(search, stop)
+            )
+
+        return _stream(self.exact_searches, review, stop)
 
 
 async def _run(request: Request, queue: WorkQueue, work: Callable[[Stop], T]) -> T:
@@ -182,35 +186,30 @@ async def _run(request: Request, queue: WorkQueue, work: Callable[[Stop], T]) ->
         leaving.cancel()
 
 
-class _Lines:
-    """Takes what a search in a thread finds, for the event loop that made this object to send on line by line."""
+def _stream(queue: WorkQueue, work: Callable[[Tell], Any], stop: Stop) -> Response:
+    """Lines of JSON that a search writes, and at last its result; it is stopped once the visitor has left."""
+    loop, lines = asyncio.get_running_loop(), asyncio.Queue[dict[str, Any] | None]()
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._queue = asyncio.Queue[dict[str, Any] | None]()
+    def tell(line: dict[str, Any] | None) -> None:
+        loop.call_soon_threadsafe(lines.put_nowait, line)
 
-    def __call__(self, line: dict[str, Any] | None) -> None:
-        """One more line; None after the last one."""
-        self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
+    def end(search: "asyncio.Future[Any]") -> None:
+        if not search.cancelled():
+            search.exception()  # or else the log would show it where the visitor has left
+        tell(None)
 
-    def response(self, search: "asyncio.Future[Any]", stop: Stop) -> Response:
-        """The lines, and at last the search's result; once the visitor has left, the search is stopped."""
+    search = queue.submit(partial(work, tell), stop)
+    search.add_done_callback(end)
 
-        def end(_search: "asyncio.Future[Any]") -> None:
-            if not search.cancelled():
-                search.exception()  # or else the log would tell of it where the visitor has left
-            self(None)
-
-        search.add_done_callback(end)
-        return _StoppingResponse(self._encoded(search), stop)
-
-    async def _encoded(self, search: "asyncio.Future[Any]") -> AsyncIterator[bytes]:
-        while (line := await self._queue.get()) is not None:
+    async def encoded() -> AsyncIterator[bytes]:
+        while (line := await lines.get()) is not None:
             yield json.dumps(line).encode() + b"\n"
         error = STOPPED if search.cancelled() else search.exception()
         # An error goes into the stream: the status has been sent long ago.
         last = search.result().to_dict() if error is None else {"error": str(error) or STOPPED}
         yield json.dumps(last).encode() + b"\n"
+
+    return _StoppingResponse(encoded(), stop)
 
 
 class _StoppingResponse(StreamingResponse):
