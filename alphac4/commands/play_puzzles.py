@@ -26,8 +26,8 @@ def run(options: PlayPuzzlesOptions) -> int:
     order = rng.permutation(len(puzzles))
     ordered = sorted((puzzles[index] for index in order), key=lambda puzzle: (puzzle.difficulty, puzzle.distance))
     solved, screen = SolvedPuzzles(), Screen(sys.stdout)
-    if count := solved.among(ordered):
+    if count := sum(puzzle in solved for puzzle in ordered):
         screen.line(f"{count} of {len(ordered)} are solved; the others come first.\n")
-    shown = [puzzle.mirrored if rng.random() < 0.5 else puzzle for puzzle in solved.last(ordered)]
+    shown = [puzzle.mirrored if rng.random() < 0.5 else puzzle for puzzle in sorted(ordered, key=solved.__contains__)]
     PuzzleGame(shown, screen, read_line, rng, solved.add).run()
     return 0

@@ -1,7 +1,7 @@
 """Puzzles in the terminal: one move alone wins."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -148,20 +148,12 @@ class SolvedPuzzles:
         with contextlib.suppress(OSError, RuntimeError):  # an unreadable folder, or no home
             self._moves.update(read_lines(_file()))
 
-    def among(self, puzzles: Sequence[Puzzle]) -> int:
-        """Number of these that are solved."""
-        return sum(self._has(puzzle) for puzzle in puzzles)
-
-    def last(self, puzzles: Sequence[Puzzle]) -> list[Puzzle]:
-        """The puzzles in the order given, but the solved ones after all others."""
-        return sorted(puzzles, key=self._has)
-
-    def _has(self, puzzle: Puzzle) -> bool:
+    def __contains__(self, puzzle: Puzzle) -> bool:
         return not self._moves.isdisjoint((puzzle.moves, puzzle.mirrored.moves))
 
     def add(self, puzzle: Puzzle) -> None:
-        """One more is solved, or its mirror image."""
-        if not self._has(puzzle):
+        """Record that a puzzle, or its mirror image, is solved."""
+        if puzzle not in self:
             self._moves.add(puzzle.moves)
             with contextlib.suppress(OSError, RuntimeError):  # an unwritable folder, or no home
                 append_line(_file(), puzzle.moves)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from alphac4.arena.specifications import parse_player
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD, canonical_key, legal_cells, winning_cells
 from alphac4.puzzles import Puzzle
-from alphac4.solver.solver import moves_to_end, shared_solver
+from alphac4.solver.solver import TimeIsUp, moves_to_end, shared_solver
 
 GAMES_AT_ONCE = 64
 MIN_PLIES, MAX_PLIES = 18, 32  # stones on the board; with fewer people cannot see the end
@@ -21,7 +22,7 @@ TEMPTED = ("fast@0", "best@0")  # at least one of them misses the move of every 
 DOUBTER = "best@16"  # the solver is asked only about positions in which it and those tempted do not agree
 GRADERS = ("fast@8", "fast@32", "fast@128", "fast@400")
 """The difficulty is 1 where all of them find the move, and 5 where the last one misses it."""
-MAX_PAUSES = 8  # of the solver on one position, each a quarter of a million nodes
+MAX_PAUSES = 8  # of the solver on one position, each a quarter of a million nodes; a seed fixes them, unlike seconds
 
 
 def generate_puzzles(seed: int) -> Iterator[list[Puzzle]]:
@@ -73,24 +74,18 @@ def _only_win(position: Position) -> int | None:
     other = int(winning_cells(STANDARD, position.opponent, position.occupied))
     if legal & (own | other):
         return None
-    pauses = 0
+    pauses = count()
 
-    def lose_patience() -> None:
-        nonlocal pauses
-        pauses += 1
-        if pauses > MAX_PAUSES:
-            raise _TooHard
+    def check() -> None:
+        if next(pauses) >= MAX_PAUSES:
+            raise TimeIsUp
 
     try:
-        outcomes = shared_solver().analyze(position, lose_patience, weak=True)
-    except _TooHard:
+        outcomes = shared_solver().analyze(position, check, weak=True)
+    except TimeIsUp:
         return None
     wins = [column for column, outcome in enumerate(outcomes) if outcome == 1]
     return wins[0] if len(wins) == 1 else None
-
-
-class _TooHard(Exception):  # noqa: N818 - a state, not an error
-    """The solver would take long; counted in its own pauses, not in seconds, so that a seed fixes the puzzles."""
 
 
 def _graded(
