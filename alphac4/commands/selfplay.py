@@ -106,7 +106,7 @@ def _play(options: SelfPlayOptions) -> int:
     print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
     print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")
     print(f"network {report.network_share:.0%}, tree {report.tree_share:.0%} of the actors' time ({report.evaluator})")
-    played = f"{report.games:,} games with {report.samples:,} positions"
     print(f"first player won {report.first_player_wins:.1%}, {report.draws:.1%} drawn, {report.mean_plies:.1f} plies")
-    print(f"{options.output} holds {played} more, played in {report.seconds:.1f} s.")
+    added = f"{report.games:,} games with {report.samples:,} positions"
+    print(f"Added {added} to {options.output} in {report.seconds:.1f} s.")
     return 0

@@ -11,7 +11,7 @@ from alphac4.arena.ratings import Z95
 from alphac4.evaluation.answers import Estimate, Figures
 from alphac4.evaluation.positions import ALL
 
-FORMAT = "alphac4 strength report 1"
+FORMAT = "alphac4 strength report 2"
 UNTRAINED = "untrained"  # the name of the network that has learned nothing
 
 

@@ -34,7 +34,7 @@ HELP = """\
 Ctrl-C stops a hint, an analysis, solve and a review."""
 SOON = 1.0  # seconds for which a hint or an analysis waits for the solver
 
-shipped_certificates = functools.cache(certificates)  # whose longest games take seconds to count
+cached_certificates = functools.cache(certificates)  # whose longest games take seconds to count
 
 
 class TerminalGame:
@@ -195,7 +195,7 @@ class TerminalGame:
         """Show the result that a certificate knows of; returns whether it is a win."""
         position, known = self.session.position, None
         with self.screen.waiting("the certificates are being checked"), contextlib.suppress(PlayerError):
-            shipped = shipped_certificates(position.geometry)
+            shipped = cached_certificates(position.geometry)
             known = shipped.proven_result(position) if shipped else None
         if known is None:
             return False
