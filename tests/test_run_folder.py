@@ -22,7 +22,7 @@ from alphac4.runs.costs import SECONDS_BETWEEN_WRITES, CostCounter
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.reports import IterationReport
 from alphac4.runs.session import TrainingSession
-from alphac4.runs.state import PREVIOUS_STATE_FILE, STATE_FILE, Costs, RunError, load_state, save_state, stored_settings
+from alphac4.runs.state import STATE_FILE, Costs, RunError, load_state, save_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
 from alphac4.selfplay.games import NEW_GAME
 from alphac4.selfplay.replay import Replay
@@ -114,53 +114,15 @@ def test_a_start_that_is_refused_leaves_no_settings_behind(tmp_path: Path) -> No
         assert stored_settings(tmp_path) is not None
 
 
-def test_a_damaged_best_network_never_replaces_the_good_copy(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    best = load_state(run / STATE_FILE).best_iteration
-    numbered, good = run / "checkpoints" / f"{best:06d}.safetensors", run / "checkpoints" / "best.safetensors"
-    before = good.read_bytes()
-    flip(numbered)
-    with TrainingSession(run, tiny_run(iterations=3)) as session:
-        assert good.read_bytes() == before == numbered.read_bytes()
-        assert f"{best:06d}.safetensors" in caplog.text
-        assert len(session.train()) == 3
-
-
-def test_a_damaged_best_network_and_copy_fall_back_on_another(run: Path, caplog: pytest.LogCaptureFixture) -> None:
-    best = load_state(run / STATE_FILE).best_iteration
-    damaged = [run / "checkpoints" / f"{name}.safetensors" for name in ("best", f"{best:06d}")]
-    for path in damaged:
-        flip(path)
-    other = max(set((run / "checkpoints").iterdir()) - set(damaged))
-    with TrainingSession(run, tiny_run(iterations=3)) as session:
-        assert session.state.best_iteration == int(other.stem)
-        assert damaged[0].read_bytes() == other.read_bytes()
-        assert f"{best:06d}.safetensors" in caplog.text
-        assert len(session.train()) == 3
-    for path in (run / "checkpoints").iterdir():
-        path.write_bytes(b"no network")
-    with pytest.raises(RunError, match="no other network of the run is whole"):
-        TrainingSession(run, tiny_run(iterations=4))
-
-
-def test_a_damaged_state_costs_an_iteration_and_not_the_run(
-    run: Path, straight: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    flip(run / STATE_FILE)
-    previous = (run / PREVIOUS_STATE_FILE).read_bytes()
-    with TrainingSession(run, tiny_run(iterations=2)) as session:
-        assert session.state.iteration == 1
-        session.train()
-        session.play_closing_matches()
-    assert "continues from iteration 1" in caplog.text
-    assert (run / PREVIOUS_STATE_FILE).read_bytes() == previous
-    assert outcome(run) == straight
-
-
-def test_two_damaged_states_are_reported(run: Path) -> None:
-    for name in (STATE_FILE, PREVIOUS_STATE_FILE):
-        flip(run / name)
-    with pytest.raises(RunError, match=r"state\.safetensors.*state\.previous\.safetensors"):
+@pytest.mark.parametrize("kind", ["state", "best network"])
+def test_a_damaged_file_is_refused_with_advice_and_changes_nothing(kind: str, run: Path) -> None:
+    best = run / "checkpoints" / f"{load_state(run / STATE_FILE).best_iteration:06d}.safetensors"
+    copy = (run / "checkpoints" / "best.safetensors").read_bytes()
+    damaged = {"state": run / STATE_FILE, "best network": best}[kind]
+    flip(damaged)
+    with pytest.raises(RunError, match=rf"{damaged.name}: .*: restore the file, or choose a new folder"):
         TrainingSession(run, tiny_run(iterations=3))
+    assert (run / "checkpoints" / "best.safetensors").read_bytes() == copy
 
 
 def test_a_damaged_config_costs_nothing_as_the_state_knows_the_settings(run: Path) -> None:
@@ -175,33 +137,32 @@ def test_a_damaged_config_costs_nothing_as_the_state_knows_the_settings(run: Pat
         assert (run / "config.json").read_bytes() == whole
 
 
-def test_weights_that_are_not_finite_are_no_state_to_go_on_from(run: Path) -> None:
+def test_a_state_with_weights_that_are_not_finite_is_refused(run: Path) -> None:
     state = load_state(run / STATE_FILE)
     state.learner["network.policy.bias"][0] = float("nan")
     save_state(run / STATE_FILE, state)
-    with TrainingSession(run, tiny_run(iterations=3)) as session:
-        assert session.state.iteration == 1
+    with pytest.raises(RunError, match="weights are not finite"):
+        TrainingSession(run, tiny_run(iterations=3))
 
 
 def test_a_run_whose_weights_are_not_finite_goes_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with TrainingSession(run, tiny_run(iterations=4)) as session:
+    with TrainingSession(run, tiny_run(iterations=3)) as session:
         real = session.loop.learner.learn
 
         def diverge(*arguments: Any, **options: Any) -> object:
             report = real(*arguments, **options)
-            if session.state.iteration == 2:
-                session.loop.learner.average.policy.bias[0] = float("inf")
+            session.loop.learner.average.policy.bias[0] = float("inf")
             return report
 
         before = {name: value.clone() for name, value in session.loop.learner.average.state_dict().items()}
         monkeypatch.setattr(session.loop.learner, "learn", diverge)
-        history = session.train()
+        session.train()
+    third = load_state(run / STATE_FILE).learner
+    assert all(torch.equal(third[f"average.{name}"], value) for name, value in before.items())
+    history = train(run, iterations=4)
     assert history[2].learning.rolled_back
     assert any("not finite" in warning for warning in history[2].warnings)
     assert not history[3].learning.rolled_back
-    assert load_state(run / STATE_FILE).iteration == 4
-    third = load_state(run / PREVIOUS_STATE_FILE).learner
-    assert all(torch.equal(third[f"average.{name}"], value) for name, value in before.items())
 
 
 def test_a_second_process_is_refused(run: Path) -> None:
@@ -278,7 +239,7 @@ POINTS = {
     "shard": after(Replay, "save"),
     "report": after(folder_module, "append_line"),
     "state": after(folder_module, "save_state"),
-    "best network": after(RunFolder, "publish_best"),
+    "best network": after(RunFolder, "_finish_commit"),
 }
 
 

@@ -255,7 +255,7 @@ class TrainingSession(Callback):
     def commit(self, iteration: Iteration) -> IterationReport:
         """Measure the best network, for people only, then make an iteration count."""
         state, number, best = self.state, iteration.number, iteration.best
-        state.earlier_best_iteration, state.best_iteration = state.best_iteration, best.iteration
+        state.best_iteration = best.iteration
         self._save_network(iteration.candidate.network, number)
         before = time.perf_counter()
         matches = self.loop.matches.regular(best, number)

@@ -12,17 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from alphac4.storage.arrays import load_arrays, save_arrays
+from alphac4.storage.arrays import load_arrays, load_header, save_arrays
 from alphac4.storage.files import FileError
-from alphac4.storage.records import first_line, parse_json, read_record, read_value
-from alphac4.training.config import TrainConfig, from_dict, to_dict
+from alphac4.storage.records import first_line, read_record
+from alphac4.training.config import TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.optimizer import CosineSchedule
 from alphac4.training.reports import MatchReport
 
 logger = logging.getLogger(__name__)
 
 STATE_FILE = "state.safetensors"
-PREVIOUS_STATE_FILE = "state.previous.safetensors"
 STATE_FORMAT = "alphac4-run-state-9"
 
 # Settings, or groups of them, that may differ when a run resumes: the meaning of its files does not depend on them.
@@ -51,7 +50,6 @@ class RunState:
 
     iteration: int = 0
     best_iteration: int = 0
-    earlier_best_iteration: int = 0  # of the previous state, whose best network is kept as long as that state
     samples: int = 0
     costs: Costs = field(default_factory=Costs)
     schedule: CosineSchedule | None = None  # of the learning rate; None before the first iteration
@@ -72,7 +70,7 @@ class RunState:
 
 def has_state(path: Path) -> bool:
     """Whether a folder holds a run with at least one finished iteration."""
-    return (path / STATE_FILE).exists() or (path / PREVIOUS_STATE_FILE).exists()
+    return (path / STATE_FILE).exists()
 
 
 def save_state(path: Path, state: RunState) -> None:
@@ -106,31 +104,20 @@ def load_state(path: Path) -> RunState:
 
 
 def stored_settings(path: Path) -> TrainConfig | None:
-    """Return the settings of the run in a folder; None without a run. They are in its state, too.
+    """Return the settings of the run in a folder, from its state if ``config.json`` is damaged; None without a run.
 
     Raises:
-        RunError: if neither ``config.json`` nor a state can be read.
+        ValueError: if they cannot be read.
     """
-    config_path, reason = path / "config.json", ""
+    config = path / "config.json"
+    if not has_state(path):
+        return load_config(config) if config.exists() else None
     try:
-        return from_dict(read_value(dict[str, Any], parse_json(config_path.read_bytes()), "the configuration"))
-    except FileNotFoundError:
-        reason = "there is no such file"
-        if not has_state(path):
-            return None
-    except (OSError, ValueError) as error:
-        reason = str(error)
-    for name in (STATE_FILE, PREVIOUS_STATE_FILE):
-        try:
-            settings = from_dict(load_state(path / name).config)
-        except FileError:
-            continue
-        logger.warning("%s: %s; the settings are taken from %s", config_path, reason, name)
-        return settings
-    if has_state(path):
-        raise RunError(f"{config_path}: cannot be read: {reason}")
-    logger.warning("%s: %s; no iteration is finished, so it is written again", config_path, reason)
-    return None
+        return load_config(config)
+    except ValueError as error:
+        logger.warning("%s; the settings are taken from %s", error, STATE_FILE)
+    header = load_header(path / STATE_FILE, STATE_FORMAT)
+    return from_dict(read_record(dict[str, Any], header["counters"]["config"]))
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
