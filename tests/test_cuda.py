@@ -331,7 +331,8 @@ def test_a_run_trains_on_the_device_and_goes_on_elsewhere(tmp_path: Path, caplog
     )
     elsewhere = replace(config, iterations=3, machine=MachineConfig(device="cpu", backend="torch-fp32"))
     for count, later in enumerate((config, replace(config, iterations=2), elsewhere), 1):
-        history = TrainingSession(tmp_path / "run", later).train()
+        with TrainingSession(tmp_path / "run", later) as session:
+            history = session.train()
         assert [report.iteration for report in history] == list(range(1, count + 1))
         if later.machine.device == "cuda":
             assert history[-1].selfplay.evaluator == "cuda-trees"

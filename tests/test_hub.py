@@ -152,7 +152,7 @@ def test_what_the_hub_lacks_is_told_in_one_line(
         ("hf://nobody/nothing", "hf://nobody/nothing: the hub gives no model.safetensors: 404"),
         (f"{NAME}/no.safetensors", "the hub gives no no.safetensors: 404"),
         (f"{NAME}/bad.safetensors", "truncated, or not a safetensors file"),
-        ("hf://someone", "is no network on the hub; write hf://OWNER/NAME"),
+        ("hf://someone", "is not a network on the hub; write hf://OWNER/NAME"),
     ):
         assert words in refused(name)
     (tmp_path / "file").touch()

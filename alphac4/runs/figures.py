@@ -21,9 +21,9 @@ SET_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 
 def new_figure(height: float = 2.15, width: float = 3.5) -> Figure:
-    """A figure of its own, without pyplot's global list that would keep every one of them in memory.
+    """Make a figure outside pyplot's global list, which would keep every one in memory.
 
-    TensorBoard shows pictures 350 pixels wide, or 215 high, and leaves out or repeats pixels of any other.
+    TensorBoard shows pictures 350 pixels wide or 215 high, and scales others badly.
     """
     figure = Figure(figsize=(width, height), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
@@ -31,7 +31,7 @@ def new_figure(height: float = 2.15, width: float = 3.5) -> Figure:
 
 
 def label(axes: Axes, *, title: str = "", across: str = "", up: str = "") -> None:
-    """Write so small that it fits such pictures."""
+    """Write titles and labels small enough for such pictures."""
     axes.set_title(title, fontsize=8, color=INK)
     axes.set_xlabel(across, fontsize=7)
     axes.set_ylabel(up, fontsize=7)
@@ -39,7 +39,7 @@ def label(axes: Axes, *, title: str = "", across: str = "", up: str = "") -> Non
 
 
 def to_image(figure: Figure) -> np.ndarray:
-    """uint8 [height, width, 3]."""
+    """Return the pixels, uint8 [height, width, 3]."""
     canvas = figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
     canvas.draw()  # type: ignore[no-untyped-call]
@@ -47,7 +47,7 @@ def to_image(figure: Figure) -> np.ndarray:
 
 
 def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = None, title: str = "") -> None:
-    """The board with its last stone marked, and the policy of the side to move as bars above the columns."""
+    """Draw a board with its last stone marked, and the policy of the side to move as bars above the columns."""
     geometry = position.geometry
     axes.add_patch(Rectangle((-0.5, -0.5), geometry.columns, geometry.rows, color=BOARD_BLUE, zorder=0))
     grid = position.grid()
@@ -77,7 +77,7 @@ def draw_board(axes: Axes, position: Position, policy: Sequence[float] | None = 
 
 
 def game_figure(record: GameRecord, geometry: Geometry, moments: int, columns: int = 4, width: float = 10.4) -> Figure:
-    """A game at evenly spread moments, each with the search's policy and value, and the final board."""
+    """Draw a game at evenly spread moments, each with the search's policy and value, and the final board."""
     searched = len(record.values)
     shown = sorted({round(i) for i in np.linspace(0, searched - 1, min(moments - 1, searched))})
     rows = -(-(len(shown) + 1) // columns)
@@ -97,7 +97,7 @@ def game_figure(record: GameRecord, geometry: Geometry, moments: int, columns: i
 
 
 def calibration_figure(bins: Sequence[tuple[float, float, int]]) -> Figure:
-    """Mean root value against mean outcome; on the diagonal, values mean what they say."""
+    """Draw mean root values against mean outcomes; on the diagonal, values are right on average."""
     figure = new_figure()
     axes = figure.subplots()
     axes.plot([-1, 1], [-1, 1], color="#bbbbbb", linewidth=1)
@@ -111,7 +111,7 @@ def calibration_figure(bins: Sequence[tuple[float, float, int]]) -> Figure:
 
 
 def bars_figure(counts: Mapping[str, int], title: str, across: str) -> Figure:
-    """Shares as bars, in the given order."""
+    """Draw shares as bars, in the given order."""
     figure = new_figure()
     axes = figure.subplots()
     total = max(sum(counts.values()), 1)
@@ -124,13 +124,13 @@ def bars_figure(counts: Mapping[str, int], title: str, across: str) -> Figure:
 
 
 def errors_figure(reports: Sequence[IterationReport]) -> Figure:
-    """The share of moves that err by set, raw and with search, in the iterations that were judged."""
+    """Draw the share of mistakes by set, raw and with search, in the judged iterations."""
     figure = new_figure()
     iterations = [report.iteration for report in reports]
     evaluations = [report.evaluation for report in reports if report.evaluation is not None]
     every_set = dict.fromkeys(name for found in evaluations for name in found.raw.errors)
     panels = figure.subplots(1, 2, sharey=True)
-    thick: dict[str, Any] = {"linewidth": 2.2, "marker": "o", "markersize": 4}  # one point is to be seen, too
+    thick: dict[str, Any] = {"linewidth": 2.2, "marker": "o", "markersize": 4}  # a single point is visible
     titles = ("raw network", f"{evaluations[-1].simulations} simulations")
     for axes, which, title in zip(panels, ("raw", "search"), titles, strict=True):
         shares = [getattr(found, which) for found in evaluations]

@@ -1,8 +1,7 @@
-"""Errors of the best network by the solver's verdict: for people to see, and for nothing else.
+"""Mistakes of the best network by the solver's verdict, for people only.
 
-What is said here must not reach learning, the gate or the choice of the best network, or the solver would teach. So
-this is the only module of a run that knows the solver or `alphac4.evaluation`, and its reports go nowhere but into
-the report of an iteration.
+The verdict must not reach learning, the gate or the choice of the best network, or the solver would teach. So this is
+the only module of a run that imports `alphac4.evaluation`, and its result is stored in the iteration's report only.
 """
 
 from alphac4.evaluation.answers import ask_players, judge_sets
@@ -12,11 +11,11 @@ from alphac4.runs.reports import EvaluationReport, ExactPlayFigures
 from alphac4.training.matches import Side
 
 POSITIONS = 40  # of each of the six packaged sets
-SIMULATIONS = 64  # a position; the raw network is judged as well
+SIMULATIONS = 64  # per position; the raw network is judged as well
 
 
 def judge(network: Network, side: Side) -> EvaluationReport:
-    """A network's errors on the standard board, played by a side of a run's matches."""
+    """Return a network's mistakes on the standard board, played by a side of a run's matches."""
     return EvaluationReport(
         positions=sum(map(len, packaged_positions(POSITIONS))),
         simulations=SIMULATIONS,

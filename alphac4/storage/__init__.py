@@ -1,1 +1,1 @@
-"""Files that are whole or not there: checkpoints, arrays, records, locks, and the folders they lie in."""
+"""Files that are complete or absent: checkpoints, arrays, records, locks and their folders."""

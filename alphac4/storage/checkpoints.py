@@ -1,6 +1,6 @@
 """Networks in files, with their configuration, provenance and measured strength, and networks by name.
 
-PyTorch, which takes a second to import, is loaded only for weights.
+PyTorch takes a second to import, and is loaded only for weights.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ FORMAT = "alphac4-checkpoint"
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A network and what is known about it."""
+    """A network and facts about it."""
 
     network: "Network"  # in evaluation mode, on the CPU
     geometry: Geometry = STANDARD
@@ -38,7 +38,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The bytes of a checkpoint's file."""
+    """Return the bytes of a checkpoint's file."""
     header = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -52,9 +52,9 @@ def pack_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkpoint:
-    """Read a checkpoint, which may be one of the names that `named_file` knows, such as "best" or "hf://OWNER/NAME".
+    """Read a checkpoint by its path or a name such as "best" or "hf://OWNER/NAME".
 
-    A network that a function of the user has built needs that function again, as ``build``.
+    A network that a user's function has built needs that function again, as ``build``.
 
     Raises:
         FileError: if the file is missing, truncated, altered, or of another format or schema.
@@ -88,7 +88,7 @@ def load_checkpoint(path: Path, build: "NetworkBuilder | None" = None) -> Checkp
 
 
 def checkpoint_geometry(path: Path) -> Geometry:
-    """The board of a checkpoint's network, by its header; the weights are not read.
+    """Return the board of a checkpoint's network, from its header; the weights are not read.
 
     Raises:
         FileError: if the file is missing, cut short, or of another format or schema.
@@ -102,11 +102,11 @@ def _read_geometry(path: Path, header: Header) -> Geometry:
     try:
         return read_record(BoardConfig, header["geometry"], "geometry").geometry()
     except (KeyError, TypeError, ValueError) as error:
-        raise FileError(f"{path}: its header describes no board: {first_line(error)}") from error
+        raise FileError(f"{path}: no board in its header: {first_line(error)}") from error
 
 
 def named_file(name: Path) -> Path:
-    """The file of a network named by a name in `SHIPPED`, by hf://OWNER/NAME, or by its path.
+    """Return the file of a network by a name in `SHIPPED`, by hf://OWNER/NAME, or by its path.
 
     A name always means the shipped network; write the absolute path of a file that happens to be called "best".
 
@@ -122,7 +122,7 @@ def named_file(name: Path) -> Path:
 
 
 def shipped_file(name: str) -> Path:
-    """The path of a file of the `checkpoints` folder, which a wheel has inside the package and a clone beside it."""
+    """Return the path of a file of the `checkpoints` folder: in the package of a wheel, beside it in a clone."""
     package = Path(__file__).resolve().parents[1]
     places = [folder / "checkpoints" / name for folder in (package, package.parent)]
     return next((path for path in places if path.exists()), places[-1])

@@ -1,4 +1,4 @@
-"""Files and folders that are either whole or do not exist."""
+"""Files and folders that are either complete or do not exist."""
 
 import contextlib
 import errno
@@ -13,13 +13,13 @@ _TEMPORARY = ".alphac4-tmp"  # the end of temporary names
 
 
 class FileError(ValueError):
-    """A file that cannot be used; the message says why in one line."""
+    """A file cannot be used; the message says why in one line."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write to a temporary name in the same folder, flush, rename over ``path``, flush the folder.
 
-    The new file has the permissions of the old one. A symbolic link stays, and the file that it names is written.
+    The new file has the permissions of the old one. A symbolic link stays, and its target is written.
 
     Raises:
         OSError: if it cannot be written; the old file, if any, is untouched and nothing is left behind.
@@ -34,7 +34,7 @@ def write_atomically(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            with contextlib.suppress(OSError):  # nothing was there, or its system knows no modes
+            with contextlib.suppress(OSError):  # there was no file, or the system has no modes
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             temporary.replace(target)
         except BaseException:
@@ -44,7 +44,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append one line in one write; a line cut short by an earlier kill is ended first."""
+    """Append one line in one write, after ending a line cut short by an earlier kill."""
     check_regular(path)
     with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file, none if there is no file; bytes that are not UTF-8 become replacement characters."""
+    """Return the lines of a text file, none without a file; bytes that are not UTF-8 become U+FFFD."""
     check_regular(path)
     if not path.exists():
         return []
@@ -68,14 +68,14 @@ def read_lines(path: Path) -> list[str]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of killed calls of `write_atomically`; no other process may be writing there."""
+    """Remove temporary files of killed calls of `write_atomically`; no other process may write there."""
     for path in folder.glob(f".*{_TEMPORARY}"):
         if path.is_file():
             path.unlink(missing_ok=True)
 
 
 def flush_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power failure, where the system can: Windows opens no folders."""
+    """Make the names in a folder survive a power failure; impossible on Windows, which opens no folders."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -85,17 +85,17 @@ def flush_folder(folder: Path) -> None:
 
 
 def check_new(folder: Path) -> None:
-    """Raise ValueError, naming the folder, if it exists: nothing is replaced."""
+    """Raise ValueError if a folder exists: nothing is replaced."""
     if folder.exists():
         raise ValueError(f"{folder} exists already: remove it, or choose a new folder")
 
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder that is renamed to ``folder`` at the end of the block, or removed if something fails.
+    """Yield a temporary folder, which is renamed to ``folder`` at the end of the block, or removed if something fails.
 
     Raises:
-        ValueError: see `check_new`.
+        ValueError: if the folder exists.
     """
     check_new(folder)
     target = folder.resolve()
@@ -109,7 +109,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def check_output(path: Path | None) -> None:
-    """Check now that a file can be written later: it is a regular one, and its folder can be made and written.
+    """Check that a file can be written later: it is a regular file, and its folder can be made and written.
 
     Raises:
         OSError: naming the file.
@@ -135,10 +135,10 @@ def check_regular(path: Path) -> None:
 
 
 def check_folder(folder: Path, asked: Path | None = None) -> None:
-    """Check that a folder can be written, and make it if it does not exist.
+    """Make a folder if it does not exist, and check that it can be written.
 
     Raises:
-        OSError: naming ``asked``, or else the folder.
+        OSError: naming ``asked``, by default the folder.
     """
     with naming(asked or folder):
         try:
@@ -150,7 +150,7 @@ def check_folder(folder: Path, asked: Path | None = None) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let errors name the file: that of a full disk does not."""
+    """Add the file's name to errors of the block; that of a full disk has none."""
     try:
         yield
     except OSError as error:

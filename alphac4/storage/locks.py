@@ -76,6 +76,6 @@ def own_file(path: Path | None) -> contextlib.AbstractContextManager[object]:
 
 
 def own_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
-    """Like `own_file` for a folder, which is made if it does not exist; a run's folder has the same lock."""
+    """Keep other processes out of a folder, which is made if it does not exist, by the lock of a run's folder."""
     check_folder(folder)
     return contextlib.closing(FileLock(folder / "lock", folder))

@@ -1,4 +1,4 @@
-"""Checked records: JSON with types, numbers within their ranges, and the board that files and options name."""
+"""Checked records: JSON with types, numbers within their ranges, and the board of files and options."""
 
 import dataclasses
 import difflib
@@ -48,7 +48,7 @@ def parse_json(text: str | bytes) -> Any:
     """Read JSON.
 
     Raises:
-        ValueError: in one line that says where it is wrong.
+        ValueError: in one line with the place of the error.
     """
     try:
         return json.loads(text)
@@ -67,7 +67,7 @@ def to_line(data: Mapping[str, Any]) -> str:
 
 
 def read_record(record: type[_T], data: Any, name: str = "") -> _T:
-    """A dataclass from what `dataclasses.asdict` and JSON have made of it.
+    """Return a dataclass from the JSON of `dataclasses.asdict`.
 
     Raises:
         ValueError: naming the entry that is missing, unknown or of another type.
@@ -76,7 +76,7 @@ def read_record(record: type[_T], data: Any, name: str = "") -> _T:
 
 
 def read_value(hint: Any, value: Any, name: str) -> Any:
-    """``value`` from JSON as the type ``hint``.
+    """Return ``value`` from JSON as the type ``hint``.
 
     Raises:
         ValueError: naming the entry and the type that it should have.
@@ -109,13 +109,13 @@ def read_value(hint: Any, value: Any, name: str) -> Any:
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """The known word most like a misspelt one, as " (is it ...?)"; empty if there is none."""
+    """Return the known word most like a misspelt one, as " (is it ...?)"; empty without one."""
     found = difflib.get_close_matches(word, list(known), n=1)
     return f" (is it {found[0]}?)" if found else ""
 
 
 def first_line(error: BaseException) -> str:
-    """The text of an error in one line; its kind if it has none."""
+    """Return the first line of an error's text; its type without a text."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 

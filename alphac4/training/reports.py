@@ -17,7 +17,7 @@ from alphac4.selfplay.samples import Block, Samples, Work, recorded_plies
 
 OPENING_LENGTH = 4  # plies that tell openings apart
 CALIBRATION_BINS = 10
-EXAMPLES = 3  # games of an iteration that are shown
+EXAMPLES = 3  # sample games of an iteration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ class SelfPlayReport:
     samples: int  # recorded positions
     simulations: int
     evaluations: int  # positions given to the network
-    cached_evaluations: int  # that a cache knew already, and the network was not asked for
-    seconds: float  # wall time in which it was played; on a cluster that goes on during the rest of the iteration
+    cached_evaluations: int  # found in a cache instead
+    seconds: float  # wall time of self-play; on a cluster it continues during the rest of the iteration
     network_share: float  # share of the actors' time inside the evaluator
     tree_share: float  # share in compiled search and game code
     mean_plies: float
@@ -54,11 +54,11 @@ class SelfPlayReport:
     value_calibration: list[tuple[float, float, int]]  # (mean root value, mean outcome, samples) by bin of root value
     evaluator: str  # backend in use
     sample_games: list[GameRecord]
-    cluster: ClusterReport | None  # where the actors were on one
+    cluster: ClusterReport | None  # of actors on a cluster
 
     @property
     def cache_hits(self) -> float:
-        """Share of the evaluations that searches needed which a cache knew already."""
+        """Share of the evaluations needed by searches that were in a cache."""
         return self.cached_evaluations / max(self.cached_evaluations + self.evaluations, 1)
 
     @property
@@ -84,7 +84,7 @@ class LearningReport:
     """Figures of one iteration's gradient steps, means over the iteration."""
 
     steps: int
-    losses: dict[str, float]  # by name, as they were added up: "policy", "value", "ownership", or those of one's own
+    losses: dict[str, float]  # by name, as added up: "policy", "value", "ownership", or those of a user's function
     policy_entropy: float  # nats, of the network's policy on training positions
     gradient_norm: float
     learning_rate: float
@@ -198,7 +198,7 @@ def selfplay_report(
 
 
 def _calibration(samples: Samples) -> list[tuple[float, float, int]]:
-    """See `SelfPlayReport.value_calibration`; bins without samples are left out."""
+    """Return mean root value, mean outcome and number of samples for each bin of root values with samples."""
     values, outcomes = samples.value, samples.outcome
     bins = np.clip(((values + 1) / 2 * CALIBRATION_BINS).astype(int), 0, CALIBRATION_BINS - 1)
     chosen = [bins == index for index in np.unique(bins)]

@@ -1,4 +1,4 @@
-"""Memory and network on a GPU that trees share with PyTorch, and how kernels are launched on its stream."""
+"""Memory and network on a GPU, shared by Numba's kernels and PyTorch, and launches of kernels on PyTorch's stream."""
 
 import contextlib
 import importlib
@@ -31,7 +31,7 @@ _Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])  # Trees or Games
 _one_at_a_time = threading.Lock()  # the simulator runs one kernel, and numba-cuda loads one from disk in one thread
 
 TREES = "cuda-trees"
-"""The backend that has the trees on the GPU, beside a network in the fastest precision that is precise enough."""
+"""The backend with the trees on the GPU, beside a network in the fastest precision that is precise enough."""
 
 THREADS = 32  # of a block: trees diverge, so small blocks, spread over the whole GPU, wait least for one another
 
@@ -58,16 +58,16 @@ ONE = {torch.float32: np.float32(1), torch.float16: np.uint16(0x3C00), torch.bfl
 
 
 def simulated() -> bool:
-    """Whether Numba's simulator stands in for the GPU."""
+    """Return whether Numba's simulator stands in for the GPU."""
     config: Any = numba.config
     return bool(config.ENABLE_CUDASIM)
 
 
 def the_device() -> torch.device:
-    """The device of kernels.
+    """Return the device of kernels.
 
     Raises:
-        RuntimeError: in one line, if there is no GPU, or what compiles for it is missing.
+        RuntimeError: if there is no GPU, or its compiler is missing.
     """
     if simulated():
         return torch.device("cpu")
@@ -79,10 +79,10 @@ def the_device() -> torch.device:
 
 
 def on_gpu(name: str) -> bool:
-    """Whether the device of this name, "cpu", "cuda" or "auto", is a GPU or stands in for one.
+    """Return whether a device, "cpu", "cuda" or "auto", is a GPU or Numba's simulator.
 
     Raises:
-        RuntimeError: in one line, for "cuda" without a device.
+        RuntimeError: for "cuda" without a device.
     """
     if name == "cuda" and not simulated() and not torch.cuda.is_available():
         raise RuntimeError(NO_DEVICE)
@@ -90,14 +90,14 @@ def on_gpu(name: str) -> bool:
 
 
 def kernel(function: Callable[..., None]) -> Any:
-    """Compile the function for the GPU on its first launch, and keep the machine code on disk."""
+    """Make a kernel of a function, compiled for the GPU at its first launch; the machine code is kept on disk."""
     cuda: Any = importlib.import_module("numba.cuda")
     with keeping_machine_code() as keeps:
         return cuda.jit(cache=keeps)(function)
 
 
 def kernel_for(parameters: Any, made: Any) -> Any:
-    """The kernel for these parameters of selection; only machine code with the package's own rules is kept on disk."""
+    """Return the kernel for these parameters of selection; machine code with a user's rule is not kept on disk."""
     if is_own(parameters):
         return made
     cuda: Any = importlib.import_module("numba.cuda")
@@ -105,7 +105,7 @@ def kernel_for(parameters: Any, made: Any) -> Any:
 
 
 def launch(kernel: Any, count: int, *arguments: Any) -> None:
-    """Run a kernel with at least ``count`` threads on PyTorch's current stream; returns before it has run."""
+    """Launch a kernel with at least ``count`` threads on PyTorch's current stream; do not wait for it."""
     from numba import cuda
 
     config: Any = numba.config
@@ -119,18 +119,18 @@ def launch(kernel: Any, count: int, *arguments: Any) -> None:
 
 
 def synchronise() -> None:
-    """Wait for all that was launched, on any stream."""
+    """Wait for everything that was launched, on any stream."""
     if not simulated():
         torch.cuda.synchronize()
 
 
 def largest_that_fits(make: Callable[[int], _T], count: int, least: int) -> _T:
-    """``make(count)``, or with half as many as often as memory runs out; says so in one line.
+    """Return ``make(count)``; halve the count while memory runs out, and log a warning.
 
     Raises:
-        RuntimeError: if there is no room even for ``least``.
+        RuntimeError: if there is no room for ``least``.
     """
-    wanted = count
+    requested = count
     while True:
         with contextlib.suppress(torch.cuda.OutOfMemoryError):
             made = make(count)
@@ -140,8 +140,8 @@ def largest_that_fits(make: Callable[[int], _T], count: int, least: int) -> _T:
         count //= 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-    if count < wanted:
-        logger.warning("the GPU's memory has room for %d games at once, not for %d", count, wanted)
+    if count < requested:
+        logger.warning("the GPU's memory has room for %d games at once, not for %d", count, requested)
     return made
 
 
@@ -160,7 +160,7 @@ class _Interface:
 
 
 def kernel_view(tensor: Tensor, dtype: npt.DTypeLike | None = None) -> Any:
-    """The tensor as an array for kernels; in the simulator an ordinary array. ``dtype`` re-reads its bits."""
+    """Return the tensor's memory as an array for kernels (in the simulator an ordinary one), read as ``dtype``."""
     if tensor.is_cuda:
         cuda: Any = importlib.import_module("numba.cuda")
         dtype = np.dtype(dtype) if dtype is not None else torch.empty(0, dtype=tensor.dtype).numpy().dtype
@@ -172,7 +172,7 @@ def kernel_view(tensor: Tensor, dtype: npt.DTypeLike | None = None) -> Any:
 
 
 def to_tensor(array: npt.NDArray[Any], device: torch.device) -> Tensor:
-    """A copy on the device; PyTorch has next to no unsigned integers, so their bits become signed ones."""
+    """Copy an array to the device; unsigned integers become signed ones, because PyTorch hardly supports the former."""
     return torch.from_numpy(signed(array).copy()).to(device)
 
 
@@ -181,7 +181,7 @@ def _fields(arrays: Any) -> dict[str, npt.NDArray[Any]]:
 
 
 def signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array's memory as a type that PyTorch has."""
+    """Return the array's memory as a type that PyTorch supports."""
     return array.view(np.int64) if array.dtype == np.uint64 else array
 
 
@@ -195,11 +195,11 @@ class DeviceArrays(Generic[_Arrays]):
             name: kernel_view(tensor, np.uint64 if self._dtypes[name] == np.uint64 else None)
             for name, tensor in self.tensors.items()
         }
-        rest: Any = like  # what is no array is the same on the device
+        rest: Any = like  # other fields are the same on the device
         self.arrays: _Arrays = rest._replace(**views)
 
     def read(self, name: str, rows: Tensor | slice = slice(None)) -> npt.NDArray[Any]:
-        """A copy on the host of an array, or of some of its rows; waits for the device."""
+        """Copy an array, or some of its rows, to the host; wait for the device."""
         dtype = self._dtypes[name]
         array = self.tensors[name][rows].cpu().numpy()
         return array.view(dtype).copy() if dtype == np.uint64 else array.astype(dtype)
@@ -210,12 +210,12 @@ class DeviceArrays(Generic[_Arrays]):
 
 
 def share(arrays: _Arrays, device: torch.device) -> DeviceArrays[_Arrays]:
-    """Copies of all arrays on the device, laid out as they are."""
+    """Copy all arrays to the device in the same layout."""
     return DeviceArrays({name: to_tensor(array, device) for name, array in _fields(arrays).items()}, arrays)
 
 
 def share_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[Trees]:
-    """Empty trees of ``nodes`` nodes on the device, with the roots' positions and random states of ``like``.
+    """Make empty trees of ``nodes`` nodes on the device, with the roots' positions and random states of ``like``.
 
     All fields of a node are in one record, 128 bytes for 7 actions: every thread walks its own tree, so a visit costs
     one or two cache lines instead of one for each array. Indices and counts take two bytes where they suffice.
@@ -237,7 +237,7 @@ def share_trees(like: Trees, nodes: int, device: torch.device) -> DeviceArrays[T
 
 
 class Exchange(NamedTuple):
-    """Arrays that kernels and the network hand each other, in the same memory all along."""
+    """Arrays between kernels and the network, always in the same memory."""
 
     planes: Any  # [B, P, R, C] in the network's precision; 16-bit floats as their bits
     one: Any  # the number 1 there
@@ -246,14 +246,14 @@ class Exchange(NamedTuple):
 
 
 def best_precision(device: torch.device) -> torch.dtype:
-    """The type that a device multiplies fastest and that is precise enough."""
+    """Return the fastest type of a device that is precise enough."""
     if device.type == "cpu":
         return torch.float32
     return torch.bfloat16 if cuda_has_bf16() else torch.float16
 
 
 class DeviceNetwork:
-    """A network for batches of a fixed size, which are written and read by kernels."""
+    """A network for batches of a fixed size, which kernels write and read."""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class DeviceNetwork:
 
 
 def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]:
-    """Capture the step as a CUDA graph, which costs one launch; without a GPU, or where that fails, return it as it is.
+    """Capture the step as a CUDA graph, which needs one launch; return the step itself where that is impossible.
 
     The step runs a few times first. It must always use the same memory and never wait for the device.
     """
@@ -313,7 +313,7 @@ def captured(step: Callable[[], Any], device: torch.device) -> Callable[[], Any]
 
 @contextlib.contextmanager
 def _measuring_convolutions() -> Iterator[None]:
-    """Let cuDNN measure which algorithm is fastest for sizes that never change, inside the block."""
+    """Let cuDNN measure the fastest algorithm, for sizes that never change, inside the block."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:

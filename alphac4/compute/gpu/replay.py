@@ -66,7 +66,7 @@ class DeviceReplay:
             "weight": empty(capacity),
             "returns": empty(capacity, 3),
         }
-        # What kernels read and write stays in the same memory, so that a graph can be captured.
+        # Kernels always use the same memory, so that a graph can be captured.
         self._positions = {name: empty(batch_size, dtype=torch.int64) for name in POSITION}
         self._mirrored = empty(batch_size, dtype=torch.int8)
         shape = (batch_size, planes, geometry.rows, geometry.columns)
@@ -106,12 +106,12 @@ class DeviceReplay:
         self.count = min(self.capacity, self.count + len(samples))
 
     def rows(self, numbers: np.ndarray, window: int) -> np.ndarray:
-        """Rows of the device's arrays for ``numbers`` within the latest ``window`` samples, 0 for the oldest."""
+        """Return rows of the device's arrays for ``numbers`` within the latest ``window`` samples, 0 for the oldest."""
         found: np.ndarray = (self._next - window + numbers) % self.capacity
         return found
 
     def batch(self, rows: Tensor, mirrored: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """The fields of `alphac4.selfplay.replay.Batch` for ``rows`` [B] int64; does not wait for the device.
+        """Return the fields of `alphac4.selfplay.replay.Batch` for ``rows`` [B] int64; do not wait for the device.
 
         Planes are overwritten by the next call. ``mirrored`` [B] int8 is 1 where a position is mirrored.
         """

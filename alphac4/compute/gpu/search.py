@@ -42,7 +42,7 @@ SIMULATIONS_A_STEP = 32  # without a leaf, before the other trees' leaves are ev
 
 @kernel
 def grow(trees: Trees, targets: Any, parameters: Any, exchange: Exchange, unfinished: Any) -> None:
-    """`alphac4.mcts.network_search.step` for one tree per thread; ``unfinished`` [T] is 1 where a search continues."""
+    """Do one step of a search for one tree per thread; ``unfinished`` [T] becomes 1 where the search continues."""
     t = cuda.grid(1)
     if t >= targets.shape[0]:
         return
@@ -66,9 +66,9 @@ class Workplace(NamedTuple):
 
 
 class DeviceSearch(NetworkSearch):
-    """A `NetworkSearch` by PUCT whose trees are on the GPU while a search lasts.
+    """A `NetworkSearch` whose trees are on the GPU during a search.
 
-    Trees travel there and back, so that results, variations and kept proofs are those of any other search. A few
+    Trees are copied there and back, so results, variations and kept proofs are those of any other search. A few
     simulations in some hundred positions take milliseconds.
 
     Args:

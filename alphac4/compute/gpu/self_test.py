@@ -1,4 +1,4 @@
-"""Whether a GPU computes what the cores do, before anything relies on it."""
+"""Self-test of a GPU: it must compute what the cores do before anything relies on it."""
 
 import copy
 import functools
@@ -57,7 +57,7 @@ def self_test_error() -> str:
 
 
 def evaluate_and_learn(network: PolicyValueNetwork, planes: Tensor, device: str) -> list[Tensor]:
-    """The network's answers on a device, then its loss and its weights after one gradient step."""
+    """Return the network's answers on a device, then its loss and its weights after one gradient step."""
     network, planes = copy.deepcopy(network).to(device), planes.to(device)
     with torch.inference_mode():
         answers = network(planes)

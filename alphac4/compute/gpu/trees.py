@@ -1,7 +1,7 @@
-"""Self-play's trees on a GPU: one thread for each tree, which runs the same functions as a core does.
+"""Self-play with its trees on a GPU: one thread per tree runs the functions that a core runs.
 
-It plays the games that the cores play: tests say so on an H200, and in Numba's simulator. For its speed see
-docs/training.md.
+It plays the games that the cores play; tests check that on an H200 and in Numba's simulator. docs/training.md has its
+speed.
 """
 
 import time
@@ -71,7 +71,7 @@ def advance(
     selection: Any,
     exchange: Exchange,
 ) -> None:
-    """See `alphac4.selfplay.games.advance`."""
+    """Do the work of `alphac4.selfplay.games.advance` for one tree per thread."""
     t = cuda.grid(1)
     if t >= trees.size.shape[0]:
         return
@@ -83,7 +83,7 @@ def advance(
 
 @kernel
 def restart(trees: Trees, games: Games) -> None:
-    """`alphac4.selfplay.games.restart_search` in every slot; `write_leaves` has to follow."""
+    """Call `alphac4.selfplay.games.restart_search` in every slot; launch `write_leaves` afterwards."""
     t = cuda.grid(1)
     if t < trees.size.shape[0]:
         restart_search(trees, games, t)
@@ -99,12 +99,12 @@ def write_leaves(trees: Trees, exchange: Exchange) -> None:
 
 @final
 class DeviceActor:
-    """Plays ``slots`` games at once on a stream of its own, as `alphac4.selfplay.actor.Actor` does on a core.
+    """Plays ``slots`` games at once on its own stream, as `alphac4.selfplay.actor.Actor` does on a core.
 
-    With the same seed, and a network that answers the same, it plays the same games: the functions are the same.
+    With the same seed and the same answers of the network it plays the same games, by the same functions.
 
     Raises:
-        RuntimeError: in one line, if there is no GPU.
+        RuntimeError: if there is no GPU.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class DeviceActor:
         self._plan = share(plan._replace(start_own=room, start_occupied=room), device)
         self._network = DeviceNetwork(network, geometry, slots, device, precision)
         self._stream = None if device.type == "cpu" else torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        synchronise()  # what was made so far was made on another stream
+        synchronise()  # the arrays were made on another stream
         with torch.cuda.stream(self._stream):
             self.step = captured(self._launch_step, device)  # one evaluation of every slot's leaf, and what follows
         synchronise()
@@ -152,9 +152,9 @@ class DeviceActor:
         synchronise()
 
     def play(self, moves: int, stopped: Callable[[], bool], plan: GamePlan | None = None) -> Iterator[Block]:
-        """See `SelfPlayer`, but all games together make the moves: those that are ahead would leave the device idle.
+        """Play until all games together have made ``moves`` per slot: waiting for the slowest would idle the device.
 
-        It plays on while a block is dealt with.
+        The device continues while the caller handles a block.
         """
         with torch.cuda.stream(self._stream):
             try:
@@ -163,13 +163,13 @@ class DeviceActor:
                 self._games.tensors["left"].fill_(UNLIMITED)
                 yield from self._blocks(moves * self.slots, stopped)
             finally:
-                synchronise()  # also where the caller wants no more: other weights must not reach what was launched
+                synchronise()  # also if the caller stops: other weights must not reach launched steps
 
     def _blocks(self, samples: int, stopped: Callable[[], bool]) -> Iterator[Block]:
         trees, games = self._trees.arrays, self._games.arrays
         launch(restart, self.slots, trees, games)
         launch(write_leaves, self.slots, trees, self._network.exchange)
-        self._take_simulations()  # of an earlier call, whose other figures went with it
+        self._take_simulations()  # of an earlier call, whose other figures were discarded
         recorded, work, finished = 0, Work(), list[Games]()
         now = last_block = time.perf_counter()
         self._launch_steps(work)
@@ -190,14 +190,14 @@ class DeviceActor:
                 if len(over):
                     finished.append(Games._make(self._games.read(name, over) for name in Games._fields))
                     self._games.tensors["stage"][over] = NEW_GAME
-                self._launch_steps(work)  # the device goes on while the host deals with what has finished
+                self._launch_steps(work)  # the device continues while the host handles finished games
             if due:
                 block = Block(games=join_finished(due), work=done)
                 recorded, last_block = recorded + block.positions, now
                 yield block
 
     def _launch_step(self) -> None:
-        """One evaluation of every slot's leaf, and the way to its next one."""
+        """Evaluate every slot's leaf, and walk to its next one."""
         self._network.evaluate()
         launch(
             self._advance,
@@ -216,7 +216,7 @@ class DeviceActor:
         work.evaluations += STEPS * self.slots
 
     def _over(self) -> torch.Tensor:
-        """The slots whose games have ended."""
+        """Return the slots whose games have ended."""
         return torch.nonzero(self._games.tensors["stage"] == GAME_OVER)[:, 0]
 
     def _take_simulations(self) -> int:
@@ -227,19 +227,19 @@ class DeviceActor:
         return total
 
     def reset(self, rng: np.random.Generator) -> None:
-        """See `SelfPlayer`."""
+        """Forget the games in progress and start others."""
         self._games.tensors["stage"].fill_(NEW_GAME)
         self._trees.write("rng", rng.integers(1, 2**63, self.slots, dtype=np.uint64))
         synchronise()
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """See `SelfPlayer`."""
+        """Return the games in progress, one row per game."""
         trees = {f"trees.{name}": self._trees.read(name) for name in ("own", "occupied", "rng")}
         games = {f"games.{name}": self._games.read(name) for name in Games._fields if name != "simulations"}
         return trees | games | {"games.left": np.zeros(self.slots, np.int64)}
 
     def restore(self, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """See `SelfPlayer`."""
+        """Resume the games of `state`. Raises ValueError for those of other settings."""
         for name, array in self.state().items():
             if name not in state or state[name].shape != array.shape:
                 raise ValueError("the saved games do not fit the settings")
@@ -256,10 +256,10 @@ def device_actors(
     selection: NetworkParameters | None = None,
     max_simulations: int = 0,
 ) -> Actors:
-    """Actors that play a run's games on the GPU, one per stream; fewer games where memory is short.
+    """Make actors that play a run's games on the GPU, one per stream; fewer games where memory is short.
 
     Raises:
-        RuntimeError: in one line, if there is no GPU.
+        RuntimeError: if there is no GPU.
     """
 
     def make(games: int) -> list[DeviceActor]:
