@@ -124,14 +124,14 @@ def test_killed_actors_nodes_and_drivers_lose_nothing(
             cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
 
         after_block = {4: kill_actor, 10: kill_node}
-        on_progress, received = session.on_progress, itertools.count(1)
+        on_progress, received = session.costs.on_progress, itertools.count(1)
 
         def receive_and_kill(progress: Progress) -> None:
             on_progress(progress)
             if progress.games:
                 after_block.pop(next(received), lambda: None)()
 
-        monkeypatch.setattr(session, "on_progress", receive_and_kill)
+        monkeypatch.setattr(session.costs, "on_progress", receive_and_kill)
         with caplog.at_level(logging.WARNING):
             session.train()
     assert not after_block

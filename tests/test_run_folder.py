@@ -60,14 +60,14 @@ def train(folder: Path, **changes: object) -> list[IterationReport]:
 
 def watch(session: TrainingSession, seen: Callable[[Progress], object]) -> None:
     """Call a function whenever games of a run have ended."""
-    real = session.on_progress
+    real = session.costs.on_progress
 
     def on_progress(progress: Progress) -> None:
         real(progress)
         if progress.games:
             seen(progress)
 
-    session.on_progress = on_progress  # type: ignore[method-assign]
+    session.costs.on_progress = on_progress  # type: ignore[method-assign]
 
 
 def interrupt(session: TrainingSession, blocks: int = 0, done: int = 0) -> list[Progress]:

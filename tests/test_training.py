@@ -20,6 +20,7 @@ from alphac4.cli import main
 from alphac4.game import STANDARD
 from alphac4.nn.backends import INT8
 from alphac4.nn.evaluator import Evaluator
+from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
 from alphac4.runs.session import TrainingSession, find_config
 from alphac4.storage.checkpoints import load_checkpoint
@@ -137,15 +138,15 @@ def test_training_from_python_shows_what_the_command_shows(tmp_path: Path, capsy
 def test_ctrl_c_stops_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real, first = TrainingSession.on_progress, [True]
+    real, first = CostCounter.on_progress, [True]
 
-    def on_progress(session: TrainingSession, progress: Progress) -> None:
-        real(session, progress)
+    def on_progress(costs: CostCounter, progress: Progress) -> None:
+        real(costs, progress)
         if progress.games and first:
             first.clear()
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(TrainingSession, "on_progress", on_progress)
+    monkeypatch.setattr(CostCounter, "on_progress", on_progress)
     assert main(train_command(tmp_path, samples=10**6)) == 130
     assert "Rerun the command to resume." in capsys.readouterr().out
 

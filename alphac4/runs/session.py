@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import logging
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,16 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from tqdm import tqdm
-
 from alphac4.compute import choose_for_run
 from alphac4.compute.cores import MIN_GAMES
 from alphac4.game.rules import STANDARD
-from alphac4.machine import cores, resident_memory_mb, wrapped
+from alphac4.machine import cores, resident_memory_mb
 from alphac4.nn.network import Network
 from alphac4.runs.costs import CostCounter, describe_network, load_start
 from alphac4.runs.folder import RunFolder
 from alphac4.runs.judge import judge
+from alphac4.runs.progress import ProgressBar, write_progress
 from alphac4.runs.reports import HEADINGS, IterationReport, TrainedRun, find_warnings, time_shares
 from alphac4.runs.state import RunState, has_state, stored_settings
 from alphac4.runs.tensorboard import Monitor
@@ -28,7 +26,7 @@ from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
 from alphac4.training.config import TrainConfig, from_dict, load_config, to_dict
 from alphac4.training.device_learner import make_learner
 from alphac4.training.extensions import Extensions
-from alphac4.training.loop import Callback, Iteration, Progress, StopTraining, make_loop, stopped_after
+from alphac4.training.loop import Callback, Iteration, StopTraining, make_loop, stopped_after
 from alphac4.training.matches import Contender
 from alphac4.training.reports import MatchReport
 
@@ -99,14 +97,6 @@ def train(
         return _describe(session.folder, session.state)
 
 
-def write_progress(text: str) -> None:
-    """Write a text above the progress bars; a closed or full standard error does not end the run."""
-    if sys.stderr:
-        with contextlib.suppress(OSError):
-            tqdm.write(wrapped(text, sys.stderr), file=sys.stderr)
-            sys.stderr.flush()
-
-
 def _describe(folder: RunFolder, state: RunState) -> TrainedRun:
     return TrainedRun(
         folder=folder.path,
@@ -117,7 +107,7 @@ def _describe(folder: RunFolder, state: RunState) -> TrainedRun:
     )
 
 
-class TrainingSession(Callback):
+class TrainingSession:
     """A run while this process owns its folder: consumes the loop, and stores what it yields.
 
     Only with ``progress`` does it write to the standard error, apart from logged warnings. `train` describes the
@@ -145,8 +135,7 @@ class TrainingSession(Callback):
         self.config = config
         self._callbacks = callbacks
         self._progress = progress
-        self._bar: tqdm[Any] | None = None  # of the current phase
-        self._phase = ""
+        self._bar = ProgressBar()
         with contextlib.ExitStack() as opened:  # closes what is open if something fails
             self.folder = folder = opened.enter_context(contextlib.closing(RunFolder(path, config, extensions)))
             self.state = state = folder.load_state()
@@ -172,7 +161,7 @@ class TrainingSession(Callback):
                 opened=opened,
                 extensions=extensions,
                 schedule=state.schedule,
-                callbacks=[self.costs, self, *callbacks],
+                callbacks=[self.costs, *([self._bar] if progress else []), *callbacks],
                 progress=progress,
             )
             state.schedule = loop.cosine
@@ -194,7 +183,7 @@ class TrainingSession(Callback):
             monitor = Monitor(path / "tensorboard", to_dict(config), config.board.geometry(), self.history)
             self._monitor = opened.enter_context(contextlib.closing(monitor))
             opened.callback(self._write_costs)
-            opened.callback(self.on_progress, Progress(iteration=0, phase=""))  # removes a bar
+            opened.callback(self._bar.close)
             self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -213,7 +202,7 @@ class TrainingSession(Callback):
         self._write(HEADINGS)
         self._iteration_started = time.perf_counter()
         for iteration in self.loop.iterations(self.state.iteration):
-            self.on_progress(Progress(iteration=iteration.number, phase=""))
+            self._bar.close()
             stopped = stopped_after(iteration, self._callbacks)
             self._monitor.record(self.commit(iteration))
             if stopped:
@@ -233,24 +222,6 @@ class TrainingSession(Callback):
         self.state.closing = matches
         self.folder.write_state(self.state)
         return matches
-
-    def on_progress(self, progress: Progress) -> None:
-        """Show a phase on a terminal by a bar, which the next phase replaces; matches have their own bars."""
-        if progress.phase != self._phase:
-            if self._bar is not None:
-                self._bar.close()
-            self._phase, self._bar = progress.phase, None
-            if progress.total and self._progress:
-                self._bar = tqdm(
-                    total=progress.total,
-                    desc=f"iteration {progress.iteration}: {progress.phase}",
-                    unit="pos" if progress.phase == "self-play" else "step",
-                    unit_scale=progress.phase == "self-play",
-                    disable=None if sys.stderr else True,
-                    leave=False,
-                )
-        if self._bar is not None:
-            self._bar.update(progress.done - self._bar.n)
 
     def commit(self, iteration: Iteration) -> IterationReport:
         """Measure the best network, for people only, then make an iteration count."""

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from alphac4.compute.cores import LocalActors
+from alphac4.runs.costs import CostCounter
 from alphac4.runs.reports import read_reports
-from alphac4.runs.session import TrainingSession
 from alphac4.runs.state import STATE_FILE, load_state
 from alphac4.selfplay.replay import load_shard
 from alphac4.training.config import TrainConfig
@@ -94,9 +94,9 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
 
 
 def kill_within(part: str, wanted: int) -> None:
-    """Kill this process at the ``wanted``-th check of `TrainingSession` within a part of an iteration."""
+    """Kill this process at the ``wanted``-th report of progress within a part of an iteration."""
     owner, name = PARTS[part]
-    run_part, check = getattr(owner, name), TrainingSession.on_progress
+    run_part, check = getattr(owner, name), CostCounter.on_progress
     is_within, checks = False, 0
 
     def enter(*arguments: Any, **options: Any) -> object:
@@ -107,15 +107,15 @@ def kill_within(part: str, wanted: int) -> None:
         finally:
             is_within = False
 
-    def count(session: TrainingSession, progress: Progress) -> None:
+    def count(costs: CostCounter, progress: Progress) -> None:
         nonlocal checks
         checks += is_within
         if checks == wanted:
             os.kill(os.getpid(), signal.SIGKILL)
-        check(session, progress)
+        check(costs, progress)
 
     setattr(owner, name, enter)
-    TrainingSession.on_progress = count  # type: ignore[method-assign]
+    CostCounter.on_progress = count  # type: ignore[method-assign]
 
 
 def _reference(run: Path, config: TrainConfig) -> Reference:
