@@ -5,19 +5,17 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
-from alphac4.commands import UNSOUND
-from alphac4.machine import adapt_process, announced, install_advice, wrapped
+from alphac4.commands import BAD_INPUT, INTERRUPTED, UNSOUND
+from alphac4.machine import adapt_process, install_advice, wrapped
 from alphac4.storage.records import similar
 from alphac4.version import __version__
 
-BAD_INPUT, INTERRUPTED = 2, 130  # exit codes, beside `UNSOUND`
-MAX_COMPLAINT = 1200  # characters
+MAX_MESSAGE_LENGTH = 1200  # characters
 
-# Every command by group; its module in `alphac4.commands` has the same name, with an underscore for a space.
+# Every command by group. The group's module in `alphac4.commands` has a class for each, such as PlayWebCommand.
 GROUPS = {
     "Play": {
         "play": "play a game in the terminal",
@@ -109,31 +107,14 @@ def _dispatch(arguments: Sequence[str]) -> int:
     name, rest = " ".join(arguments[:words]), arguments[words:]
     if name not in COMMANDS:
         raise ValueError(f"no command {name!r}{similar(name, COMMANDS)}; there are {', '.join(COMMANDS)}")
-    from alphac4.commands.options import OPTIONS, read_options
+    from alphac4.commands.arguments import read_arguments  # with tyro, which the overview does without
 
-    # Before the command itself: neither --help nor a misspelt word should wait for PyTorch.
-    options = read_options(name, rest) if name in OPTIONS else None
+    group = next(group for group, commands in GROUPS.items() if name in commands)
+    module = import_module(f"alphac4.commands.{group.lower()}")
+    kind = getattr(module, f"{name.title().replace(' ', '')}Command")
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    with announced(lambda: _note("loading; the first start takes longer ..."), sys.stderr):
-        module: Any = import_module(f"alphac4.commands.{name.replace(' ', '_')}")
-        if options is None:
-            options = module.parse(rest)
-    if "numba" in sys.modules and sys.stderr.isatty():  # a person would wonder why the first use is silent for a while
-        from alphac4.compiled import announce_compilation
-
-        announce_compilation(lambda: _note("compiling once for this machine: 5 to 40 seconds ..."))
-    execute: Callable[[Any], int] = module.run
-    return execute(options)
-
-
-def _note(text: str) -> None:
-    """Write a line to the standard error, above a progress bar if there is one."""
-    if "tqdm" in sys.modules:
-        from tqdm import tqdm
-
-        tqdm.write(text, file=sys.stderr)
-    else:
-        print(text, file=sys.stderr)
+    command = kind.read(rest) if hasattr(kind, "read") else read_arguments(kind, rest, name)
+    return int(command())
 
 
 def _overview() -> str:
@@ -145,10 +126,10 @@ def _overview() -> str:
 
 
 def _refuse(name: str, message: str) -> int:
-    """Say in one line what is wrong; very long input is shortened to its ends."""
+    """Print in one line what is wrong, with very long input shortened to its ends."""
     line = " ".join(message.split())
-    if len(line) > MAX_COMPLAINT:
-        line = f"{line[: MAX_COMPLAINT // 2]} ... {line[-MAX_COMPLAINT // 2 :]}"
+    if len(line) > MAX_MESSAGE_LENGTH:
+        line = f"{line[: MAX_MESSAGE_LENGTH // 2]} ... {line[-MAX_MESSAGE_LENGTH // 2 :]}"
     print(wrapped(f"{name}: {line}", sys.stderr), file=sys.stderr)
     return BAD_INPUT
 

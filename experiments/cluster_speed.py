@@ -16,11 +16,12 @@ import numpy as np
 import psutil
 from local_cluster import local_cluster
 
-from alphac4.commands.options import DoctorOptions
-from alphac4.commands.speed import Figure, untrained_network
+from alphac4.commands.doctor import Figure
 from alphac4.compute import Actors, choose_for_run
 from alphac4.game.rules import STANDARD
 from alphac4.machine import cores
+from alphac4.nn.config import NetworkConfig
+from alphac4.nn.network import PolicyValueNetwork
 from alphac4.selfplay.config import SelfPlayConfig
 from alphac4.selfplay.samples import Block
 
@@ -34,7 +35,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of a turn")
     parser.add_argument("--repeats", type=int, default=3, help="turns of each")
     options = parser.parse_args()
-    config, network, seconds = SelfPlayConfig(), untrained_network(DoctorOptions()), options.seconds
+    config, network, seconds = (
+        SelfPlayConfig(),
+        PolicyValueNetwork(NetworkConfig(channels=64, blocks=4)).eval(),
+        options.seconds,
+    )
     first = cores() // 2
     with local_cluster([0, first, cores() - first]) as address:
         plain = choose_for_run("cpu", "auto").actors(network, STANDARD, config, np.random.default_rng)

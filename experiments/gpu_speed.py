@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 
-from alphac4.commands.speed import Figure, rate
+from alphac4.commands.doctor import Figure, rate
 from alphac4.compute.gpu.device import DeviceNetwork, captured, synchronise, the_device
 from alphac4.compute.gpu.replay import DeviceReplay
 from alphac4.compute.gpu.search import DeviceSearch

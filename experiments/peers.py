@@ -18,7 +18,7 @@ import numpy as np
 from alphac4.arena.external import OpenSpielPlayer
 from alphac4.arena.match import balanced_openings, play_match
 from alphac4.arena.players import UctPlayer
-from alphac4.commands.speed import rate
+from alphac4.commands.doctor import rate
 from alphac4.compute import choose_for_run
 from alphac4.game import Position
 from alphac4.game.rules import STANDARD

@@ -17,8 +17,7 @@ from alphac4.arena.tournament import (
     rate_players,
     short_names,
 )
-from alphac4.commands.arena import run
-from alphac4.commands.options import ArenaOptions
+from alphac4.commands.judge import ArenaCommand
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
@@ -29,7 +28,7 @@ PLAYERS = ("negamax:3", "negamax:1", "random")
 def arena(path: Path | None = None, **options: Any) -> None:
     """Play in this process, with `PLAYERS` and 60 games unless other options are given."""
     defaults: dict[str, Any] = {"players": PLAYERS, "games": 60, "processes": 1, "output": path}
-    assert run(ArenaOptions(**(defaults | options))) == 0
+    assert ArenaCommand(**(defaults | options))() == 0
 
 
 def recorded(path: Path) -> dict[str, list[str]]:

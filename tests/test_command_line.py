@@ -12,7 +12,7 @@ import pytest
 
 import alphac4
 from alphac4.cli import COMMANDS, GROUPS, main
-from alphac4.commands.options import OPTIONS
+from alphac4.commands import judge, play, ship, train
 from alphac4.storage.files import check_folder, check_output
 
 
@@ -129,7 +129,7 @@ def test_help_tells_every_option_with_its_default(name: str, capsys: pytest.Capt
     "line",
     [
         "arena random uct:1 --games 2 --processes 1",
-        "doctor --only rules --seconds 0.01",
+        "doctor --only inference --network fast",
         "evaluate random --count 1",
         "review 44 --player none --seconds 0",
         "search 44 --player uct:20",
@@ -143,8 +143,10 @@ def test_json_is_printed_alone_on_the_standard_output(line: str, capsys: pytest.
 
 
 def test_json_is_a_flag_in_every_command_that_has_it() -> None:
-    hints = {name: get_type_hints(kind).get("json") for name, kind in OPTIONS.items()}
-    expected = {"arena", "doctor", "evaluate", "review", "search", "solve"}
+    kinds = {name: kind for module in (judge, play, ship, train) for name, kind in vars(module).items()}
+    hints = {name: get_type_hints(kind).get("json") for name, kind in kinds.items() if name.endswith("Command")}
+    expected = {f"{name}Command" for name in ("Arena", "Doctor", "Evaluate", "Review", "Search", "Solve")}
+    assert len(hints) == len(COMMANDS)
     assert {name for name, hint in hints.items() if hint is bool} == expected
     assert set(hints.values()) == {bool, None}
 

@@ -12,13 +12,20 @@ import torch
 from campaigns.tiny_run import tiny_run
 
 from alphac4.cli import main
-from alphac4.commands import doctor, speed
-from alphac4.commands.doctor import CHECKS, EXTRAS, find_extras
-from alphac4.commands.speed import LATER_WORK, OTHER_WORK, measure_preset, run_minutes, self_play_rate
+from alphac4.commands import doctor
+from alphac4.commands.doctor import (
+    CHECKS,
+    EXTRAS,
+    LATER_WORK_SHARE,
+    OTHER_WORK_SHARE,
+    find_extras,
+    measure_preset,
+    run_minutes,
+    self_play_rate,
+)
 from alphac4.compute.gpu.device import NO_DEVICE
 from alphac4.nn.config import NetworkConfig
 from alphac4.runs.reports import read_reports
-from alphac4.selfplay.config import SelfPlayConfig
 
 PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
@@ -66,7 +73,7 @@ def test_the_estimate_brings_a_recorded_run_back() -> None:
     each = sum(report.selfplay.seconds for report in later) / sum(report.selfplay.evaluations for report in later)
     play = sum(report.selfplay.samples for report in later) * each * first.selfplay.evaluations / first.selfplay.samples
     learn = sum(report.learning.seconds for report in later)
-    assert (LATER_WORK * play + learn) / (1 - OTHER_WORK) == pytest.approx(seconds, rel=0.1)
+    assert (LATER_WORK_SHARE * play + learn) / (1 - OTHER_WORK_SHARE) == pytest.approx(seconds, rel=0.1)
 
 
 def test_what_needs_a_gpu_is_not_said_to_work_without_one(
@@ -96,7 +103,7 @@ def test_self_play_is_timed_from_block_to_block(
             if actor in actors:
                 on_block(actor, Mock(work=Mock(evaluations=evaluations)))
 
-    monkeypatch.setattr(speed, "time", Mock(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(doctor, "time", Mock(perf_counter=lambda: now[0]))
     playing = MagicMock(play=play, __len__=lambda _self: 2)
     assert self_play_rate(playing, seconds)[0] == pytest.approx(rate)
 
@@ -116,17 +123,16 @@ def test_a_preset_is_measured_by_self_play_and_learning(monkeypatch: pytest.Monk
     assert "torch-fp32" in found.unit
 
 
-@pytest.mark.slow
-def test_each_part_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each figure has its own name, appears in the output, and is above 0."""
-    monkeypatch.setattr(speed, "SelfPlayConfig", lambda: SelfPlayConfig(games=8, full_simulations=8))
-    parts = ["play", "rules", "puct", "inference", "selfplay", "learning"]
-    sizes = ["--seconds", "0.01", "--channels", "4", "--blocks", "1", "--batches", "1", "2"]
-    assert main(["doctor", "--json", "--only", *parts, *sizes]) == 0
+def test_inference_measures_the_named_network_by_every_backend(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "INFERENCE_SECONDS", 0.01)
+    assert main(["doctor", "--json", "--only", "inference", "--network", str(checkpoint)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["checks"] == []
     names = [figure["name"] for figure in found["figures"]]
-    assert len(set(names)) == len(names) > 12
+    assert {f"{checkpoint}, torch-fp32, batch 1", f"{checkpoint}, torch-fp32, batch 128"} <= set(names)
+    assert len(set(names)) == len(names)
     assert all(figure["value"] > 0 for figure in found["figures"])
 
 

@@ -8,18 +8,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from alphac4.commands.speed import random_batch
 from alphac4.game import STANDARD
 from alphac4.nn import winograd
-from alphac4.nn.backends import BF16, FP32, learning_precision, make_backend
+from alphac4.nn.backends import BF16, FP32, boards_for, learning_precision, make_backend
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork, ResidualBlock
+from alphac4.selfplay.replay import Batch
 from alphac4.training.config import LearningConfig
 from alphac4.training.learner import PART, Learner
 from alphac4.training.optimizer import CosineSchedule, Muon, orthogonalised
 
 CPU = torch.device("cpu")
 SCHEDULE = CosineSchedule(end_step=100)
+
+
+def random_batch(size: int, network: NetworkConfig) -> Batch:
+    """Random boards and targets."""
+    rng = np.random.default_rng(1)
+    planes = boards_for(network, size, rng)
+    policy = rng.random((size, 7)).astype(np.float32)
+    wdl = np.eye(3, dtype=np.float32)[rng.integers(0, 3, size)]
+    return Batch(planes, policy / policy.sum(axis=1, keepdims=True), np.ones(size, np.float32), wdl, planes[:, :2])
 
 
 def convolved(x: Tensor, kernel: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from helpers import Counting
 
 from alphac4.arena.specifications import parse_searching_player
 from alphac4.cli import main
-from alphac4.game import Position, make_geometry
+from alphac4.game import STANDARD, Position, make_geometry
 from alphac4.play.games import read_games
 from alphac4.play.review_text import describe_review
 from alphac4.play.screen import Screen
@@ -188,14 +188,14 @@ def test_the_graph_tells_the_exact_outcomes() -> None:
 def test_games_come_from_files_and_the_standard_input(tmp_path: Path) -> None:
     path = tmp_path / "games.txt"
     path.write_bytes("\ufeff# ours\r\n4455\n\n1 1 2 2 # spaces\n".encode())  # also as Windows' editors save it
-    assert read_games(str(path), []) == ["4455", "1122"]
-    assert read_games("-", io.StringIO("44\n")) == ["44"]
-    assert read_games(" 4 4 5 5", []) == ["4455"]
+    assert read_games(str(path), [], STANDARD) == ["4455", "1122"]
+    assert read_games("-", io.StringIO("44\n"), STANDARD) == ["44"]
+    assert read_games(" 4 4 5 5", [], STANDARD) == ["4455"]
     path.write_text("44\n49\n")
     with pytest.raises(ValueError, match=r"games.txt, line 2: illegal move '9'"):
-        read_games(str(path), [])
+        read_games(str(path), [], STANDARD)
     with pytest.raises(ValueError, match=r"'nofile.txt' is no game .* there is no such file"):
-        read_games("nofile.txt", [])
+        read_games("nofile.txt", [], STANDARD)
 
 
 def test_the_command_writes_text_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,9 @@ import pytest
 import alphac4
 from alphac4.cli import main
 from alphac4.commands.arguments import read_arguments
-from alphac4.commands.options import OPTIONS
+from alphac4.commands.judge import ArenaCommand
+from alphac4.commands.play import PlayCommand, SearchCommand, SolveCommand
+from alphac4.commands.ship import EngineCommand
 from alphac4.game import Position, make_geometry
 from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.drawing import draw_tree
@@ -82,12 +84,9 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "x to move, uct:10000" in capsys.readouterr().out  # where no network comes with the project
 
 
-@pytest.mark.parametrize(
-    "options",
-    [OPTIONS[name] for name in ("arena", "engine", "play", "search", "solve")],
-)
-def test_every_command_takes_the_board_alike(options: Any) -> None:
+@pytest.mark.parametrize("command", [ArenaCommand, EngineCommand, PlayCommand, SearchCommand, SolveCommand])
+def test_every_command_takes_the_board_alike(command: Any) -> None:
     words = ["--rows", "5", "--columns", "8", "--run-length", "3", "--no-diagonals"]
-    given = read_arguments(options, words, "search")
+    given = read_arguments(command, words, "search")
     assert given.board.geometry() == make_geometry(5, 8, 3, False)
-    assert read_arguments(options, [], "search").board.geometry() == make_geometry()
+    assert read_arguments(command, [], "search").board.geometry() == make_geometry()

@@ -14,8 +14,7 @@ import pytest
 from helpers import DRAWN, load_script
 
 from alphac4.cli import main
-from alphac4.commands.options import SolveOptions
-from alphac4.commands.solve import run
+from alphac4.commands.play import SolveCommand
 from alphac4.game.position import Outcome, Position
 from alphac4.game.rules import STANDARD, make_geometry
 from alphac4.solver import FULL_COLUMN, KnownScores, Solver, moves_to_end, no_known_scores, shared_solver
@@ -241,7 +240,7 @@ def test_a_batch_is_answered_line_by_line_but_for_bad_lines(
         ),
     ):
         monkeypatch.setattr("sys.stdin", io.StringIO(lines))
-        assert run(SolveOptions(batch=True, **options)) == status  # type: ignore[arg-type]
+        assert SolveCommand(batch=True, **options)() == status  # type: ignore[arg-type]
         output = capsys.readouterr()
         assert output.out == answers
         assert [line[:7] for line in output.err.splitlines()] == ["line 2:", "line 4:"][:status]

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alphac4.commands.options import SolveOptions
-from alphac4.commands.solve import run
+from alphac4.commands.play import SolveCommand
 from alphac4.evaluation.positions import load_positions, sampled_positions
+from alphac4.game import STANDARD
 from alphac4.play.games import Session, read_games
 from alphac4.puzzles import load_puzzles
 from alphac4.storage.files import FileError
@@ -55,7 +55,7 @@ READERS: dict[str, tuple[Callable[[Path], object], tuple[str, str], object]] = {
         [("112233", [-2, 0, 1, 18, 0, -3, -1]), ("444444", [1, 2, 3, -128, 3, 2, 1])],
     ),
     "sample": (read_sample, PUBLIC, [line.split()[0] for line in PUBLIC]),
-    "games": (lambda path: read_games(str(path), []), ("4455", "1 1 2"), ["4455", "112"]),
+    "games": (lambda path: read_games(str(path), [], STANDARD), ("4455", "1 1 2"), ["4455", "112"]),
     "puzzles": (lambda path: [p.solution for p in load_puzzles(path)], ("4453 4 5 2", "44 5 3 1"), [3, 4]),
 }
 
@@ -122,7 +122,7 @@ def test_the_standard_input_is_read_as_any_editor_saves_it(
     form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", Stream(written(form, PUBLIC, "\t")))
-    assert run(SolveOptions(batch=True)) == 0
+    assert SolveCommand(batch=True)() == 0
     assert capsys.readouterr().out.splitlines() == list(PUBLIC)  # our scores are the published ones
 
 
@@ -133,7 +133,7 @@ def test_a_batch_reports_lines_that_give_another_score(
     """A game with a word per column, such as "4 4", looks like a position with a score."""
     moves, right = PUBLIC[0].split()
     monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{moves} {given}\n" for given in (right, "", *wrong))))
-    assert run(SolveOptions(batch=True, weak=weak)) == 2
+    assert SolveCommand(batch=True, weak=weak)() == 2
     output = capsys.readouterr()
     assert output.out.splitlines() == [f"{moves} -1"] * 5
     assert [line.partition(": ")[0] for line in output.err.splitlines()] == ["line 3", "line 4", "line 5"]

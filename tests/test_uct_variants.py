@@ -165,7 +165,7 @@ def test_options_come_back_from_their_names() -> None:
         ("final=best", "'visits', 'rate', 'ucb'"),
         ("proofs=yes", "proofs is on or off, not 'yes'"),
         ("speed=9", "exploration"),
-        ("exploration=nan", "finite"),
+        ("exploration=1e999", "finite"),
         ("depth=-1", "depth must be at least 0, not -1"),
         ("tree=keep,roots=2", "roots=1"),
         ("roots=1000000000", "at most 256"),  # would take all memory before the first simulation

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class CertifiedResult:
 class CheckedCertificate:
     """A certificate whose moves are checked from the rules as far as games have come.
 
-    A level of its walk is checked when a position with so many stones comes up: the first ones take no time, and the
+    A level of its walk is checked when a position with that many stones comes up: the first ones take no time, and the
     largest some seconds. How long games last is known only at the end of the walk.
     """
 
@@ -48,15 +49,26 @@ class CheckedCertificate:
         self._walk = walk_certificate(certificate)
         self._levels: dict[int, Level] = {}  # by the number of stones, as far as they are checked
 
-    def find(self, position: Position, key: np.uint64, mirrored: np.bool_) -> "CertifiedMove | None":
-        """The move in a position; None if the certificate does not hold it.
+    def find(
+        self, position: Position, key: np.uint64, mirrored: np.bool_, *, count_plies: bool
+    ) -> CertifiedResult | None:
+        """Return the certificate's move in a position; None if it does not hold the position.
 
-        ``key`` is canonical; ``mirrored`` says whether it is the mirror image's.
+        Args:
+            position: the position.
+            key: its canonical key.
+            mirrored: whether that is the mirror image's.
+            count_plies: whether to return the plies too; the first time, the walk then goes to its end.
 
         Raises:
             CertificateError: if the certificate does not hold up to this position.
         """
-        level = self._level(position.plies) if self._may_hold(position) else None
+        first, second = position.sides
+        if position.first_to_move != (self.claim.side == "first") or not any(
+            not (start[0] & ~first or start[1] & ~second) for start in self._starts
+        ):
+            return None  # it is the opponent's turn, or the claim's first moves are not on the board
+        level = self._level(position.plies)
         if level is None:
             return None
         row = int(np.searchsorted(level.keys, key))
@@ -67,21 +79,11 @@ class CheckedCertificate:
             column = next(c for c in position.legal_columns() if position.play(c).outcome() == Outcome.LOSS)
         elif mirrored:
             column = position.geometry.columns - 1 - column
-        return CertifiedMove(column=column, certificate=self, stones=position.plies, row=row)
-
-    def plies(self, stones: int, row: int) -> int | None:
-        """See `CertifiedMove.plies`; at its first call it walks to the end, and counts for as long again."""
-        return int(self._longest[stones][row]) if self.claim.result == "win" else None
-
-    def _may_hold(self, position: Position) -> bool:
-        """Return whether the claim's player is to move, and its first moves are on the board, in whatever order."""
-        if position.first_to_move != (self.claim.side == "first"):
-            return False
-        first, second = position.sides
-        return any(not (start[0] & ~first or start[1] & ~second) for start in self._starts)
+        plies = int(self._longest[position.plies][row]) if count_plies and self.claim.result == "win" else None
+        return CertifiedResult(first=position.first_to_move, plies=plies, column=column)
 
     def _level(self, stones: int) -> Level | None:
-        """The level with that many stones; None if the walk has none."""
+        """Return the level with that many stones; None if the walk has none."""
         try:
             while stones not in self._levels and (level := next(self._walk, None)) is not None:
                 self._levels[level.stones] = level
@@ -92,40 +94,24 @@ class CheckedCertificate:
 
     @functools.cached_property
     def _longest(self) -> dict[int, Columns]:
-        """The longest games from each position in plies, by the number of stones, where it wins."""
-        self._level(self.claim.geometry.cells + 1)  # which the walk has not: so it is walked to its end
+        """The longest games from each position in plies, by the number of stones, for a claim of a win."""
+        self._level(self.claim.geometry.cells + 1)  # no level has that many stones, so the walk goes to its end
         longest = longest_games(self.claim.geometry, list(self._levels.values()), self._on_pause)
         return dict(zip(self._levels, longest, strict=True))
-
-
-@dataclass(frozen=True, kw_only=True)
-class CertifiedMove:
-    """A certificate's move in a position."""
-
-    column: int  # 0-based
-    certificate: CheckedCertificate
-    stones: int
-    row: int  # of the position among those with so many stones
-
-    @property
-    def plies(self) -> int | None:
-        """Plies in which the player has won at the latest; None where it may only draw. Slow at its first use."""
-        return self.certificate.plies(self.stones, self.row)
 
 
 class CertificatePlayer:
     """Plays the moves of certificates where one of them holds, and as another player does elsewhere.
 
-    A certificate is checked from the rules only, as far as a game has come. It holds every position that an opponent
-    can bring about against its player, and no other: for those ``make_other`` makes a player, once one is needed.
-
-    The first question about its longest games takes seconds. Meanwhile ``on_pause`` is called a few times a second, and
-    ends it by raising.
+    A certificate holds every position that an opponent can bring about against its player, and no other. It is checked
+    from the rules as far as a game has come. The first count of plies takes seconds. Meanwhile ``on_pause`` is called
+    a few times per second; an exception that it raises ends the work.
 
     Args:
-        paths: the files; what is shown to win comes before what is shown to draw.
+        paths: the files; certificates of a win come before those of a draw.
         geometry: the board.
-        make_other: makes the other player, from the specification of the first certificate's author.
+        make_other: makes the other player when it is first needed, from the specification of the first certificate's
+            author.
         on_pause: see above.
         name: see `Player`.
 
@@ -149,7 +135,6 @@ class CertificatePlayer:
         self._certificates = sorted(checked, key=lambda certificate: -certificate.claim.min_outcome)
         self._make_other = make_other
         self._author = checked[0].author
-        self._made: SearchingPlayer | None = None
 
     @property
     def budget(self) -> Budget:
@@ -163,41 +148,41 @@ class CertificatePlayer:
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
         """See `Player`."""
-        columns = {row: found.column for row, found in self._look_up(positions).items()}
+        columns = {row: found.column for row, found in self._look_up(positions, count_plies=False).items()}
         rest = [row for row in range(len(positions)) if row not in columns]
         if rest:
             columns |= zip(rest, self._other.choose([positions[row] for row in rest]), strict=True)
-        return [columns[row] for row in range(len(positions))]
+        return [cast(int, columns[row]) for row in range(len(positions))]
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """See `SearchingPlayer`: what the other player thinks, and what the certificates prove."""
+        """See `SearchingPlayer`: the other player's result, with the certificates' moves and proofs."""
         result = self._other.search(positions, budget)
         moves, proofs = result.moves.copy(), result.proofs.copy()
         value, wdl, variations = result.value.copy(), result.wdl.copy(), list(result.variations)
         for row, found in self._look_up(positions).items():
-            moves[row] = found.column
+            column = moves[row] = cast(int, found.column)
             if found.plies is not None:
-                proofs[row, found.column] = PROVEN_WIN - found.plies
+                proofs[row, column] = PROVEN_WIN - found.plies
                 value[row], wdl[row] = proof_value(PROVEN_WIN - found.plies), (1.0, 0.0, 0.0)
-            if variations[row][:1] != [found.column]:
-                variations[row] = [found.column]
+            if variations[row][:1] != [column]:
+                variations[row] = [column]
         return dataclasses.replace(result, moves=moves, proofs=proofs, value=value, wdl=wdl, variations=variations)
 
     def proven_result(self, position: Position) -> CertifiedResult | None:
-        """What the certificates show of an unfinished position, of whom and by when; None where they show nothing.
+        """Return what the certificates show of an unfinished position; None where they show nothing.
 
-        Where none of them knows the position itself, its opponent may be to move: then all replies are looked up.
+        Where none of them holds the position itself, its opponent may be to move: then all replies are looked up.
         """
         found = self._look_up([position]).get(0)
         if found is not None:
-            return CertifiedResult(first=position.first_to_move, plies=found.plies, column=found.column)
+            return found
         following = [position.play(column) for column in position.legal_columns()]
         if any(after.outcome() is not None for after in following):
             return None
         replies = self._look_up(following).values()
         if len(replies) < len(following):
             return None
-        plies = [found.plies for found in replies if found.plies is not None]
+        plies = [reply.plies for reply in replies if reply.plies is not None]
         latest = 1 + max(plies) if len(plies) == len(following) else None
         return CertifiedResult(first=not position.first_to_move, plies=latest, column=None)
 
@@ -207,36 +192,35 @@ class CertificatePlayer:
 
     def drop_trees(self) -> None:
         """See `TreePlayer.drop_trees`; the other player's, which has none before it is made."""
-        if self._made is not None:
-            drop_trees(self._made)
+        if "_other" in vars(self):
+            drop_trees(self._other)
 
     def detach(self) -> Searched:
         """See `TreePlayer.detach`; the other player's."""
         return keep_trees(self._other)
 
-    @property
+    @functools.cached_property
     def _other(self) -> SearchingPlayer:
-        if self._made is None:
-            self._made = self._make_other(self._author)
-        return self._made
+        return self._make_other(self._author)
 
-    def _look_up(self, positions: Sequence[Position]) -> dict[int, CertifiedMove]:
-        """The certified moves, by row, of the positions that some certificate knows."""
+    def _look_up(self, positions: Sequence[Position], *, count_plies: bool = True) -> dict[int, CertifiedResult]:
+        """The certified moves, by row, of the positions that some certificate holds."""
         keys, mirrored = canonical_keys(self.geometry, *stones(positions))
-        found: dict[int, CertifiedMove] = {}
+        found: dict[int, CertifiedResult] = {}
         with _as_player_error():
-            for row, position in enumerate(positions):
-                for certificate in self._certificates:
-                    move = certificate.find(position, keys[row], mirrored[row])
+            for certificate in self._certificates:
+                for row, position in enumerate(positions):
+                    if row in found:
+                        continue
+                    move = certificate.find(position, keys[row], mirrored[row], count_plies=count_plies)
                     if move is not None:
                         found[row] = move
-                        break
         return found
 
 
 @contextlib.contextmanager
 def _as_player_error() -> Iterator[None]:
-    """Say in one line what is wrong with a certificate."""
+    """Raise a certificate's error as a `PlayerError` of one line."""
     try:
         yield
     except CertificateError as error:

@@ -1,6 +1,5 @@
 """Other people's players: a class (``package.module:Class``), a program (``engine:COMMAND``), OpenSpiel's MCTS."""
 
-import ast
 import contextlib
 import inspect
 import pkgutil
@@ -17,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from alphac4.arena.players import Player, PlayerError
+from alphac4.arena.syntax import read_literal
 from alphac4.game import Position
 from alphac4.game.position import COLUMN_NAMES
 from alphac4.game.rules import STANDARD
@@ -68,10 +68,7 @@ def _arguments(specification: str, text: str | None) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if not equals or not name.isidentifier():
             raise PlayerError(f"{specification!r}: arguments are written name=value, not {part!r}")
-        try:
-            arguments[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            arguments[name] = value
+        arguments[name] = read_literal(value)
     return arguments
 
 

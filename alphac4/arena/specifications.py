@@ -1,6 +1,5 @@
 """Players from short texts such as "uct:1000" or "best@600,c-init=2", as the command line and settings write them."""
 
-import contextlib
 import dataclasses
 import hashlib
 import math
@@ -29,7 +28,7 @@ from alphac4.arena.players import (
     budget_name,
 )
 from alphac4.arena.pool_players import like_in_each_process
-from alphac4.arena.syntax import MODULE_FORM, unknown_player
+from alphac4.arena.syntax import MODULE_FORM, read_literal, unknown_player
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry
 from alphac4.game.rules import STANDARD
@@ -88,52 +87,37 @@ Options = TypeVar("Options", UctOptions, NetworkOptions)
 
 
 def parse_options(text: str, kind: type[Options]) -> Options:
-    """Read ",exploration=1,final=rate" as options of a ``kind`` of player; nothing gives the defaults.
+    """Read ",exploration=1,final=rate" as options of a ``kind`` of player; an empty text gives the defaults.
 
-    Fields are written with dashes for underscores.
+    Fields are written with dashes for underscores, and switches as on or off.
 
     Raises:
         ValueError: in one line, naming an option or a value that does not exist, and those that do.
     """
-    kinds = {item.name: item.type for item in dataclasses.fields(kind)}
+    types = {item.name.replace("_", "-"): item.type for item in dataclasses.fields(kind)}
     given: dict[str, Any] = {}
     for part in text.split(",")[1:]:
-        written, equals, value = part.partition("=")
-        name = written.replace("-", "_")
+        name, equals, value = part.partition("=")
         if not part:
             raise ValueError("an option is missing before or after a comma")
-        if not equals or name not in kinds:
-            known = ", ".join(name.replace("_", "-") for name in kinds)
-            raise ValueError(f"no option {part!r}; options are written NAME=VALUE, with {known}")
+        if not equals or name not in types:
+            raise ValueError(f"no option {part!r}; options are written NAME=VALUE, with {', '.join(types)}")
         if name in given:
-            raise ValueError(f"{written} is given twice")
-        if kinds[name] is bool and value not in ("on", "off"):
-            raise ValueError(f"{written} is on or off, not {value!r}")
-        given[name] = _read_literal(value)
-    return read_record(kind, given)
-
-
-def _read_literal(text: str) -> bool | float | str:
-    """Read the text after "=": on, off, a number, or else a word."""
-    if text in ("on", "off"):
-        return text == "on"
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
-    return text
+            raise ValueError(f"{name} is given twice")
+        if types[name] is bool and value not in ("on", "off"):
+            raise ValueError(f"{name} is on or off, not {value!r}")
+        given[name] = value == "on" if types[name] is bool else read_literal(value)
+    return read_record(kind, {name.replace("-", "_"): value for name, value in given.items()})
 
 
 def describe_options(options: UctOptions | NetworkOptions) -> str:
-    """The options that differ from the defaults, each after a comma, as `parse_options` reads them."""
-    usual = vars(type(options)())
-    changed = {name: value for name, value in vars(options).items() if value != usual[name]}
-    return "".join(f",{name.replace('_', '-')}={_shown(value)}" for name, value in changed.items())
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value).removesuffix(".0")
+    """Return the options that differ from the defaults, each after a comma, as `parse_options` reads them."""
+    usual, text = vars(type(options)()), ""
+    for name, value in vars(options).items():
+        if value != usual[name]:
+            shown = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).removesuffix(".0")
+            text += f",{name.replace('_', '-')}={shown}"
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,14 +260,21 @@ def parse_player(
         PlayerError: for an unknown form, a bad number, or a checkpoint that cannot be used.
     """
     threads = threads or cores()
+    settings: dict[str, Any] = {"rng": rng, "geometry": geometry, "threads": threads, "compute": compute}
     network = find_network(specification)
     if network is not None:
         network.check(geometry)
         if isinstance(puct, PuctConfig):
             options = dataclasses.replace(network.options, **vars(puct))
             network, puct = dataclasses.replace(network, options=options), None
-        settings = {"rng": rng, "geometry": geometry, "reuse": reuse, "puct": puct}
-        return _loaded_player(network, threads, compute, batch_size, **settings)
+        settings |= {"batch_size": batch_size, "reuse": reuse, "puct": puct}
+        if network.limit != CERTIFICATE:
+            return _load_player(network, **settings)
+        elsewhere = dataclasses.replace(network, limit=AUTO)
+        files = shipped_certificates()
+        return CertificatePlayer(
+            files, geometry, lambda _author: _load_player(elsewhere, **settings), name=network.player_name
+        )
     kind, _, argument = specification.partition(":")
     if specification == "random":
         return RandomPlayer(rng)
@@ -308,13 +299,12 @@ def parse_player(
         )
     if kind == "certificate":
         files = [Path(name) for name in argument.split(",")] if argument else shipped_certificates()
-        settings = {"rng": rng, "geometry": geometry, "threads": threads, "compute": compute, "reuse": reuse}
 
         def make(author: str) -> SearchingPlayer:
             if not author.startswith("uct:") and find_network(author) is None:
                 # Other forms run programs and import modules, and the file may be a stranger's.
                 raise PlayerError(f"the certificate's player {author!r} is neither a network nor uct")
-            return parse_searching_player(author, **settings)
+            return parse_searching_player(author, reuse=reuse, **settings)
 
         return CertificatePlayer(files, geometry, make)
     if kind == "negamax":
@@ -332,17 +322,10 @@ def parse_player(
     raise PlayerError(unknown_player(specification))
 
 
-def _loaded_player(
-    network: NamedNetwork, threads: int, compute: "Compute | None", batch_size: int, **settings: Any
+def _load_player(
+    network: NamedNetwork, *, threads: int, compute: "Compute | None", batch_size: int, **settings: Any
 ) -> SearchingPlayer:
-    """The player of a network that can be used, once it is loaded; see `parse_player`."""
-    if network.limit == CERTIFICATE:
-        elsewhere = dataclasses.replace(network, limit=AUTO)
-
-        def make_other(_author: str) -> SearchingPlayer:
-            return _loaded_player(elsewhere, threads, compute, batch_size, **settings)
-
-        return CertificatePlayer(shipped_certificates(), settings["geometry"], make_other, name=network.player_name)
+    """Load a network that can be used as a player; see `parse_player`."""
     evaluator: Evaluate
     if network.is_onnx:
         from alphac4.nn.foreign import OnnxEvaluator
@@ -405,15 +388,15 @@ def parse_searching_player(specification: str, **settings: Any) -> SearchingPlay
 
 @dataclass(frozen=True, kw_only=True)
 class SpecifiedPlayer:
-    """A `Recipe` for a player by its specification."""
+    """A `Recipe` for a player by its specification, in a process of a pool."""
 
     specification: str
     geometry: Geometry
     backend: str  # of its network
-    seed: tuple[int, ...] = ()
-    reuse: Reuse | None = None
-    digest: str = ""  # SHA-256 of the network's file
-    network: "Shared[bytes | None] | None" = field(default=None, compare=False, repr=False)  # the file's content
+    reuse: Reuse | None
+    seed: tuple[int, ...]
+    digest: str  # SHA-256 of the network's file
+    network: "Shared[bytes | None]" = field(compare=False, repr=False)  # the file's content
 
     def make(self) -> Player:
         """See `Recipe`."""
@@ -422,7 +405,7 @@ class SpecifiedPlayer:
         from alphac4.nn.evaluator import BATCH
 
         return parse_player_with(
-            None if self.network is None else self.network.get(),
+            self.network.get(),
             self.specification,
             rng=np.random.default_rng(self.seed),
             geometry=self.geometry,
@@ -434,18 +417,35 @@ class SpecifiedPlayer:
 
 
 def pool_players(
-    pool: "Pool", player: SpecifiedPlayer, model: Player, seed: int = 0, network: bytes | None = None
+    pool: "Pool",
+    specification: str,
+    model: Player,
+    *,
+    geometry: Geometry,
+    backend: str,
+    seed: int = 0,
+    reuse: Reuse | None = None,
+    network: bytes | None = None,
 ) -> list[Player]:
-    """The ``player`` in each process of a pool, with random numbers of its own; the ``model`` is the same one here.
+    """Make a player in each process of a pool, with its own random numbers; the ``model`` is the same one here.
 
-    ``network`` is the content of the file that the specification names, if it is not to be read.
+    ``network`` is the content of the file that the specification names, if that is not to be read.
     """
-    network = network or read_network(player.specification)
-    digest = "" if network is None else hashlib.sha256(network).hexdigest()
-    player = dataclasses.replace(player, digest=digest, network=pool.share(network))
-    return like_in_each_process(
-        pool, [dataclasses.replace(player, seed=(seed, index)) for index in range(pool.cores)], model
-    )
+    network = network or read_network(specification)
+    digest, shared = "" if network is None else hashlib.sha256(network).hexdigest(), pool.share(network)
+    recipes = [
+        SpecifiedPlayer(
+            specification=specification,
+            geometry=geometry,
+            backend=backend,
+            reuse=reuse,
+            seed=(seed, index),
+            digest=digest,
+            network=shared,
+        )
+        for index in range(pool.cores)
+    ]
+    return like_in_each_process(pool, recipes, model)
 
 
 def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STANDARD) -> Geometry:

@@ -1,8 +1,10 @@
 """The ways to write players, for people and for a first look at what they write, before anything is loaded."""
 
+import ast
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from alphac4.storage.hub import SHIPPED, is_hub_name
 from alphac4.storage.records import similar
@@ -62,6 +64,14 @@ def check_network(name: str) -> None:
     """
     if name not in SHIPPED and not is_hub_name(name) and not Path(name).exists():
         raise ValueError(f"{name}: no such file{similar(name, SHIPPED)}")
+
+
+def read_literal(text: str) -> Any:
+    """Return the value of an option as Python reads it, such as a number, or else as text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
 
 
 def unknown_player(specification: str, others: Sequence[str] = ()) -> str:

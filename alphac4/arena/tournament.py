@@ -1,6 +1,8 @@
 """Round robins: everyone against everyone from common openings, in several processes, resumable, rated."""
 
 import dataclasses
+import json
+import math
 import multiprocessing
 import os
 import signal
@@ -20,12 +22,12 @@ import numpy as np
 from tqdm import tqdm
 
 from alphac4.arena.match import MatchResult, match_openings, play_match
-from alphac4.arena.ratings import Rating, SprtState, fit_ratings, pair_counts, sprt
+from alphac4.arena.ratings import Rating, SprtState, elo_interval, fit_ratings, pair_counts, sprt
 from alphac4.arena.specifications import describe, find_network, network_digest, parse_player_with, read_network
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD
-from alphac4.machine import adapt_process, cores
+from alphac4.machine import adapt_process, cores, wrapped
 from alphac4.nn.backends import require_backend
 from alphac4.storage.journal import Journal
 from alphac4.storage.records import read_record, read_value
@@ -258,23 +260,66 @@ def rate_players(results: Mapping[Pairing, MatchResult], anchor: str) -> dict[st
     return fit_ratings({pairing: (result.points, result.played) for pairing, result in results.items()}, anchor)
 
 
+def describe_results(tournament: Tournament, results: Results) -> str:
+    """The crosstable, and a line for each pairing; on a terminal, lines are as wide as it is."""
+    anchor, short = tournament.players[-1], short_names(tournament.players)
+    lines = [
+        crosstable(results, rate_players(results, anchor)),
+        f"Elo by maximum likelihood, {short[anchor]} = 0, with 95 % intervals; scores in per cent.",
+    ]
+    if tournament.sprt:
+        lines.append("Scores and Elo of pairings that the sequential test ended early exaggerate the difference.")
+    lines.append("")
+    for (first, second), result in results.items():
+        elo, test = elo_interval(result.interval), tournament.test(result)
+        line = f"{short[first]} v. {short[second]}: {result}, Elo {elo.value:+.0f} [{elo.low:+.0f}, {elo.high:+.0f}]"
+        lines.append(wrapped(line + (f"; {test}" if test else ""), sys.stdout))
+    return "\n".join(lines)
+
+
+def results_as_json(tournament: Tournament, results: Results) -> str:
+    """Pairings and ratings; an infinite Elo, from a score of 0 or 1, is written as null."""
+
+    def finite(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    pairings: list[dict[str, Any]] = []
+    for pairing, result in results.items():
+        score, elo, test = result.interval, elo_interval(result.interval), tournament.test(result)
+        pairings.append(
+            {
+                "players": pairing,
+                **{name: getattr(result, name) for name in ("wins", "draws", "losses", "score")},
+                "interval": [score.low, score.high],
+                "elo": finite(elo.value),
+                "elo_interval": [finite(elo.low), finite(elo.high)],
+                **({"sprt": dataclasses.asdict(test)} if test else {}),
+            }
+        )
+    ratings = rate_players(results, tournament.players[-1])
+    rated = {name: {"elo": rating.elo, "error": rating.error} for name, rating in ratings.items()}
+    return json.dumps({"pairings": pairings, "ratings": rated}, indent=2)
+
+
 def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rating]) -> str:
     """Players by rating, with games played, points and their score in per cent against each of the others."""
     order = sorted(ratings, key=lambda name: -ratings[name].elo)
     short = short_names(order)
+    points: dict[Pairing, tuple[float, int]] = {}  # of the first against the second, in how many games
+    for (a, b), result in results.items():
+        if result.played:
+            points[a, b] = result.points, result.played
+            points[b, a] = result.played - result.points, result.played
     width = max(len(short[name]) for name in order)
     head = f"{'':2} {'player':<{width}} {'Elo':>6} {'±':>5} {'games':>6} {'points':>7} "
     lines = [head + "".join(f"{row:>5}" for row in range(1, len(order) + 1))]
     for row, name in enumerate(order, start=1):
-        scores = {b: result.score for (a, b), result in results.items() if a == name and result.played}
-        scores |= {a: 1 - result.score for (a, b), result in results.items() if b == name and result.played}
-        points = sum(result.points for (a, _), result in results.items() if a == name)
-        points += sum(result.played - result.points for (_, b), result in results.items() if b == name)
-        games = sum(result.played for pairing, result in results.items() if name in pairing)
-        cells = "".join(f"{100 * scores[other]:5.0f}" if other in scores else "    -" for other in order)
+        own = {other: points[name, other] for other in order if (name, other) in points}
+        total, games = sum(won for won, _ in own.values()), sum(played for _, played in own.values())
+        cells = "".join(f"{100 * own[other][0] / own[other][1]:5.0f}" if other in own else "    -" for other in order)
         rating = ratings[name]
         lines.append(
-            f"{row:>2} {short[name]:<{width}} {rating.elo:+6.0f} {rating.error:5.0f} {games:6d} {points:7.1f} {cells}"
+            f"{row:>2} {short[name]:<{width}} {rating.elo:+6.0f} {rating.error:5.0f} {games:6d} {total:7.1f} {cells}"
         )
     return "\n".join(lines)
 

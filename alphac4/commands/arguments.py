@@ -1,4 +1,4 @@
-"""Reading of options, and the options that several commands share."""
+"""Reading of a command's options, and the options that several commands share."""
 
 import contextlib
 import inspect
@@ -7,14 +7,17 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import tyro
 
+from alphac4.arena.syntax import check_players
+from alphac4.machine import announced
+from alphac4.play.levels import LEVELS_BY_NAME
 from alphac4.storage.journal import read_about
 from alphac4.storage.records import BoardConfig
 
@@ -23,13 +26,16 @@ if TYPE_CHECKING:
 
 Options = TypeVar("Options")
 Device = Literal["auto", "cpu", "cuda"]
+NOBODY = "none"  # in place of a player whose opinion a review shows
 
 
-def read_arguments(kind: type[Options], arguments: Sequence[str], command: str) -> Options:
-    """The options of ``alphac4 COMMAND`` as a dataclass, whose docstring stands above the help.
+def read_arguments(
+    kind: type[Options], arguments: Sequence[str], command: str, default: Options | None = None
+) -> Options:
+    """Return the options of ``alphac4 COMMAND`` as a dataclass, whose docstring is printed above the help.
 
     Raises:
-        ValueError: in one line, for values that the dataclass refuses.
+        ValueError: in one line, for values that the dataclass refuses, and for unknown players.
         SystemExit: after ``--help``, and with code 2 after tyro's message on the standard error.
     """
     if {"-h", "--help"} & set(arguments):
@@ -38,11 +44,12 @@ def read_arguments(kind: type[Options], arguments: Sequence[str], command: str) 
     message = io.StringIO()
     try:
         with contextlib.redirect_stderr(message):
-            return tyro.cli(
+            options = tyro.cli(
                 kind,
                 args=arguments,
                 prog=f"alphac4 {command}",
                 description="",  # tyro would not break its long lines between words
+                default=cast(Options, default),
                 config=(tyro.conf.DisallowNone,),  # or else the help shows {None}|PATH
             )
     except SystemExit as end:
@@ -50,6 +57,13 @@ def read_arguments(kind: type[Options], arguments: Sequence[str], command: str) 
             raise ValueError(refusal) from None
         sys.stderr.write(message.getvalue())
         raise
+    for name in ("player", "players", "reference") if command != "play" else ():
+        value = getattr(options, name, ())
+        players = [value] if isinstance(value, str) else value
+        if level := next((player for player in players if player in LEVELS_BY_NAME), None):
+            raise ValueError(f"{level!r} is a level of `alphac4 play`, not a player; see `alphac4 players`")
+        check_players(*players, others=[NOBODY])
+    return options
 
 
 def _refusal(end: BaseException) -> str:
@@ -85,6 +99,27 @@ def _join_lines(kind: Any) -> None:
                 _join_lines(part)
 
 
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """On a terminal, explain a long wait: for the imports in this block, and for a compilation that follows."""
+    with announced(lambda: _note("loading; the first start takes longer ..."), sys.stderr):
+        yield
+    if "numba" in sys.modules and sys.stderr.isatty():
+        from alphac4.compiled import announce_compilation
+
+        announce_compilation(lambda: _note("compiling once for this machine: 5 to 40 seconds ..."))
+
+
+def _note(text: str) -> None:
+    """Write a line to the standard error, above a progress bar if there is one."""
+    if "tqdm" in sys.modules:
+        from tqdm import tqdm
+
+        tqdm.write(text, file=sys.stderr)
+    else:
+        print(text, file=sys.stderr)
+
+
 Board = Annotated[BoardConfig, tyro.conf.arg(name="")]
 """The type of an option whose fields are options of the command itself."""
 
@@ -96,7 +131,7 @@ class Place:
     device: Device = "auto"
     """Device that runs networks."""
     backend: str = "auto"
-    """Inference backend; auto takes the fastest here, and a record that goes on keeps its own."""
+    """Inference backend; auto takes the fastest here, or that of the record which resumes."""
     cluster: str | None = None
     """Use the cores of a Ray cluster: HOST:PORT of its head, or auto for the one that this machine or job belongs to
     (docs/cluster.md)."""
@@ -106,18 +141,18 @@ class Place:
             raise ValueError("--device cuda: with --cluster its cores do the work; leave one of the two out")
 
     def of_record(self, path: Path | None, kind: str) -> "Place":
-        """This place with a record's backend, unless another is asked for: the last digits of two differ."""
+        """Return this place with a record's backend, unless another is named: the last digits of two differ."""
         about = None if path is None else read_about(path, kind)
         return replace(self, backend=str(about.get("backend", "auto"))) if about and self.backend == "auto" else self
 
     def compute(self, threads: int | None = None) -> "Compute":
-        """The compute that runs networks in this process."""
+        """Return the compute that runs networks in this process."""
         from alphac4.compute import choose
 
         return choose(self.device if self.cluster is None else "cpu", self.backend, threads=threads)
 
     def pool(self) -> contextlib.AbstractContextManager["Pool | None"]:
-        """The processes of the cluster until the end of the block, or None without one.
+        """Return the processes of the cluster until the end of the block, or None without one.
 
         Raises:
             RuntimeError: in one line, for a cluster that cannot be used.

@@ -1,31 +1,44 @@
-"""`alphac4 doctor`: whether the installation is sound, what it would run on, and how fast."""
+"""`alphac4 doctor`: whether the installation is sound, how fast networks run here, and how long training takes."""
 
+import contextlib
 import importlib.util
 import json
+import logging
 import platform
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
 from alphac4.arena.specifications import parse_player
-from alphac4.commands import UNSOUND
-from alphac4.commands.options import DoctorOptions
-from alphac4.commands.speed import PARTS
 from alphac4.compiled import machine_code_folder
-from alphac4.compute import choose
+from alphac4.compute import Actors, choose, choose_for_run
 from alphac4.evaluation.positions import packaged_positions
 from alphac4.game import Position, rules
-from alphac4.machine import cores, install_advice, processor_name
+from alphac4.machine import cores, install_advice, processor_name, worker_threads
+from alphac4.nn.backends import backend_names, boards_for, make_backend
+from alphac4.selfplay.replay import Replay
+from alphac4.selfplay.samples import Block, concatenate, make_samples
 from alphac4.solver import book as books
 from alphac4.solver import shared_solver
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.hub import SHIPPED
-from alphac4.storage.records import similar
+from alphac4.storage.records import first_line, similar
+from alphac4.training.config import PRESETS, TrainConfig
+from alphac4.training.device_learner import make_learner
+from alphac4.training.learner import Learner
+from alphac4.training.optimizer import CosineSchedule
 from alphac4.version import __version__
+
+if TYPE_CHECKING:
+    from alphac4.commands.ship import DoctorCommand
+
+logger = logging.getLogger(__name__)
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyproject.toml: modules, and what for
     "openvino": (("openvino",), "the fastest inference on Intel and AMD processors"),
@@ -41,7 +54,23 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {  # by their names in pyprojec
     "docs": (("furo", "myst_nb", "sphinx"), "building the documentation by ./scripts/docs.sh"),
 }
 
-CHECKS_PART = "checks"  # the one part that measures nothing
+INFERENCE_BATCHES = (1, 128)  # a game against a person, and an evaluation of many positions
+INFERENCE_SECONDS = 1.0  # for each backend and batch size
+PRESET_SECONDS = 3.0  # of self-play, and about as much of learning, for each preset
+
+# The duration of a preset follows from some seconds of self-play and learning by an untrained network.
+OTHER_WORK_SHARE = 0.25  # of a run's time: the gate, matches and reports; 0.26 in the recorded quick run
+# The work of a position in self-play over a whole run, as a share of an untrained network's. Proofs end more and more
+# searches, and the cache answers more: the recorded quick run takes 9.7 evaluations and 14.7 simulations per position
+# where an untrained network takes 19.4 and 23.3, and the standard run 15.5 simulations where it takes 27.8.
+LATER_WORK_SHARE = 0.55
+# Evaluations of an untrained network, as a share of the simulations that its searches request: kept trees, proofs and
+# the cache save the rest. The recorded quick run takes 19.4 per position for 35.2 simulations. With `LATER_WORK_SHARE`
+# that makes 0.30 over a whole run; the runs that made `standard` and `best` took 0.32 and 0.27.
+EVALUATIONS_PER_SIMULATION = 0.55
+ENDLESS = 10**9  # samples or steps, where time is the limit
+WARM_UP_STEPS = 2
+MIN_STEPS = 2  # that are timed
 
 
 class Check(NamedTuple):
@@ -56,9 +85,21 @@ class Check(NamedTuple):
         return f"  {'ok ' if self.sound else 'BAD'}  {self.name}: {self.found}"
 
 
-def run(options: DoctorOptions) -> int:
-    """Check and measure, and print each result as it comes, or all of them as JSON; 1 if a check fails."""
-    parts = [CHECKS_PART, *PARTS]
+class Figure(NamedTuple):
+    """One measured figure; as text, a row of a table."""
+
+    name: str
+    value: float
+    unit: str
+
+    def __str__(self) -> str:
+        """Return a row; a value below 10 has three significant digits."""
+        return f"{self.name:<40}  {format(self.value, ',.3g' if self.value < 10 else ',.0f'):>14}  {self.unit}"
+
+
+def diagnose(options: "DoctorCommand") -> bool:
+    """Check and measure, and print each result as it comes, or all of them as JSON; return whether all is sound."""
+    parts = ["checks", *MEASUREMENTS]
     if unknown := [name for name in options.only if name not in parts]:
         raise ValueError(f"unknown part {unknown[0]!r}{similar(unknown[0], parts)}; there are {', '.join(parts)}")
     if options.device == "cuda":  # refused before anything is checked
@@ -79,14 +120,14 @@ def run(options: DoctorOptions) -> int:
 
     show(", ".join(f"{name} {value}" for name, value in machine.items()), "")
     checks: list[Check] = []
-    if CHECKS_PART in options.only:
+    if "checks" in options.only:
         for name, check in CHECKS.items():
             checks.append(_result_of(name, check))
             show(checks[-1])
         show("", *find_extras(), "")
     sound, figures = all(check.sound for check in checks), []
-    for name in PARTS if sound else ():
-        for figure in PARTS[name](options) if name in options.only else ():
+    for name, measure in MEASUREMENTS.items():
+        for figure in measure(options) if sound and name in options.only else ():
             figures.append(figure)
             show(figure)
     if checks:
@@ -94,7 +135,7 @@ def run(options: DoctorOptions) -> int:
     if options.json:
         found = {"checks": [check._asdict() for check in checks], "figures": [figure._asdict() for figure in figures]}
         print(json.dumps({"machine": machine, **found}, indent=2))
-    return 0 if sound else UNSOUND
+    return sound
 
 
 def _result_of(name: str, check: Callable[[], str]) -> Check:
@@ -104,7 +145,7 @@ def _result_of(name: str, check: Callable[[], str]) -> Check:
         return Check(name, sound=False, found=" ".join(str(error).split()) or type(error).__name__)
 
 
-# --- Checks: each tells what it found, or raises --------------------------------------------------------------------
+# --- Checks: each returns its finding, or raises ----------------------------------------------------------------------
 def _check_solver() -> str:
     known = {"112233": 18, "446712672373": 10, "2252576253462244111563365343671351441": -1}  # the last as Pons has it
     for moves, score in known.items():
@@ -139,7 +180,7 @@ def _check_positions() -> str:
 def _check_page() -> str:
     files = [item.name for item in (resources.files("alphac4.play.web") / "static").iterdir() if item.is_file()]
     if "index.html" not in files:
-        raise FileNotFoundError("its files are missing: install the package anew")
+        raise FileNotFoundError("its files are missing: install the package again")
     return f"{len(files)} files"
 
 
@@ -162,7 +203,7 @@ CHECKS: dict[str, Callable[[], str]] = {
 
 
 def find_extras() -> Iterator[str]:
-    """A line on each optional part: whether it is installed, and how it would be."""
+    """Yield a line for each optional part: whether it is installed, and how it would be."""
     for name, (modules, purpose) in EXTRAS.items():
         missing = [module for module in modules if importlib.util.find_spec(module) is None]
         if missing:
@@ -170,3 +211,122 @@ def find_extras() -> Iterator[str]:
         else:
             unused = name == "cuda" and not torch.cuda.is_available()
             yield f"  ok   {name}: {purpose}" + (" (installed, but PyTorch finds no GPU here)" if unused else "")
+
+
+# --- Measurements ----------------------------------------------------------------------------------------------------
+def rate(work: Callable[[], float], seconds: float) -> float:
+    """Return the units per second of ``work``, which returns the units that it did."""
+    started, units = time.perf_counter(), 0.0
+    while time.perf_counter() - started < seconds:
+        units += work()
+    return units / (time.perf_counter() - started)
+
+
+def measure_inference(options: "DoctorCommand") -> Iterator[Figure]:
+    """Measure a network by every backend of this machine, with one calling thread per core."""
+    network = load_checkpoint(options.network).network
+    for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
+        for batch in INFERENCE_BATCHES:
+            planes = boards_for(network.config, batch, np.random.default_rng(0))
+            for name in backend_names(device, network.config):
+                try:
+                    backend = make_backend(name, network, batch, 1)
+                    backend(planes)
+                except Exception as error:  # such as bf16 where the processor lacks it: the others are measured
+                    logger.warning("backend %s does not work here: %s", name, first_line(error))
+                    continue
+
+                def evaluate(backend=backend, planes=planes) -> float:  # type: ignore[no-untyped-def]
+                    backend(planes)
+                    return float(len(planes))
+
+                with worker_threads(cores()) as pool:
+                    found = sum(pool.map(rate, [evaluate] * cores(), [INFERENCE_SECONDS] * cores()))
+                yield Figure(f"{options.network}, {name}, batch {batch}", found, "evaluations/s, all cores")
+
+
+def measure_presets(options: "DoctorCommand") -> Iterator[Figure]:
+    """Estimate how long each preset that this machine can run takes here."""
+    device = choose(options.device).learning_device.type
+    for name, config in PRESETS.items():
+        if config.machine.device != "cuda" or device == "cuda":
+            yield measure_preset(name, config, PRESET_SECONDS, options.device)
+
+
+MEASUREMENTS: dict[str, Callable[["DoctorCommand"], Iterator[Figure]]] = {
+    "inference": measure_inference,
+    "presets": measure_presets,
+}
+
+
+def measure_preset(name: str, config: TrainConfig, seconds: float, device: str) -> Figure:
+    """Estimate the minutes of a run, good to a third.
+
+    An untrained network plays and learns for about ``seconds`` each. A large one takes longer: until its first games
+    are over, and for its first steps.
+    """
+    compute, selfplay = choose_for_run(device, "auto"), config.selfplay
+    learner = make_learner(config, compute)
+    actors = compute.actors(learner.candidate(), config.board.geometry(), selfplay, np.random.default_rng)
+    full = selfplay.full_search_prob
+    simulations = full * selfplay.full_simulations + (1 - full) * selfplay.fast_simulations
+    evaluations, blocks = self_play_rate(actors, seconds)
+    samples = evaluations / (EVALUATIONS_PER_SIMULATION * simulations)
+    replay = Replay()
+    replay.add(concatenate([make_samples(config.board.geometry(), selfplay, block.games) for block in blocks]), 1)
+    steps = learning_steps_rate(learner, replay, config, seconds)
+    rates = f"{samples:,.3g} positions/s of self-play by {actors.backend}, {steps:,.3g} steps/s of learning"
+    return Figure(f"train --preset {name}", run_minutes(config, samples, steps), f"minutes ({rates})")
+
+
+def run_minutes(config: TrainConfig, samples: float, steps: float) -> float:
+    """Return the minutes of a run, from an untrained network's positions/s in self-play and the learner's steps/s."""
+    play = LATER_WORK_SHARE * config.iterations * config.samples / samples
+    learn = config.iterations * config.learning_steps / steps
+    return (play + learn) / (1 - OTHER_WORK_SHARE) / 60
+
+
+class _TimeIsUp(Exception):  # noqa: N818 - not an error
+    """Self-play has taken long enough to be timed."""
+
+
+def self_play_rate(actors: Actors, seconds: float) -> tuple[float, list[Block]]:
+    """Return evaluations/s, trees included, and the games that are over by then.
+
+    Finished games would not do as a measure: all begin together, so that at first hardly any finish, and later many.
+    """
+    began, blocks = time.perf_counter(), list[Block]()
+    evaluations: Counter[int] = Counter()  # by actor
+    first: dict[int, tuple[float, int]] = {}  # by actor: when its first block came, and the evaluations until then
+    last: dict[int, tuple[float, int]] = {}
+
+    def on_block(actor: int, block: Block) -> None:
+        blocks.append(block)
+        evaluations[actor] += block.work.evaluations
+        now = time.perf_counter()
+        last[actor] = now, evaluations[actor]
+        first.setdefault(actor, last[actor])
+        if now - min(since for since, _ in first.values()) >= seconds:
+            raise _TimeIsUp
+
+    with contextlib.suppress(_TimeIsUp):
+        actors.play(ENDLESS, on_block)
+    total = 0.0
+    for actor, (end, after) in last.items():
+        start, before = first[actor] if first[actor] != last[actor] else (began, 0)  # its only block
+        total += (after - before) / (end - start)
+    return total * len(actors) / len(last), blocks
+
+
+def learning_steps_rate(learner: Learner, replay: Replay, config: TrainConfig, seconds: float) -> float:
+    """Return steps/s: four times as many steps each time, until they take long enough to be timed."""
+    schedule, rng = CosineSchedule.of_run(config.learning, ENDLESS), np.random.default_rng(0)
+
+    def learn(steps: int) -> float:
+        return learner.learn_latest(replay, replay.total, steps=steps, schedule=schedule, rng=rng).seconds
+
+    learn(WARM_UP_STEPS)
+    steps = MIN_STEPS
+    while (taken := learn(steps)) < seconds / 2:
+        steps *= 4
+    return steps / taken

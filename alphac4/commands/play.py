@@ -1,94 +1,559 @@
-"""`alphac4 play`: a game in the terminal."""
+"""Commands of the group "Play": games, puzzles, reviews and exact scores for people."""
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
+import tyro
 
-from alphac4.arena.players import Player
-from alphac4.arena.specifications import (
-    common_geometry,
-    find_network,
-    named_checkpoint,
-    parse_player,
-    parse_searching_player,
-)
-from alphac4.commands.options import HUMAN, PlayOptions
-from alphac4.commands.review import REVIEWER, review_with_progress
-from alphac4.game.rules import STANDARD
-from alphac4.play.analysis import Analyst
-from alphac4.play.games import Session
+from alphac4.arena.syntax import check_network, check_players
+from alphac4.commands.arguments import NOBODY, Board, loading
 from alphac4.play.levels import LEVELS, LEVELS_BY_NAME, Level
-from alphac4.play.opponents import LazyPlayer, compile_search, level_player
-from alphac4.play.review_text import describe_review
-from alphac4.play.screen import Screen
-from alphac4.play.terminal import TerminalGame, read_line
+from alphac4.storage.files import check_output, write_atomically
+from alphac4.storage.records import MAX_SEED, MAX_SIMULATIONS, BoardConfig, check_ranges
+from alphac4.storage.text import content_lines, read_stdin_lines
+
+if TYPE_CHECKING:
+    from alphac4.arena.players import Player, SearchingPlayer
+    from alphac4.game import Geometry, Position
+    from alphac4.review import Review
+    from alphac4.solver import Solver
+
+HUMAN = "human"
+REVIEWER = "best@200"  # on the standard board, unless another is named
+_LEVELS = "\n".join(f"      {number} {level.name:<10} {level.about}" for number, level in enumerate(LEVELS, start=1))
 
 
-def run(options: PlayOptions) -> int:
-    """Play until the input ends."""
-    board, network = options.board.geometry(), named_checkpoint(options.network)
-    names = tuple(name for name in options.players if name != HUMAN and name not in LEVELS_BY_NAME)
-    if board == STANDARD or options.network != PlayOptions.network:
-        names = (*names, options.network)
-    geometry = common_geometry(names, board)
-    can_use_network = network.geometry == geometry
-    rng = np.random.default_rng(options.seed)
-    in_background = sys.stdin.isatty()  # a person thinks while networks are loaded
+@dataclass(frozen=True, kw_only=True)
+class PlayCommand:
+    """Play a game in the terminal: against the network, another player, or another person; or watch two players.
 
-    def lazy(name: str, make: Callable[[], Player]) -> LazyPlayer:
-        def make_ready() -> Player:
-            if in_background:
-                compile_search(geometry)
-            return make()
+    `alphac4 play web` opens a page in the browser instead, and `alphac4 play puzzles` sets puzzles.
 
-        return LazyPlayer(name, make_ready, background=in_background)
+    A player is human, one of the levels below, or one that `alphac4 players` lists:
+    """
 
-    def make_level(level: Level) -> Player:
-        return level_player(level, options.network, geometry, rng)
+    players: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Your opponent, by default level 1, which can be beaten; or both players, the one with the first move first."""
+    network: str = "best"
+    """The network of the levels and the analysis: best, fast, or a checkpoint's file."""
+    moves: str = ""
+    """Begin after these moves, such as 4455; or a file that the command save wrote."""
+    analysis: bool = False
+    """Show the network's analysis after each move."""
+    simulations: int = 800
+    """Simulations of an analysis or a hint."""
+    exact: bool = False
+    """Show the solver's verdict after each move; early positions take it seconds."""
+    seed: int | None = None
+    """Seed of the players' random choices."""
+    board: Board = field(default_factory=BoardConfig)
 
-    def make(name: str) -> Player | None:
-        if name == HUMAN:
-            return None
-        level = LEVELS_BY_NAME.get(name)
-        if level is not None and level.perfect:
-            return make_level(level)
-        named = find_network(name) if level is None else network
-        if named is not None:
-            named.check(geometry)  # before the board is shown
-        elif name.partition(":")[0] != "certificate":  # which takes seconds to check
-            return parse_player(name, rng=rng, geometry=geometry)
-        if level is not None:
-            return lazy(f"{network.name}, {level.name}", lambda: make_level(level))
-        return lazy(name, lambda: parse_player(name, rng=rng, geometry=geometry, batch_size=1))
+    def __post_init__(self) -> None:
+        check_ranges(self, simulations=(1, MAX_SIMULATIONS), seed=(0, MAX_SEED))
+        check_network(self.network)
+        check_players(*self.players, others=(HUMAN, *LEVELS_BY_NAME, "web", "puzzles"))
+        if len(self.players) > 2 or {"web", "puzzles"} & set(self.players):
+            raise ValueError(f"name one opponent or two players, not {' '.join(self.players)}")
 
-    session = Session(geometry=geometry)
-    session.open(options.moves)
+    def __call__(self) -> int:
+        """Play until the input ends."""
+        with loading():
+            import numpy as np
 
-    def make_analyst() -> Analyst:
-        searcher = f"{options.network}@" if can_use_network else "uct:"
-        return Analyst.named(f"{searcher}{options.simulations}", geometry=geometry)
+            from alphac4.arena.specifications import (
+                common_geometry,
+                find_network,
+                named_checkpoint,
+                parse_player,
+                parse_searching_player,
+            )
+            from alphac4.game.rules import STANDARD
+            from alphac4.play.analysis import Analyst
+            from alphac4.play.games import Session
+            from alphac4.play.opponents import LazyPlayer, compile_search, level_player
+            from alphac4.play.review_text import describe_review
+            from alphac4.play.screen import Screen
+            from alphac4.play.terminal import TerminalGame, read_line
 
-    screen = Screen(sys.stdout)
+        board, network = self.board.geometry(), named_checkpoint(self.network)
+        names = tuple(name for name in self.players if name != HUMAN and name not in LEVELS_BY_NAME)
+        if board == STANDARD or self.network != PlayCommand.network:
+            names = (*names, self.network)
+        geometry = common_geometry(names, board)
+        can_use_network = network.geometry == geometry
+        rng = np.random.default_rng(self.seed)
+        in_background = sys.stdin.isatty()  # a person thinks while networks are loaded
 
-    def review(moves: str) -> str:
-        rng = np.random.default_rng(options.seed)
-        player = parse_searching_player(REVIEWER, rng=rng) if geometry == STANDARD else None
-        return describe_review(review_with_progress(moves, geometry, player), screen)
+        def lazy(name: str, make: "Callable[[], Player]") -> LazyPlayer:
+            def make_ready() -> "Player":
+                if in_background:
+                    compile_search(geometry)
+                return make()
 
-    default = LEVELS[0].name if can_use_network else "uct:5000"  # no network is shipped for another board
-    first, second = options.players if len(options.players) == 2 else (HUMAN, *(options.players or (default,)))
-    game = TerminalGame(
-        session,
-        (make(first), make(second)),
-        screen,
-        read_line,
-        make_level,
-        make_analyst,
-        review,
-        level=LEVELS_BY_NAME.get(second) or LEVELS_BY_NAME.get(first),
-        show_analysis=options.analysis,
-        show_exact=options.exact,
-    )
-    game.run()
-    return 0
+            return LazyPlayer(name, make_ready, background=in_background)
+
+        def make_level(level: Level) -> "Player":
+            return level_player(level, self.network, geometry, rng)
+
+        def make(name: str) -> "Player | None":
+            if name == HUMAN:
+                return None
+            level = LEVELS_BY_NAME.get(name)
+            if level is not None and level.perfect:
+                return make_level(level)
+            named = find_network(name) if level is None else network
+            if named is not None:
+                named.check(geometry)  # before the board is shown
+            elif name.partition(":")[0] != "certificate":  # which takes seconds to check
+                return parse_player(name, rng=rng, geometry=geometry)
+            if level is not None:
+                return lazy(f"{network.name}, {level.name}", lambda: make_level(level))
+            return lazy(name, lambda: parse_player(name, rng=rng, geometry=geometry, batch_size=1))
+
+        session, screen = Session(geometry=geometry), Screen(sys.stdout)
+        session.open(self.moves)
+
+        def make_analyst() -> Analyst:
+            searcher = f"{self.network}@" if can_use_network else "uct:"
+            return Analyst.named(f"{searcher}{self.simulations}", geometry=geometry)
+
+        def review(moves: str) -> str:
+            rng = np.random.default_rng(self.seed)
+            player = parse_searching_player(REVIEWER, rng=rng) if geometry == STANDARD else None
+            return describe_review(review_with_progress(moves, geometry, player), screen)
+
+        default = LEVELS[0].name if can_use_network else "uct:5000"  # no network is shipped for another board
+        first, second = self.players if len(self.players) == 2 else (HUMAN, *(self.players or (default,)))
+        game = TerminalGame(
+            session,
+            (make(first), make(second)),
+            screen,
+            read_line,
+            make_level,
+            make_analyst,
+            review,
+            level=LEVELS_BY_NAME.get(second) or LEVELS_BY_NAME.get(first),
+            show_analysis=self.analysis,
+            show_exact=self.exact,
+        )
+        game.run()
+        return 0
+
+
+PlayCommand.__doc__ = f"{(PlayCommand.__doc__ or '').rstrip()}\n\n{_LEVELS}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayWebCommand:
+    """Play in the browser: serve a page to play on, analyse and solve puzzles, until Ctrl-C."""
+
+    network: str = "best"
+    """The network of the levels and the analysis: best, fast, or a checkpoint's file."""
+    host: str = "127.0.0.1"
+    """The address to listen on; the default is this machine only."""
+    port: int = 8000
+    """The port; 0 takes a free one."""
+    token: Literal["auto", "always", "never"] = "auto"
+    """Whether the link carries a secret word without which the server does nothing; auto: where --host lets others on
+    the network connect."""
+    names: tuple[str, ...] = ()
+    """Further names under which the server is reached, such as that of a proxy before it."""
+    open: bool = True
+    """Open the page in the browser, if it was started at a terminal of this machine's desktop."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, port=(0, 65_535))
+        check_network(self.network)
+
+    def __call__(self) -> int:
+        """Serve the page until Ctrl-C."""
+        from alphac4.machine import install_advice
+
+        try:
+            with loading():
+                from alphac4.play.web.server import serve
+        except ImportError as error:
+            raise RuntimeError(f"the page needs {error.name}: {install_advice('web')}") from error
+        serve(self.network, self.host, self.port, token=self.token, names=self.names, open_browser=self.open)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayPuzzlesCommand:
+    """Solve puzzles: positions with a single winning move. The easier ones come first, and of these the nearer wins.
+
+    The order of equal ones is random. Puzzles that you solved at an earlier start come last. Half of the puzzles are
+    mirrored.
+    """
+
+    file: Annotated[Path | None, tyro.conf.Positional] = None
+    """A file that `alphac4 puzzles` wrote, instead of the puzzles that come with the package."""
+    difficulty: int = 0
+    """1 to 5, by how much search it takes to find the move; 0 for all."""
+    seed: int | None = None
+    """Fixes the order of the puzzles."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, difficulty=(0, 5), seed=(0, MAX_SEED))
+
+    def __call__(self) -> int:
+        """Set the puzzles until the input ends."""
+        with loading():
+            import numpy as np
+
+            from alphac4.play.puzzle_game import PuzzleGame, SolvedPuzzles
+            from alphac4.play.screen import Screen
+            from alphac4.play.terminal import read_line
+            from alphac4.puzzles import load_puzzles, packaged_puzzles
+
+        known = packaged_puzzles() if self.file is None else load_puzzles(self.file)
+        puzzles = [puzzle for puzzle in known if self.difficulty in (0, puzzle.difficulty)]
+        if not puzzles:
+            raise ValueError(f"{self.file}: there is no puzzle of difficulty {self.difficulty}")
+        rng = np.random.default_rng(self.seed)
+        order = rng.permutation(len(puzzles))
+        ordered = sorted((puzzles[index] for index in order), key=lambda puzzle: (puzzle.difficulty, puzzle.distance))
+        solved, screen = SolvedPuzzles(), Screen(sys.stdout)
+        if count := sum(puzzle in solved for puzzle in ordered):
+            screen.line(f"{count} of {len(ordered)} are solved; the others come first.\n")
+        # Mirrored, as most of those in the file that are won beside the border are won at the left one.
+        ordered.sort(key=solved.__contains__)
+        shown = [puzzle.mirrored if rng.random() < 0.5 else puzzle for puzzle in ordered]
+        PuzzleGame(shown, screen, read_line, rng, solved.add).run()
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewCommand:
+    """Review games: judge every move by the exact solver, and show what a network thought of each position.
+
+    The solver takes some minutes for a long game's opening, seconds for the rest; --seconds limits it, from the end of
+    the game backwards.
+    """
+
+    game: Annotated[str, tyro.conf.Positional] = ""
+    """The game as 1-based columns from the empty board, such as 4455; or a file of games, one per line; or - for games
+    on the standard input."""
+    html: Path | None = None
+    """Write a page to this file, to be opened in a browser; it needs nothing else."""
+    json: bool = False
+    """Print the review as JSON instead of text: one object per game, each on a line."""
+    player: str = ""
+    """Player whose opinion is shown: a network such as best@200, uct with its options, or none; by default best@200,
+    and none on a board that no network comes with the package for."""
+    seconds: float = 120.0
+    """Longest time for the solver to judge a game."""
+    seed: int = 0
+    """Fixes the player's search."""
+    board: Board = field(default_factory=BoardConfig)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, seconds=(0, 1e9), seed=(0, MAX_SEED))
+
+    def __call__(self) -> int:
+        """Review each game, and print or write the reviews."""
+        with loading():
+            import numpy as np
+
+            from alphac4.arena.specifications import common_geometry, parse_searching_player
+            from alphac4.game.rules import STANDARD
+            from alphac4.play.games import read_games
+            from alphac4.play.review_text import describe_review
+            from alphac4.play.screen import Screen
+
+        board = self.board.geometry()
+        specification = self.player or (REVIEWER if board == STANDARD else NOBODY)
+        geometry = board if specification == NOBODY else common_geometry((specification,), board)
+        check_output(self.html)
+        games = read_games(self.game, read_stdin_lines(), geometry)
+        player, screen = None, Screen(sys.stdout)
+        if specification != NOBODY:
+            player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
+        reviews = []
+        for number, moves in enumerate(games, start=1):
+            which = f"game {number} of {len(games)}, " if len(games) > 1 else ""
+            reviews.append(review_with_progress(moves, geometry, player, self.seconds, which))
+            if self.json:
+                print(json.dumps(reviews[-1].to_dict()), flush=True)
+            elif self.html is None:
+                print(("\n" if number > 1 else "") + describe_review(reviews[-1], screen), flush=True)
+        if self.html is not None:
+            from alphac4.play.web.pages import review_page  # with all that it takes to export a page
+
+            write_atomically(self.html, review_page(reviews).encode())
+            print(f"review written to {self.html}", file=sys.stderr)
+        return 0
+
+
+def review_with_progress(
+    moves: str,
+    geometry: "Geometry",
+    player: "SearchingPlayer | None",
+    seconds: float = ReviewCommand.seconds,
+    which: str = "",
+) -> "Review":
+    """Review a game, with a line of progress on a terminal; ``which`` names the game there."""
+    from alphac4.play.screen import SolvingProgress
+    from alphac4.review import review_game
+    from alphac4.solver.solver import shared_solver
+
+    with SolvingProgress(shared_solver(geometry), f"{which}move {len(moves)} of {len(moves)}") as progress:
+
+        def on_move(done: int, count: int) -> None:
+            move = f"judging move {count - done} of {count}" if done < count else "looking for better moves"
+            progress.label(f"{which}{move}")
+
+        return review_game(moves, geometry, player=player, seconds=seconds, on_pause=progress, on_move=on_move)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchCommand:
+    """Search one position and show what the search saw: visits, mean value, prior and score of each move.
+
+    Values are for the side to move, from -1 (lost) to 1 (won).
+    """
+
+    moves: Annotated[str, tyro.conf.Positional] = ""
+    """The position as 1-based columns from the empty board, such as 4455."""
+    player: str = ""
+    """Player that searches: a network such as best@600 or FILE.safetensors@600, or uct with its options; by default
+    best@600, and uct:10000 on a board that no network comes with the package for."""
+    json: bool = False
+    """Print the result as JSON instead of a table."""
+    svg: Path | None = None
+    """Draw the tree to this file."""
+    depth: int = 2
+    """Plies of the tree to draw."""
+    width: int = 3
+    """Moves of each node to draw, the most visited ones."""
+    seed: int = 0
+    """Seed of the search."""
+    board: Board = field(default_factory=BoardConfig)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, depth=(0, 64), width=(1, 64), seed=(0, MAX_SEED))
+
+    def __call__(self) -> int:
+        """Search, print, draw."""
+        with loading():
+            import numpy as np
+
+            from alphac4.arena.specifications import common_geometry, parse_searching_player
+            from alphac4.game import Position, column_name
+            from alphac4.game.rules import STANDARD
+            from alphac4.mcts.drawing import draw_tree
+            from alphac4.mcts.results import describe_columns, describe_search
+            from alphac4.play.screen import Screen
+
+        board = self.board.geometry()
+        specification = self.player or ("best@600" if board == STANDARD else "uct:10000")
+        geometry = common_geometry((specification,), board)
+        check_output(self.svg)
+        position = Position.from_moves(self.moves, geometry)
+        player = parse_searching_player(specification, rng=np.random.default_rng(self.seed), geometry=geometry)
+        if self.svg is not None and player.budget.simulations == 0:
+            raise ValueError(f"{player.name} searches no tree that --svg could draw; give it simulations: best@600")
+        result = player.search([position])
+        if self.json:
+            columns = {column_name(found.column): asdict(found) for found in describe_columns(result, 0)}
+            for found in columns.values():
+                del found["column"]
+            data = {
+                "moves": position.moves,
+                "player": player.name,
+                "move": column_name(int(result.moves[0])),
+                "value": float(result.value[0]),
+                **dict(zip(("win", "draw", "loss"), map(float, result.wdl[0]), strict=True)),
+                "line": list(map(column_name, result.variations[0])),
+                "simulations": int(result.simulations[0]),
+                "seconds": result.seconds,
+                "columns": columns,
+            }
+            print(json.dumps(data))
+        else:
+            screen = Screen(sys.stdout)
+            screen.board(position)
+            print(f"\n{screen.side(0 if position.first_to_move else 1)} to move, {player.name}\n")
+            print(describe_search(result))
+        if self.svg is not None:
+            write_atomically(self.svg, draw_tree(player, depth=self.depth, width=self.width).encode())
+            print(f"\ntree drawn to {self.svg}", file=sys.stderr)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolveCommand:
+    """Score positions exactly, for the side to move.
+
+    A positive score is a win, the higher the faster: the stones that the winner still holds before its last move. A
+    negative score is the same for the opponent, and 0 is a draw.
+    """
+
+    moves: Annotated[str, tyro.conf.Positional] = ""
+    """The position as 1-based columns from the empty board, such as 4455."""
+    batch: bool = False
+    """Read a position from each line of the standard input, and write its moves and its score.
+
+    A line has the moves in one word, then nothing, a known score, or one for each column. Other scores than those found
+    and games that are over are errors."""
+    column_scores: bool = False
+    """With --batch: write a score for each column's move ('.' where it is full) instead of the position's."""
+    weak: bool = False
+    """Give only win (1), draw (0) and loss (-1), which is faster."""
+    json: bool = False
+    """Print the result as JSON instead of a table; with --batch, one object per line."""
+    board: Board = field(default_factory=BoardConfig)
+
+    def __call__(self) -> int:
+        """Score one position or many; 2 if a line of the input could not be read."""
+        with loading():
+            from alphac4.game import Position
+            from alphac4.game.position import describe_outcome
+            from alphac4.play.screen import SolvingProgress
+            from alphac4.solver import Solver
+
+        if self.batch and self.moves:
+            raise ValueError("--batch reads positions from the standard input: leave out the moves, or --batch")
+        geometry = self.board.geometry()
+        solver = Solver(geometry)
+        if self.batch:
+            return self._solve_lines(solver)
+        position = Position.from_moves(self.moves, geometry)
+        if position.outcome() is not None:
+            raise ValueError(f"the game is over after {self.moves}: {describe_outcome(position)}")
+        with SolvingProgress(solver) as progress:
+            scores = solver.analyze(position, progress, weak=self.weak)
+        print(self._as_json(self.moves, scores) if self.json else self._as_table(position, scores))
+        return 0
+
+    def _as_json(self, moves: str, scores: Sequence[int | None]) -> str:
+        """The position's score and those of its columns, in notation, such as "4"; a full column has none."""
+        from alphac4.game import column_name
+
+        columns = {column_name(column): score for column, score in enumerate(scores) if score is not None}
+        return json.dumps({"moves": moves, "score": max(columns.values()), "columns": columns})
+
+    def _as_table(self, position: "Position", scores: Sequence[int | None]) -> str:
+        """The board of an unfinished game, who is to move, and each column's score with its meaning."""
+        from alphac4.game import column_name
+        from alphac4.play.screen import Screen
+        from alphac4.solver.solver import Verdict, best_columns
+
+        screen, best = Screen(sys.stdout), best_columns(scores)
+        lines = [screen.drawn(position), "", f"{screen.side(0 if position.first_to_move else 1)} to move", ""]
+        lines.append("column  score  with best play")
+        for column, score in enumerate(scores):
+            if score is None:
+                meaning = "full"
+            elif self.weak and score:
+                meaning = "wins" if score > 0 else "loses"
+            else:
+                meaning = Verdict.of(position, score).text
+            shown = "." if score is None else score
+            lines.append(f"{column_name(column):>6}  {shown:>5}  {meaning}{'  *' if column in best else ''}")
+        return "\n".join(lines)
+
+    def _solve_lines(self, solver: "Solver") -> int:
+        """Answer line by line; report a bad line, or one that gives another score, with its number, and continue."""
+        from alphac4.evaluation.positions import parse_position
+
+        code = 0
+        for number, words in content_lines(read_stdin_lines()):
+            try:
+                position, given = parse_position(words, solver.geometry)
+            except ValueError as error:
+                print(f"line {number}: {error}", file=sys.stderr)
+                code = 2
+                continue
+            moves = words[0]
+            if self.column_scores:
+                scores = solver.analyze(position, weak=self.weak)
+                score = max(found for found in scores if found is not None)
+                cells = ["." if score is None else str(score) for score in scores]
+                line = self._as_json(moves, scores) if self.json else " ".join([moves, *cells])
+            else:
+                score = solver.solve(position, weak=self.weak)
+                line = json.dumps({"moves": moves, "score": score}) if self.json else f"{moves} {score}"
+            print(line, flush=True)
+            claim = max(given, default=score)
+            expected = (claim > 0) - (claim < 0) if self.weak else claim
+            if score != expected:
+                print(f"line {number}: the score is {score}, but the line gives {expected}", file=sys.stderr)
+                code = 2
+        return code
+
+
+@dataclass(frozen=True, kw_only=True)
+class PuzzlesCommand:
+    """Make puzzles: positions with a single winning move, in which a network is tempted by another.
+
+    Networks play games that are partly left to chance; the exact solver finds the positions with a single winning move;
+    how much search it takes to find that move is the difficulty. `alphac4 play puzzles FILE` sets them.
+    """
+
+    output: Path = Path("puzzles.txt")
+    """The file to write, a new one. It is written after every round of games, so that Ctrl-C leaves what has been
+    found."""
+    count: int = 500
+    """Number of puzzles to make."""
+    seed: int = 0
+    """Fixes the puzzles on one machine."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count=(1, 1_000_000), seed=(0, MAX_SEED))
+
+    def __call__(self) -> int:
+        """Make puzzles until there are enough."""
+        with loading():
+            from collections import Counter
+
+            from tqdm import tqdm
+
+            from alphac4.puzzles import Puzzle, format_puzzles
+            from alphac4.puzzles.generation import generate_puzzles
+            from alphac4.storage.locks import own_file
+
+        puzzles: list[Puzzle] = []
+        with (
+            own_file(self.output),
+            tqdm(total=self.count, desc="puzzles", unit="puzzle", disable=None, leave=False) as bar,
+        ):
+            if self.output.is_file() and self.output.stat().st_size:
+                raise ValueError(f"{self.output}: is there already; name another file with --output, or remove it")
+            for found in generate_puzzles(self.seed):
+                puzzles = [*puzzles, *found][: self.count]
+                bar.update(len(puzzles) - bar.n)
+                write_atomically(self.output, format_puzzles(puzzles).encode())
+                if len(puzzles) == self.count:
+                    break
+        counts = Counter(puzzle.difficulty for puzzle in puzzles)
+        shown = ", ".join(f"{counts[difficulty]} of difficulty {difficulty}" for difficulty in sorted(counts))
+        print(f"{self.output} holds {len(puzzles)} puzzles: {shown}.", file=sys.stderr)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayersCommand:
+    """List the players, as play, search, review, arena, evaluate, prove, certificate and engine take them."""
+
+    def __call__(self) -> int:
+        """Print the list, as wide as the terminal is."""
+        import re
+        import shutil
+        import textwrap
+
+        from alphac4.arena.syntax import SPECIFICATIONS
+
+        width = min(shutil.get_terminal_size().columns, 120)
+        beside = " " * 25  # before the texts on the players
+        for line in re.sub(r"\n {9,}", " ", SPECIFICATIONS).splitlines():
+            print(textwrap.fill(line, width, subsequent_indent=beside, break_on_hyphens=False))
+        levels = ", ".join(f"{number} {level.name}" for number, level in enumerate(LEVELS, start=1))
+        print()
+        print(textwrap.fill(f"`alphac4 play` takes human besides, and its levels by number or name: {levels}.", width))
+        print("\ndocs/players.md describes every option.")
+        return 0

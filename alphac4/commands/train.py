@@ -1,20 +1,28 @@
-"""`alphac4 train`: the whole loop."""
+"""Commands of the group "Train": the whole loop, and self-play alone."""
 
 import contextlib
 import signal
 import sys
-import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from alphac4.commands.arguments import read_arguments
+from alphac4.arena.syntax import check_network
+from alphac4.commands import INTERRUPTED
+from alphac4.commands.arguments import Device, loading, read_arguments
 from alphac4.machine import wrapped
-from alphac4.storage.files import check_folder
+from alphac4.selfplay.config import SelfPlayConfig
+from alphac4.storage.files import append_line, check_folder
+from alphac4.storage.locks import own_folder
+from alphac4.storage.records import MAX_NUMBER, MAX_SEED, check_ranges
+from alphac4.training.config import PRESETS, TrainConfig
+
+if TYPE_CHECKING:
+    from alphac4.selfplay.samples import Block, Samples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +33,7 @@ class RunOptions:
     """
 
     run: Path = Path("runs/latest")
-    """The run's folder; if it holds a run already, that run goes on, with its own settings but for those named."""
+    """The run's folder; a run that it holds resumes, with its own settings except those that you name."""
     preset: Literal["auto", "quick", "standard", "gpu-quick", "gpu-best"] = "auto"
     """quick: 8 to 24 minutes on two idle cores, by the processor's instructions; standard: 75 minutes to two hours
     with AVX-512 (`alphac4 doctor` estimates both for this machine). On an NVIDIA GPU, gpu-quick: one minute; gpu-best:
@@ -38,62 +46,142 @@ class RunOptions:
     to a cluster and back."""
 
 
-def parse(arguments: Sequence[str]) -> Any:
-    """`RunOptions` with the settings as ``config``, by default those of the preset and the file, or the run's own."""
-    from alphac4.training.config import PRESETS, TrainConfig
+@dataclass(frozen=True, kw_only=True)
+class TrainCommand(RunOptions):  # noqa: D101 - that of its options
+    __doc__ = RunOptions.__doc__
 
-    chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)
-    preset = None if chosen.preset == "auto" else chosen.preset
-    config = PRESETS[preset or "standard"]
+    config: Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")]
 
-    @dataclass(frozen=True, kw_only=True)
-    class TrainOptions(RunOptions):
-        config: Annotated[TrainConfig, tyro.conf.arg(name="", help="The run's settings.")] = field(
-            default_factory=lambda: config
+    @classmethod
+    def read(cls, arguments: Sequence[str]) -> "TrainCommand":
+        """Read the options; settings default to those of the preset and the file, or to the run's own."""
+        chosen, _ = tyro.cli(RunOptions, args=arguments, add_help=False, return_unknown_args=True)
+        preset = None if chosen.preset == "auto" else chosen.preset
+        # Help and mistakes do not wait for PyTorch.
+        read_arguments(cls, arguments, "train", default=cls(config=PRESETS[preset or "standard"]))
+        with loading():
+            from alphac4.runs.session import find_config
+        config = find_config(chosen.run, preset, chosen.settings)
+        return read_arguments(cls, arguments, "train", default=cls(config=config))
+
+    def __call__(self) -> int:
+        """Train until done or interrupted; 0 when done, 130 after Ctrl-C."""
+        with loading():
+            from alphac4.runs.session import train
+            from alphac4.training.loop import Callback, Progress, StopTraining
+
+        is_new, interrupts = not self.run.exists(), list[int]()
+        check_folder(self.run)
+
+        def on_interrupt(number: int, _frame: Any) -> None:
+            interrupts.append(number)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C does not wait
+
+        class StopOnSignal(Callback):
+            def on_progress(self, progress: Progress) -> None:  # noqa: ARG002 - the callback's interface
+                if interrupts:
+                    raise StopTraining
+
+        before = signal.signal(signal.SIGINT, on_interrupt)
+        try:
+            trained = train(self.run, self.config, callbacks=[StopOnSignal()], cluster=self.cluster)
+        except StopTraining:
+            text = "\nStopped. Rerun the command to resume. It repeats the iteration that was cut short."
+            print(wrapped(text, sys.stdout))
+            return INTERRUPTED
+        except (ValueError, RuntimeError):
+            if is_new:
+                with contextlib.suppress(OSError):
+                    self.run.rmdir()  # unless something was recorded
+            raise
+        finally:
+            signal.signal(signal.SIGINT, before)
+        print(wrapped(f"\n{trained}\n\nNext:", sys.stdout))
+        print(f"  alphac4 play --network {trained.best}")
+        print(f"  alphac4 evaluate {trained.best}")
+        print(f"  tensorboard --logdir {self.run}")
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfplayCommand:
+    """Let a checkpoint play itself and record positions (shards of samples) and games (move strings)."""
+
+    checkpoint: Annotated[Path, tyro.conf.Positional] = Path("best")
+    """The network's file, or best or fast."""
+    output: Path = Path("runs/selfplay")
+    """Folder for the shards and games.txt; files that are there already stay."""
+    samples: int = 20_000
+    """Positions to record."""
+    seed: int = 0
+    """Seed; it fixes the games on one machine."""
+    device: Device = "auto"
+    """Device that runs the network."""
+    backend: str = "auto"
+    """Inference backend; auto takes the fastest here."""
+    cluster: str | None = None
+    """Play on the cores of a Ray cluster, or with --device cuda on its GPUs: HOST:PORT of its head, or auto for the one
+    that this machine or job belongs to (docs/cluster.md)."""
+    config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")] = field(default_factory=SelfPlayConfig)
+    """Search and exploration."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, samples=(1, MAX_NUMBER), seed=(0, MAX_SEED))
+        check_network(self.checkpoint.as_posix())
+
+    def __call__(self) -> int:
+        """Play, record, print the figures; 130 after Ctrl-C."""
+        with loading():
+            import numpy as np
+            from tqdm import tqdm
+
+            from alphac4.compute import choose_for_run
+            from alphac4.selfplay.games import move_string
+            from alphac4.selfplay.replay import find_shards, save_shard, shard_path
+            from alphac4.selfplay.samples import concatenate, in_fixed_order, make_samples
+            from alphac4.storage.checkpoints import load_checkpoint
+            from alphac4.training.reports import selfplay_report
+
+        checkpoint, folder = load_checkpoint(self.checkpoint), self.output / "replay"
+        started, blocks, parts = time.perf_counter(), list["Block"](), list["Samples"]()
+
+        def on_block(_index: int, block: "Block") -> None:
+            samples = make_samples(checkpoint.geometry, self.config, block.games)
+            save_shard(shard_path(folder, first + len(blocks)), samples)
+            blocks.append(block)
+            parts.append(samples)
+            games = [move_string(block.games, row) for row in range(len(block.games.plies))]
+            append_line(self.output / "games.txt", "\n".join(games))
+            bar.update(len(samples))
+
+        try:
+            with own_folder(self.output):
+                first = max(find_shards(folder), default=-1) + 1  # beside the shards of earlier calls
+                actors = choose_for_run(self.device, self.backend, self.cluster).actors(
+                    checkpoint.network,
+                    checkpoint.geometry,
+                    self.config,
+                    lambda index: np.random.default_rng([self.seed, first, index]),
+                )
+                with (
+                    contextlib.closing(actors),
+                    tqdm(total=self.samples, desc="self-play", unit="pos", unit_scale=True, disable=None) as bar,
+                ):
+                    actors.play(self.samples, on_block, last=True)
+                    samples = in_fixed_order(concatenate(parts))
+                    report = selfplay_report(checkpoint.geometry, blocks, samples, started, actors)
+        except KeyboardInterrupt:
+            games = sum(len(block.games.plies) for block in blocks)
+            print(f"Stopped. {games:,} games are recorded in {self.output}; rerun the command to add others.")
+            return INTERRUPTED
+        print(f"{report.simulations_per_second:,.0f} simulations/s, {report.evaluations_per_second:,.0f} evaluations/s")
+        print(f"{report.cache_hits:.0%} of the evaluations needed were in the cache")
+        print(
+            f"network {report.network_share:.0%}, tree {report.tree_share:.0%} of the actors' time ({report.evaluator})"
         )
-
-    TrainOptions.__doc__ = RunOptions.__doc__
-    read_arguments(TrainOptions, arguments, "train")  # help and mistakes need not wait for PyTorch
-    from alphac4.runs.session import find_config
-
-    config = find_config(chosen.run, preset, chosen.settings)
-    return read_arguments(TrainOptions, arguments, "train")
-
-
-def run(options: Any) -> int:
-    """Train until done or interrupted; 0 when done, 130 after Ctrl-C."""
-    from alphac4.runs.session import train
-    from alphac4.training.loop import Callback, Progress, StopTraining
-
-    is_new = not options.run.exists()
-    check_folder(options.run)
-    stop = threading.Event()
-
-    def on_interrupt(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C does not wait
-
-    class StopOnSignal(Callback):
-        def on_progress(self, progress: Progress) -> None:  # noqa: ARG002 - the callback's interface
-            if stop.is_set():
-                raise StopTraining
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        trained = train(options.run, options.config, callbacks=[StopOnSignal()], cluster=options.cluster)
-    except StopTraining:
-        text = "\nStopped. Rerun the command to resume. It repeats the iteration that was cut short."
-        print(wrapped(text, sys.stdout))
-        return 130
-    except (ValueError, RuntimeError):
-        if is_new:
-            with contextlib.suppress(OSError):
-                options.run.rmdir()  # unless something was recorded
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
-    print(wrapped(f"\n{trained}\n\nNext:", sys.stdout))
-    print(f"  alphac4 play --network {trained.best}")
-    print(f"  alphac4 evaluate {trained.best}")
-    print(f"  tensorboard --logdir {options.run}")
-    return 0
+        print(
+            f"first player won {report.first_player_wins:.1%}, {report.draws:.1%} drawn, {report.mean_plies:.1f} plies"
+        )
+        added = f"{report.games:,} games with {report.samples:,} positions"
+        print(f"Added {added} to {self.output} in {report.seconds:.1f} s.")
+        return 0

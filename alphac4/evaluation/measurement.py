@@ -14,7 +14,6 @@ from alphac4.arena.players import NetworkPlayer, Player, PlayerError, as_searchi
 from alphac4.arena.specifications import (
     NamedNetwork,
     NetworkOptions,
-    SpecifiedPlayer,
     describe_options,
     find_network,
     network_digest,
@@ -22,13 +21,15 @@ from alphac4.arena.specifications import (
     pool_players,
 )
 from alphac4.compute import Compute, choose
-from alphac4.evaluation.answers import BATCH, ask_players, judge_sets
+from alphac4.evaluation.answers import BATCH, ask_players
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import (
     UNTRAINED,
     BudgetReport,
     StrengthReport,
     SubjectReport,
+    budget_report,
+    summarise_sets,
 )
 from alphac4.game import Geometry
 from alphac4.mcts.search import Budget
@@ -73,7 +74,7 @@ def measure_strength(
     work = sum(map(len, measurement.sets)) * sum(subject.simulations for subject in subjects)
     with tqdm(total=work, unit="sim", unit_scale=True, disable=None, leave=False) as bar:
         reports = [subject.measure(bar) for subject in subjects]
-    return StrengthReport(subjects=reports)
+    return StrengthReport(sets=summarise_sets(measurement.sets), subjects=reports)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +125,10 @@ def untrained(checkpoint: Checkpoint, seed: int) -> Checkpoint:
 def _measure_player(name: str, player: Player, simulations: int, measurement: Measurement, bar: tqdm) -> SubjectReport:
     players = [player]
     if measurement.pool is not None:
-        backend = measurement.compute.backend
-        recipe = SpecifiedPlayer(specification=name, geometry=measurement.geometry, backend=backend)
-        players = pool_players(measurement.pool, recipe, player, measurement.seed)
+        backend, geometry = measurement.compute.backend, measurement.geometry
+        players = pool_players(
+            measurement.pool, name, player, geometry=geometry, backend=backend, seed=measurement.seed
+        )
     bar.set_description(name)
     return SubjectReport(name=name, description="", budgets=[_measure(players, None, measurement, simulations, bar)])
 
@@ -149,13 +151,15 @@ def _measure_network(
         budget = Budget(simulations=simulations)
         players: list[Player] = [NetworkPlayer("network", evaluator, budget, search=search) for search in searches]
         if measurement.pool is not None:
-            recipe = SpecifiedPlayer(
-                specification=f"network.safetensors@{simulations}{describe_options(options)}",
+            players = pool_players(
+                measurement.pool,
+                f"network.safetensors@{simulations}{describe_options(options)}",
+                players[0],
                 geometry=checkpoint.geometry,
                 backend=evaluator.backend,
                 reuse="nothing",
+                network=pack_checkpoint(checkpoint),
             )
-            players = pool_players(measurement.pool, recipe, players[0], network=pack_checkpoint(checkpoint))
         reports.append(_measure(players, simulations, measurement, simulations, bar))
     config = checkpoint.network.config
     return SubjectReport(
@@ -177,5 +181,4 @@ def _measure(
 
     started = time.perf_counter()
     answers = ask_players(players, measurement.sets, on_batch)
-    seconds = time.perf_counter() - started
-    return BudgetReport(simulations=budget, sets=judge_sets(measurement.sets, *answers), seconds=seconds)
+    return budget_report(measurement.sets, answers, budget, time.perf_counter() - started)

@@ -62,7 +62,7 @@ def multiplies_bf16_faster() -> bool:
     """Whether the CPU has instructions for bf16, and two of its products in the time of one of fp32.
 
     Without instructions bf16 is emulated. AMX is five times as fast in inference (docs/speed.md); that it is fast in
-    learning, and Arm's in both, is a guess (`alphac4 doctor --only learning inference` measures it). AVX-512 BF16 is
+    learning, and Arm's in both, is a guess (`alphac4 doctor --only inference presets` measures it). AVX-512 BF16 is
     fast on AMD's processors: gradients of the quick preset's network take 14.8 ms a part on a Zen 5 where they take
     18.6 in fp32, and those of the standard one's 41.5 where Winograd's filtering in fp32 takes 49.3. On an Intel Xeon
     with AVX-512 BF16 and without AMX they take 98 where they take 80 in fp32 (EXPERIMENTS.md).
