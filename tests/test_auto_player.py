@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 from test_rules import random_positions
 
-from alphac4.arena.players import AutoPlayer, TimeManagement, as_searching
+from alphac4.arena.players import AutoPlayer, SearchingPlayer, TimeManagement
 from alphac4.game import Position
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import SearchResult
@@ -57,7 +57,7 @@ def test_a_sure_player_does_not_think_twice() -> None:
 
 def test_a_budget_given_is_kept() -> None:
     player = auto_player()
-    assert as_searching(player) is player
+    assert isinstance(player, SearchingPlayer)
     result = player.search([Position(), Position.from_moves("44")], Budget(simulations=25))
     assert result.simulations.tolist() == [25, 25]
 

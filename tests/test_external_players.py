@@ -13,7 +13,7 @@ import alphac4
 from alphac4.arena import external
 from alphac4.arena.external import EnginePlayer
 from alphac4.arena.match import play_match
-from alphac4.arena.players import PlayerError, RandomPlayer, as_searching
+from alphac4.arena.players import PlayerError, RandomPlayer, SearchingPlayer
 from alphac4.arena.specifications import parse_player
 from alphac4.cli import main
 from alphac4.game import STANDARD, Position, make_geometry
@@ -159,7 +159,7 @@ def test_a_class_or_function_of_ones_own_is_a_player(module: str, rng: np.random
     player = parse_player(f"{module}:Leftmost,shift=2,style=wild", rng=rng, geometry=small)
     assert player.name == "leftmost 2 wild 6"
     assert player.choose([Position(geometry=small)]) == [2]
-    assert as_searching(player) is None
+    assert not isinstance(player, SearchingPlayer)
     for written, name in (("", "geometry,rng,threads"), ("@0.5s,depth=3", "budget,depth,geometry,rng,threads")):
         assert parse_player(f"{module}:anything{written}", rng=rng).name == name
 

@@ -15,9 +15,9 @@ from alphac4.arena.players import (
     Player,
     PlayerError,
     RandomPlayer,
+    SearchingPlayer,
     TreePlayer,
     UctPlayer,
-    as_searching,
     raw_result,
 )
 from alphac4.arena.specifications import common_geometry, parse_player, parse_searching_player
@@ -217,7 +217,7 @@ def test_specifications_make_players_that_say_whether_they_search(rng: np.random
     }.items():
         player = parse_player(text, rng=rng, compute=COMPUTE)
         assert (type(player), player.name) == (kind, text)
-        assert as_searching(player) is (player if kind in (UctPlayer, NetworkPlayer, AutoPlayer) else None)
+        assert isinstance(player, SearchingPlayer) == (kind in (UctPlayer, NetworkPlayer, AutoPlayer))
         if kind is NetworkPlayer:
             assert player.choose([Position()])[0] in range(7)
     with pytest.raises(PlayerError, match="'random' searches no tree"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, overload
 import numpy as np
 
 from alphac4.api.positions import Given, read_positions
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError, as_searching, checked_moves, keep_trees
+from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer, checked_moves, keep_trees
 from alphac4.arena.specifications import common_geometry, find_network, parse_player
 from alphac4.compute import choose
 from alphac4.game import Geometry, Position
@@ -136,8 +136,7 @@ class Agent:
         Raises:
             ValueError: for an illegal move, a game that is over, a bad limit, or a player that does not search.
         """
-        searching = as_searching(self.player)
-        if searching is None:
+        if not isinstance(self.player, SearchingPlayer):
             raise PlayerError(f"{self.name} only chooses moves: call choose, not search")
         budget = None
         if simulations is not None or seconds is not None:
@@ -146,10 +145,10 @@ class Agent:
         found = read_positions(positions if several else [positions], self.geometry)  # type: ignore[list-item, arg-type]
         if not found:
             return []
-        if len(found) > 1 and (budget or searching.budget).seconds is not None:  # each in a tree of its own
+        if len(found) > 1 and (budget or self.player.budget).seconds is not None:  # each in a tree of its own
             return [self.search(position, simulations=simulations, seconds=seconds) for position in found]
-        result = searching.search(found, budget)
-        trees = keep_trees(searching)
+        result = self.player.search(found, budget)
+        trees = keep_trees(self.player)
         seen = [_seen(position, self.name, result, index, trees) for index, position in enumerate(found)]
         return seen if several else seen[0]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from alphac4.api.agent import Agent, load
-from alphac4.arena.match import MatchResult, match_bar, match_openings
+from alphac4.arena.match import MatchResult, match_openings
 from alphac4.arena.match import play_match as play_openings
 from alphac4.arena.players import Player
 from alphac4.arena.specifications import common_geometry
@@ -14,27 +14,14 @@ from alphac4.evaluation.measurement import Measurement, measure_strength
 from alphac4.evaluation.positions import choose_sets
 from alphac4.evaluation.report import StrengthReport
 from alphac4.game import Geometry
-from alphac4.mcts.network_search import NetworkParameters
 from alphac4.mcts.search import Budget
-from alphac4.nn.network import NetworkBuilder
 from alphac4.runs import reports
 from alphac4.runs.reports import TrainedRun
 from alphac4.runs.session import find_config
 from alphac4.runs.session import train as train_run
 from alphac4.training.config import TrainConfig
-from alphac4.training.extensions import (
-    Extensions,
-    Gate,
-    LearningSchedule,
-    OptimizerBuilder,
-    PolicyTarget,
-    Sampler,
-    Simulations,
-    Starts,
-    ValueTarget,
-)
+from alphac4.training.extensions import Extensions
 from alphac4.training.loop import Callback, StopTraining
-from alphac4.training.losses import Losses
 
 AnyPlayer = str | Path | Player | Callable[..., Any]
 """Whatever `load` takes."""
@@ -62,8 +49,7 @@ def play_match(
         for side, player in enumerate((first, second))
     ]
     openings = match_openings(games // 2, seed, board)
-    with match_bar(sides[0], sides[1], openings, progress=progress) as bar:
-        return play_openings(sides[0], sides[1], openings, on_game_over=bar.update)
+    return play_openings(sides[0], sides[1], openings, progress=progress)
 
 
 def _common_board(*players: AnyPlayer) -> Geometry:
@@ -79,24 +65,11 @@ def train(
     *,
     run: str | Path = "runs/latest",
     settings: str | Path | Mapping[str, Any] | None = None,
-    network: NetworkBuilder | None = None,
-    loss: Losses | None = None,
-    optimizer: OptimizerBuilder | None = None,
-    schedule: LearningSchedule | None = None,
-    policy_target: PolicyTarget | None = None,
-    value_target: ValueTarget | None = None,
-    selection: NetworkParameters | None = None,
-    simulations: Simulations | None = None,
-    starts: Starts | None = None,
-    sampler: Sampler | None = None,
-    gate: Gate | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
+    **functions: Any,
 ) -> TrainedRun:
     """Train a network from nothing, or resume the run in the folder.
-
-    Functions are not settings: the folder records their names, and a run resumes only with the same ones. `iterate` and
-    docs/library.md describe them.
 
     Args:
         config: the settings, such as ``TrainConfig.preset("quick", iterations=12)``, or a preset's name; `alphac4
@@ -105,20 +78,13 @@ def train(
         run: the run's folder.
         settings: a JSON file of settings, or a mapping such as ``{"iterations": 8, "network": {"blocks": 6}}``, over
             those of ``config``.
-        network: see `iterate`.
-        loss: see `iterate`.
-        optimizer: see `iterate`.
-        schedule: see `iterate`.
-        policy_target: see `iterate`.
-        value_target: see `iterate`.
-        selection: see `iterate`.
-        simulations: see `iterate`.
-        starts: see `iterate`.
-        sampler: see `iterate`.
-        gate: see `iterate`.
         callbacks: watch the run, and may end it by raising `StopTraining`; the same call then resumes it.
         progress: whether to write what the command line writes to the standard error: a table with a row for each
             iteration, and on a terminal progress bars.
+        functions: your own in place of the package's, by the names that `iterate` has for them: ``network``, ``loss``,
+            ``optimizer``, ``schedule``, ``policy_target``, ``value_target``, ``selection``, ``simulations``,
+            ``starts``, ``sampler`` and ``gate``. They are not settings: the folder records their names, and a run
+            resumes only with the same ones.
 
     Returns:
         The run. If it was stopped, ``history`` ends with the last finished iteration and ``closing`` is empty.
@@ -129,20 +95,7 @@ def train(
     """
     folder = Path(run)
     given = settings if settings is None or isinstance(settings, Mapping) else Path(settings)
-    chosen = find_config(folder, config, given)
-    extensions = Extensions(
-        network=network,
-        loss=loss,
-        optimizer=optimizer,
-        schedule=schedule,
-        policy_target=policy_target,
-        value_target=value_target,
-        selection=selection,
-        simulations=simulations,
-        starts=starts,
-        sampler=sampler,
-        gate=gate,
-    )
+    chosen, extensions = find_config(folder, config, given), Extensions(**functions)
     try:
         return train_run(folder, chosen, callbacks=callbacks, extensions=extensions, progress=progress)
     except StopTraining:

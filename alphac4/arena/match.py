@@ -1,10 +1,11 @@
 """Matches in lockstep, so that networks see full batches, and the short openings from which they are played."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,30 +69,60 @@ class MatchResult:
         return MatchResult(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
-def play_match(
-    challenger: Player,
-    opponent: Player,
+def play_match(challenger: Player, opponent: Player, openings: Sequence[Position], **options: Any) -> MatchResult:
+    """Play every opening twice, once with each side to move first; all games advance together.
+
+    The ``options`` are those of `play_shared`, and it raises the same.
+    """
+    return play_shared([challenger], [opponent], openings, **options)
+
+
+def play_shared(
+    challengers: Sequence[Player],
+    opponents: Sequence[Player],
     openings: Sequence[Position],
     *,
     check: Callable[[], None] = lambda: None,
-    on_game_over: Callable[[], object] = lambda: None,
+    progress: bool = False,
 ) -> MatchResult:
-    """Play every opening twice, once with each side to move first; all games advance together.
+    """Play a match on several threads: the i-th player of each side plays the i-th part of the openings.
 
-    A player that returns NaN, or whose network does, loses all games of the match. Those are not played.
+    The result does not depend on the number of parts. A player that returns NaN, or whose network does, loses all games
+    of the match. Those are not played.
 
     Args:
-        challenger: the side that the result is seen by.
-        opponent: the other side.
+        challengers: copies of the player whose result it is.
+        opponents: as many copies of the other one.
         openings: unfinished positions.
         check: called at every ply; may raise to end the match.
-        on_game_over: called after each game.
+        progress: whether to show a progress bar where the standard error is a terminal.
 
     Raises:
         IllegalMove: naming the player that made it.
-        ValueError: if an opening is finished, or a player gives another number of moves than there are positions.
+        ValueError: if an opening is finished, or a player returns another number of moves than there are positions.
     """
-    return _joined([_play(challenger, opponent, openings, check, on_game_over)], openings)
+    for opening in openings:
+        if opening.outcome() is not None:
+            raise ValueError(f"the opening {opening.moves!r} is finished: nobody could move")
+    label = f"{challengers[0].name} v. {opponents[0].name}"
+    bar = tqdm(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False)
+
+    def play(challenger: Player, opponent: Player, part: npt.NDArray[np.intp]) -> MatchResult | _Forfeit:
+        return _play(challenger, opponent, [openings[index] for index in part], check, bar.update)
+
+    count = len(challengers)
+    sides = challengers, opponents, np.array_split(np.arange(len(openings)), count)
+    with bar, ThreadPoolExecutor(count) if count > 1 else contextlib.nullcontext() as pool:
+        parts = list(map(play, *sides) if pool is None else pool.map(play, *sides))
+    forfeits = [part for part in parts if isinstance(part, _Forfeit)]
+    if not forfeits:
+        return sum((part for part in parts if isinstance(part, MatchResult)), start=MatchResult())
+    first = min(forfeits)  # the earliest decides the whole match
+    logger.warning("%s", first.reason)
+    games = tuple(opening.moves or "" for opening in openings for _ in range(2))
+    wins = len(games) if first.turn % 2 else 0  # it was the opponent's turn
+    points = (2.0 if wins else 0.0,) * len(openings)
+    return MatchResult(wins=wins, losses=len(games) - wins, pair_scores=points, games=games)
 
 
 @dataclass(frozen=True, order=True)
@@ -109,10 +140,7 @@ def _play(
     check: Callable[[], None],
     on_game_over: Callable[[], object],
 ) -> MatchResult | _Forfeit:
-    """Play a match, or a part of one, until it ends."""
-    for opening in openings:
-        if opening.outcome() is not None:
-            raise ValueError(f"the opening {opening.moves!r} is finished: nobody could move")
+    """Play a part of a match until it ends."""
     positions = [opening for opening in openings for _ in range(2)]
     ours = [True, False] * len(openings)  # whether the challenger is to move
     points = [0.0] * len(positions)  # the challenger's
@@ -141,50 +169,6 @@ def _play(
         pair_scores=tuple(points[game] + points[game + 1] for game in range(0, len(points), 2)),
         games=tuple(end.moves or "" for end in positions),
     )
-
-
-def play_shared(
-    challengers: Sequence[Player],
-    opponents: Sequence[Player],
-    openings: Sequence[Position],
-    *,
-    check: Callable[[], None] = lambda: None,
-    progress: bool = False,
-) -> MatchResult:
-    """`play_match` on several threads: the i-th player of each side plays the i-th part of the openings.
-
-    The result does not depend on the number of parts. All challengers are one and the same player, and so are all
-    opponents. With ``progress`` it shows a `match_bar`.
-    """
-    parts = np.array_split(np.arange(len(openings)), len(challengers))
-    bar = match_bar(challengers[0], opponents[0], openings, progress=progress)
-    with bar, ThreadPoolExecutor(len(challengers)) as pool:
-
-        def play(challenger: Player, opponent: Player, part: npt.NDArray[np.intp]) -> MatchResult | _Forfeit:
-            return _play(challenger, opponent, [openings[index] for index in part], check, bar.update)
-
-        return _joined(list(pool.map(play, challengers, opponents, parts)), openings)
-
-
-def _joined(parts: Sequence[MatchResult | _Forfeit], openings: Sequence[Position]) -> MatchResult:
-    """Add up the parts of a match; a forfeit in one of them decides all, and the earliest counts."""
-    forfeits = [part for part in parts if isinstance(part, _Forfeit)]
-    if not forfeits:
-        return sum((part for part in parts if isinstance(part, MatchResult)), start=MatchResult())
-    first = min(forfeits)
-    logger.warning("%s", first.reason)
-    games = tuple(opening.moves or "" for opening in openings for _ in range(2))
-    wins = len(games) if first.turn % 2 else 0  # it was the opponent's turn
-    points = (2.0 if wins else 0.0,) * len(openings)
-    return MatchResult(wins=wins, losses=len(games) - wins, pair_scores=points, games=games)
-
-
-def match_bar(
-    challenger: Player, opponent: Player, openings: Sequence[Position], *, progress: bool
-) -> "tqdm[NoReturn]":
-    """A progress bar for a match. It shows nothing unless ``progress`` is set and the standard error is a terminal."""
-    label = f"{challenger.name} v. {opponent.name}"
-    return tqdm(total=2 * len(openings), desc=label, unit="game", disable=None if progress else True, leave=False)
 
 
 def balanced_openings(

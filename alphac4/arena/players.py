@@ -97,11 +97,6 @@ def drop_trees(player: SearchingPlayer) -> None:
         player.drop_trees()
 
 
-def as_searching(player: Player) -> SearchingPlayer | None:
-    """The player as one that searches; None if it only chooses."""
-    return player if isinstance(player, SearchingPlayer) else None
-
-
 class RandomPlayer:
     """Plays uniformly random legal moves."""
 
@@ -228,16 +223,15 @@ class NetworkPlayer(TreePlayer):
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """See `SearchingPlayer`; without simulations, what the network alone says."""
-        if (budget or self.budget).simulations == 0:
+        is_raw = (budget or self.budget).simulations == 0
+        if is_raw:
             self._trees = 0
             result = raw_result(self._evaluator, positions, self._search.geometry)
-            draw = self._drawn_by_policy
         else:
             result = super().search(positions, budget)
-            draw = self._drawn_by_visits
         if self.temperature == 0:
             return result
-        moves = np.array([draw(result, row) for row in range(len(positions))], np.int64)
+        moves = np.array([self._drawn(result, row, is_raw=is_raw) for row in range(len(positions))], np.int64)
         lines = zip(moves.tolist(), result.variations, strict=True)
         variations = [line if line[:1] == [move] else [move] for move, line in lines]
         return dataclasses.replace(result, moves=moves, variations=variations)
@@ -246,22 +240,16 @@ class NetworkPlayer(TreePlayer):
         """The moves that prove a result in the ``index``-th position searched last; see `TreeSearch.proven_moves`."""
         return self._search.proven_moves(index, least)
 
-    def _drawn_by_policy(self, result: SearchResult, row: int) -> int:
-        columns = np.flatnonzero(result.proofs[row] != ILLEGAL)
-        return int(columns[self._draw(result.scores[row, columns])])
-
-    def _drawn_by_visits(self, result: SearchResult, row: int) -> int:
-        visits, proofs = result.visits[row], result.proofs[row]
-        columns = np.flatnonzero((visits > 0) & (proofs >= PROVEN_DRAW))
-        if result.root_proof(row) != UNPROVEN or not len(columns):
-            return int(result.moves[row])
-        return int(columns[self._draw(np.log(visits[columns]))])
-
-    def _draw(self, log_weights: npt.NDArray[np.float64]) -> int:
-        """An index, by softmax of ``log_weights`` over the temperature."""
+    def _drawn(self, result: SearchResult, row: int, *, is_raw: bool) -> int:
+        """Draw a move by softmax over the temperature: of the visits' logarithms, or of a raw policy's logits."""
         assert self._rng is not None, "a temperature needs a generator of random numbers"
-        weights = np.exp((log_weights - log_weights.max()) / self.temperature)
-        return int(self._rng.choice(len(weights), p=weights / weights.sum()))
+        visits, proofs = result.visits[row], result.proofs[row]
+        columns = np.flatnonzero(proofs != ILLEGAL if is_raw else (visits > 0) & (proofs >= PROVEN_DRAW))
+        if not is_raw and (result.root_proof(row) != UNPROVEN or not len(columns)):
+            return int(result.moves[row])
+        logits = result.scores[row, columns] if is_raw else np.log(visits[columns])
+        weights = np.exp((logits - logits.max()) / self.temperature)
+        return int(columns[self._rng.choice(len(weights), p=weights / weights.sum())])
 
 
 def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geometry) -> SearchResult:

@@ -1,10 +1,11 @@
 """Players that think in the processes of a pool, such as those on the cores of a cluster."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from alphac4.arena.players import Player, as_searching
+from alphac4.arena.players import Player, SearchingPlayer
 from alphac4.game import Position
 from alphac4.mcts.results import NodeView, SearchResult
 from alphac4.mcts.search import Budget, Reuse
@@ -12,7 +13,7 @@ from alphac4.mcts.search import Budget, Reuse
 if TYPE_CHECKING:  # which loads PyTorch
     from alphac4.compute import Pool
 
-MADE = 4  # things that a process keeps
+MAX_MADE = 4  # things that a process keeps
 
 
 class Recipe(Hashable, Protocol):
@@ -22,12 +23,24 @@ class Recipe(Hashable, Protocol):
         """Make it, to work on one core."""
 
 
+@dataclass(frozen=True)
+class KeyedRecipe:
+    """A `Recipe` that calls a function; recipes with equal keys make the same thing."""
+
+    key: Hashable
+    function: Callable[[], Any] = field(compare=False)
+
+    def make(self) -> Any:
+        """Call the function."""
+        return self.function()
+
+
 def ask(recipe: Recipe, method: str, *arguments: Any) -> Any:
     """Call a method of what a recipe makes, which the process keeps for later calls."""
     return getattr(_make(recipe), method)(*arguments)
 
 
-@lru_cache(maxsize=MADE)
+@lru_cache(maxsize=MAX_MADE)
 def _make(recipe: Recipe) -> Any:
     return recipe.make()
 
@@ -65,8 +78,7 @@ class SearchingPoolPlayer(PoolPlayer):
 
 def like_in_each_process(pool: "Pool", recipes: Sequence[Recipe], model: Player) -> list[Player]:
     """A player like the ``model`` in each process, by its own recipe."""
-    searching = as_searching(model)
-    if searching is None:
+    if not isinstance(model, SearchingPlayer):
         return [PoolPlayer(pool, index, recipe, model.name) for index, recipe in enumerate(recipes)]
-    budget, reuse = searching.budget, searching.reuse
+    budget, reuse = model.budget, model.reuse
     return [SearchingPoolPlayer(pool, index, recipe, model.name, budget, reuse) for index, recipe in enumerate(recipes)]

@@ -5,7 +5,7 @@ import hashlib
 import math
 import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -24,10 +24,9 @@ from alphac4.arena.players import (
     SearchingPlayer,
     TimeManagement,
     UctPlayer,
-    as_searching,
     budget_name,
 )
-from alphac4.arena.pool_players import like_in_each_process
+from alphac4.arena.pool_players import KeyedRecipe, like_in_each_process
 from alphac4.arena.syntax import MODULE_FORM, read_literal, unknown_player
 from alphac4.certificate.file import shipped_certificates
 from alphac4.game import Geometry
@@ -380,40 +379,10 @@ def parse_searching_player(specification: str, **settings: Any) -> SearchingPlay
     Raises:
         PlayerError: as `parse_player` does, and for a player that only chooses moves.
     """
-    searching = as_searching(parse_player(specification, **({"batch_size": 1} | settings)))
-    if searching is None:
+    player = parse_player(specification, **({"batch_size": 1} | settings))
+    if not isinstance(player, SearchingPlayer):
         raise PlayerError(f"{specification!r} searches no tree; take a network such as best@600, or uct:10000")
-    return searching
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpecifiedPlayer:
-    """A `Recipe` for a player by its specification, in a process of a pool."""
-
-    specification: str
-    geometry: Geometry
-    backend: str  # of its network
-    reuse: Reuse | None
-    seed: tuple[int, ...]
-    digest: str  # SHA-256 of the network's file
-    network: "Shared[bytes | None]" = field(compare=False, repr=False)  # the file's content
-
-    def make(self) -> Player:
-        """See `Recipe`."""
-        from alphac4.compute import choose
-        from alphac4.nn.backends import require_backend
-        from alphac4.nn.evaluator import BATCH
-
-        return parse_player_with(
-            self.network.get(),
-            self.specification,
-            rng=np.random.default_rng(self.seed),
-            geometry=self.geometry,
-            threads=1,
-            compute=choose("cpu", require_backend(self.backend), threads=1),
-            batch_size=BATCH,
-            reuse=self.reuse,
-        )
+    return player
 
 
 def pool_players(
@@ -432,20 +401,25 @@ def pool_players(
     ``network`` is the content of the file that the specification names, if that is not to be read.
     """
     network = network or read_network(specification)
-    digest, shared = "" if network is None else hashlib.sha256(network).hexdigest(), pool.share(network)
+    parse = partial(_parse_in_pool, specification, pool.share(network), backend, geometry=geometry, reuse=reuse)
     recipes = [
-        SpecifiedPlayer(
-            specification=specification,
-            geometry=geometry,
-            backend=backend,
-            reuse=reuse,
-            seed=(seed, index),
-            digest=digest,
-            network=shared,
+        KeyedRecipe(
+            (specification, geometry, backend, reuse, hash(network), seed, index),
+            partial(parse, rng=np.random.default_rng((seed, index))),
         )
         for index in range(pool.cores)
     ]
     return like_in_each_process(pool, recipes, model)
+
+
+def _parse_in_pool(specification: str, network: "Shared[bytes | None]", backend: str, **settings: Any) -> Player:
+    """Make a player in a process of a pool, to work on one core."""
+    from alphac4.compute import choose
+    from alphac4.nn.backends import require_backend
+    from alphac4.nn.evaluator import BATCH
+
+    compute = choose("cpu", require_backend(backend), threads=1)
+    return parse_player_with(network.get(), specification, threads=1, compute=compute, batch_size=BATCH, **settings)
 
 
 def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STANDARD) -> Geometry:

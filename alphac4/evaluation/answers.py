@@ -8,7 +8,7 @@ from queue import SimpleQueue
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import Player, as_searching, checked_moves
+from alphac4.arena.players import Player, SearchingPlayer, checked_moves
 from alphac4.arena.ratings import Z95, Interval
 from alphac4.evaluation.positions import PositionSet, join_sets
 from alphac4.machine import worker_threads
@@ -83,12 +83,11 @@ def ask_players(
         batch = positions[first : first + size]
         player = idle.get()
         try:
-            searching = as_searching(player)
-            if searching is None:
-                moves, values = np.array(checked_moves(player, batch), np.int64), None
-            else:
-                result = searching.search(batch)
+            if isinstance(player, SearchingPlayer):
+                result = player.search(batch)
                 moves, values = result.moves, result.value
+            else:
+                moves, values = np.array(checked_moves(player, batch), np.int64), None
         finally:
             idle.put(player)  # after an error too: other threads wait for a player
         on_batch(len(batch))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from alphac4.arena.players import NetworkPlayer, Player, PlayerError, as_searching
+from alphac4.arena.players import NetworkPlayer, Player, PlayerError, SearchingPlayer
 from alphac4.arena.specifications import (
     NamedNetwork,
     NetworkOptions,
@@ -102,8 +102,7 @@ def _prepare(specification: str, measurement: Measurement) -> _Subject:
         compute=measurement.compute,
         batch_size=BATCH,
     )
-    searching = as_searching(player)
-    simulations = 1 if searching is None else searching.budget.simulations or 1
+    simulations = (player.budget.simulations or 1) if isinstance(player, SearchingPlayer) else 1
     measure = partial(_measure_player, specification, player, simulations, measurement)
     return _Subject(measure=measure, simulations=simulations + 1)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from alphac4.arena.players import NetworkPlayer, Player, as_searching, checked_moves
+from alphac4.arena.players import NetworkPlayer, Player, SearchingPlayer, checked_moves
 from alphac4.certificate.walk import (
     ASK,
     LOST,
@@ -304,10 +304,11 @@ def _ask_moves(player: Player, positions: Sequence[Position]) -> tuple[Sequence[
     """The player's moves, and whether its search has proven that each wins and will play it out."""
     if not positions:
         return [], []
-    searching = as_searching(player)
-    if searching is None or searching.reuse == "nothing":  # then it does not play out what it has proven
+    if (
+        not isinstance(player, SearchingPlayer) or player.reuse == "nothing"
+    ):  # then it does not play out what it has proven
         return checked_moves(player, positions), [False] * len(positions)
-    result = searching.search(positions)
+    result = player.search(positions)
     return result.moves.tolist(), result.proven_wins.tolist()
 
 
