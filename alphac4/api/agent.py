@@ -75,30 +75,30 @@ class SearchedPosition:
     """Simulations spent on this position."""
     tree: SearchTree | None
     """The tree; None for a raw policy, which has none."""
-    _result: SearchResult
-    _index: int
+    _table: str
+
+    @classmethod
+    def of_result(
+        cls, position: Position, player: str, result: SearchResult, index: int, trees: Searched
+    ) -> "SearchedPosition":
+        """Return the findings in the ``index``-th position of a search's result."""
+        return cls(
+            position=position,
+            player=player,
+            move=int(result.moves[index]),
+            value=float(result.value[index]),
+            wdl=WinDrawLoss(*map(float, result.wdl[index])),
+            columns={item.column: item for item in describe_columns(result, index)},
+            line=list(result.variations[index]),
+            simulations=int(result.simulations[index]),
+            tree=SearchTree(trees, index) if result.visits[index].any() else None,
+            _table=describe_search(result, index, name=str),
+        )
 
     def __repr__(self) -> str:
         moves = self.position.moves
         after = f"after {moves!r}" if moves is not None else f"with {self.position.plies} stones"
-        table = describe_search(self._result, self._index, name=str)
-        return f"{self.player} plays {self.move} {after} (columns count from 0)\n{table}"
-
-
-def _seen(position: Position, player: str, result: SearchResult, index: int, trees: Searched) -> SearchedPosition:
-    return SearchedPosition(
-        position=position,
-        player=player,
-        move=int(result.moves[index]),
-        value=float(result.value[index]),
-        wdl=WinDrawLoss(*map(float, result.wdl[index])),
-        columns={item.column: item for item in describe_columns(result, index)},
-        line=list(result.variations[index]),
-        simulations=int(result.simulations[index]),
-        tree=SearchTree(trees, index) if result.visits[index].any() else None,
-        _result=result,
-        _index=index,
-    )
+        return f"{self.player} plays {self.move} {after} (columns count from 0)\n{self._table}"
 
 
 class Agent:
@@ -149,7 +149,7 @@ class Agent:
             return [self.search(position, simulations=simulations, seconds=seconds) for position in found]
         result = self.player.search(found, budget)
         trees = keep_trees(self.player)
-        seen = [_seen(position, self.name, result, index, trees) for index, position in enumerate(found)]
+        seen = [SearchedPosition.of_result(p, self.name, result, index, trees) for index, p in enumerate(found)]
         return seen if several else seen[0]
 
     def __repr__(self) -> str:
@@ -197,42 +197,39 @@ def load(
         checkpoint = load_checkpoint(Path(str(player)), network)
         player, geometry = checkpoint.network, checkpoint.geometry
     is_module = "torch" in sys.modules and isinstance(player, sys.modules["torch"].nn.Module)
+    is_written = isinstance(player, str | Path)
     is_own_network = is_module or (callable(player) and not hasattr(player, "choose"))
     if planes is not None and not is_own_network:
         raise PlayerError("planes are for a function or a module; leave planes out for any other player")
     if planes is not None and planes not in PLANES:
         raise PlayerError(f"planes are {' or '.join(PLANES)}, not {planes!r}")
-    is_written = isinstance(player, str | Path)
     if puct is not None and not (is_own_network or (is_written and find_network(str(player)) is not None)):
         raise PlayerError(f"puct is for networks, and {player} is not one; leave puct out")
     if isinstance(player, Agent):
         return player
-    rng = np.random.default_rng(seed)
-    if isinstance(player, str | Path):
-        specification = str(player)
-        board = geometry or common_geometry((specification,))
-        made = parse_player(
-            specification,
-            rng=rng,
-            geometry=board,
-            threads=threads,
-            compute=choose(device, backend, threads=threads),
-            batch_size=batch_size,
-            puct=puct,
-        )
-        return Agent(made, board)
-    board = geometry or STANDARD
-    if not is_own_network and hasattr(player, "choose"):
+    rng, board = np.random.default_rng(seed), geometry or STANDARD
+    if is_written:
+        board = geometry or common_geometry((str(player),))
+        compute = choose(device, backend, threads=threads)
+        options: dict[str, Any] = {
+            "rng": rng,
+            "geometry": board,
+            "threads": threads,
+            "batch_size": batch_size,
+            "puct": puct,
+        }
+        return Agent(parse_player(str(player), compute=compute, **options), board)
+    if not is_own_network:
+        if not hasattr(player, "choose"):
+            raise PlayerError(f"{player!r} is not a player: it has no choose(positions), and is not a function")
         return Agent(cast(Player, player), board)
-    if not callable(player):
-        raise PlayerError(f"{player!r} is not a player: it has no choose(positions), and is not a function of planes")
     count = None if planes is None else PLANES[planes]
     if planes is None and isinstance(player, Network):  # made by a run
         count = player.config.input_planes
     evaluator = (
         ModuleEvaluator(cast("nn.Module", player), board, count)
         if is_module
-        else FunctionEvaluator(player, count or PLANES["stones"])
+        else FunctionEvaluator(cast("Callable[..., Any]", player), count or PLANES["stones"])
     )
     budget = Budget(simulations=DEFAULT_SIMULATIONS)
     search = NetworkSearch(evaluator, puct, geometry=board, rng=rng, reuse="proofs")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
@@ -173,7 +173,7 @@ def _places(tournament: Tournament, processes: int, pool: "Pool | None") -> Iter
     """Number of parts played at a time, and a function that begins one: in a pool's processes, own ones, or here."""
     if pool is not None:
         networks = pool.share({name: read_network(name) for name in tournament.players})
-        yield pool.cores, lambda part: pool.submit(_play_elsewhere, tournament, part, networks)
+        yield pool.cores, lambda part: pool.submit(play_part, tournament, part, 1, networks)
         return
     if processes <= 1:
         yield 1, partial(_play_here, tournament)
@@ -212,22 +212,20 @@ def _as_they_finish(waiting: Iterator[Part], count: int, begin: Begin) -> Iterat
             yield running.pop(future), future.result()
 
 
-def _play_elsewhere(tournament: Tournament, part: Part, networks: "Shared[Mapping[str, bytes | None]]") -> MatchResult:
-    tournament = replace(tournament, device="cpu", backend=require_backend(tournament.backend))
-    return play_part(tournament, part, 1, networks.get())
-
-
 def play_part(
-    tournament: Tournament, part: Part, threads: int, networks: Mapping[str, bytes | None] | None = None
+    tournament: Tournament, part: Part, threads: int, networks: "Shared[Mapping[str, bytes | None]] | None" = None
 ) -> MatchResult:
     """Make both players and play; their random numbers depend on nothing but the tournament and the part.
 
-    ``networks`` holds the networks' files by the players' names, where they come from another process.
+    In a process of a pool, ``networks`` holds the networks' files by the players' names.
     """
-    compute = choose(tournament.device, tournament.backend, threads=threads)
+    if networks is None:
+        compute, files = choose(tournament.device, tournament.backend, threads=threads), None
+    else:
+        compute, files = choose("cpu", require_backend(tournament.backend), threads=threads), networks.get()
     challenger, opponent = (
         parse_player_with(
-            (networks or {}).get(name),
+            None if files is None else files.get(name),
             name,
             rng=np.random.default_rng([tournament.seed, 2, part.number, side, *"\n".join(part.pairing).encode()]),
             geometry=tournament.geometry,

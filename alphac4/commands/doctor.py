@@ -18,13 +18,11 @@ import torch
 from alphac4.arena.specifications import parse_player
 from alphac4.compiled import machine_code_folder
 from alphac4.compute import Actors, choose, choose_for_run
-from alphac4.evaluation.positions import packaged_positions
-from alphac4.game import Position, rules
+from alphac4.game import Position
 from alphac4.machine import cores, install_advice, processor_name, worker_threads
 from alphac4.nn.backends import backend_names, boards_for, make_backend
 from alphac4.selfplay.replay import Replay
 from alphac4.selfplay.samples import Block, concatenate, make_samples
-from alphac4.solver import book as books
 from alphac4.solver import shared_solver
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.hub import SHIPPED
@@ -154,11 +152,6 @@ def _check_solver() -> str:
     return f"{len(known)} known scores"
 
 
-def _check_book() -> str:
-    book = books.load_book(Path(books.__file__).with_name(books.book_name(rules.STANDARD)), rules.STANDARD)
-    return f"{len(book.keys):,} positions with up to {book.plies} stones"
-
-
 def _check_networks() -> str:
     for name in SHIPPED:
         load_checkpoint(Path(name))
@@ -170,11 +163,6 @@ def _check_search() -> str:
     if player.choose([Position.from_moves("112233")]) != [3]:
         raise ValueError("best@50 does not see the win in 112233: the network or its backend is bad")
     return "best@50 sees a win"
-
-
-def _check_positions() -> str:
-    sets = packaged_positions()
-    return f"{sum(map(len, sets)):,} in {len(sets)} sets"
 
 
 def _check_page() -> str:
@@ -193,10 +181,8 @@ def _check_compiled() -> str:
 
 CHECKS: dict[str, Callable[[], str]] = {
     "rules and solver": _check_solver,
-    "opening book": _check_book,
     "networks": _check_networks,
     "a search": _check_search,
-    "positions to evaluate on": _check_positions,
     "the page": _check_page,
     "compiled code": _check_compiled,
 }
