@@ -144,6 +144,7 @@ class _Announcement(event.Listener):
         """Nothing: the next function may follow."""
 
 
+@functools.cache
 def announce_compilation(announce: Callable[[], None]) -> None:
-    """Call ``announce`` once, before anything is compiled; never if all is found on disk."""
+    """Call ``announce`` once, before anything is compiled; never if all is found on disk or it was passed before."""
     event.register("numba:compile", _Announcement(announce))  # type: ignore[no-untyped-call]

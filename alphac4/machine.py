@@ -27,7 +27,7 @@ class BlockEndedError(Exception):
 
 
 def cores() -> int:
-    """Cores to use: as many as ``ALPHAC4_CORES`` says, also more than there are; otherwise all that are allowed.
+    """Return the number of cores to use: ``ALPHAC4_CORES``, which may be more than there are, or all allowed ones.
 
     Raises:
         ValueError: in one line, if the variable is no whole number above 0.
@@ -41,14 +41,14 @@ def cores() -> int:
 
 
 def install_advice(extra: str) -> str:
-    """The command that installs a missing extra, or the package alone: a clone's own script, or pip."""
+    """Return the command that installs a missing extra, or the package alone: a clone's own script, or pip."""
     if (Path(__file__).parents[1] / "scripts" / "setup.sh").is_file():
         return f"./scripts/setup.sh {extra}".rstrip()
     return f"pip install 'alphac4[{extra}]'" if extra else "pip install alphac4"
 
 
 def processor_name() -> str:
-    """The processor's name, such as "AMD EPYC 7B13"; its kind, such as "x86_64", where the system does not say."""
+    """Return the processor's name, such as "AMD EPYC 7B13"; its kind, such as "x86_64", if that is unknown."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", errors="replace") as lines:  # noqa: PTH123 - a kernel file
         if found := re.search(r"^model name\s*:\s*(.+)$", lines.read(), re.MULTILINE):
             return found[1].strip()
@@ -56,14 +56,14 @@ def processor_name() -> str:
 
 
 def resident_memory_mb() -> float:
-    """Resident memory of this process in MB."""
+    """Return the resident memory of this process in MB."""
     import psutil  # only where it is needed, as this module is loaded at every start
 
     return float(psutil.Process().memory_info().rss / 2**20)
 
 
 def cache_folder() -> Path:
-    """Folder for what can be computed or downloaded again, which may not exist: ``ALPHAC4_CACHE``, or the system's.
+    """Return the folder for files that can be made again, which may not exist: ``ALPHAC4_CACHE`` or the system's.
 
     Raises:
         RuntimeError: if the system does not know a home folder of the user.
@@ -72,7 +72,7 @@ def cache_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """Folder for what a person would miss: ``ALPHAC4_STATE``, or the system's."""
+    """Return the folder for files that a person would miss: ``ALPHAC4_STATE`` or the system's."""
     return _folder(STATE, mac="Application Support", variable="XDG_STATE_HOME", usual=".local/state")
 
 
@@ -117,7 +117,7 @@ def adapt_process() -> None:
 
 @contextlib.contextmanager
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads until the end of the block, which does not wait for their work when it raises.
+    """Yield threads until the end of the block, which does not wait for their work when it raises.
 
     So an error or Ctrl-C ends the block at once. The threads' work ends at its next call of `check_block`.
     """

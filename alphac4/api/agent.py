@@ -48,7 +48,7 @@ class SearchTree:
     _index: int
 
     def svg(self, *, depth: int = 2, width: int = 3) -> str:
-        """An SVG document of ``depth`` plies, with the ``width`` most visited moves of each node."""
+        """Return an SVG document of ``depth`` plies, with the ``width`` most visited moves of each node."""
         return draw_tree(self._trees, self._index, depth=depth, width=width)
 
     def _repr_svg_(self) -> str:
@@ -68,7 +68,7 @@ class SearchedPosition:
     wdl: WinDrawLoss
     """The probabilities of win, draw and loss; certain where the search has proven the outcome."""
     columns: dict[int, ColumnAnalysis]
-    """Its view of each move that can be made, by column."""
+    """Findings on each legal move, by column."""
     line: list[int]
     """Best play of both sides as far as the tree goes."""
     simulations: int
@@ -110,7 +110,7 @@ class Agent:
         self.name = player.name
 
     def choose(self, positions: Sequence[Given]) -> list[int]:
-        """A 0-based column for each position. Raises ValueError if the player chooses a move that is illegal."""
+        """Return a 0-based column for each position. Raises ValueError if the player chooses an illegal move."""
         return checked_moves(self.player, read_positions(positions, self.geometry))
 
     @overload

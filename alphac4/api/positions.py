@@ -1,4 +1,4 @@
-"""Positions for Python users: as they write them, what the exact solver says of them, and their pictures."""
+"""Positions for Python users: as they write them, their exact scores, and their pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Given = str | Position
 
 
 def as_position(given: Given, geometry: Geometry = STANDARD) -> Position:
-    """The position that is meant, of a finished game too.
+    """Return a position, of a finished game too.
 
     Raises:
         ValueError: in one line, for an illegal move, an impossible board, or anything else than a move string or a
@@ -37,7 +37,7 @@ def as_position(given: Given, geometry: Geometry = STANDARD) -> Position:
 
 
 def read_positions(given: Sequence[Given], geometry: Geometry = STANDARD) -> list[Position]:
-    """The unfinished positions that are meant, on one board.
+    """Return unfinished positions on one board.
 
     Raises:
         ValueError: in one line, for a single position in place of several, another board, or a game that is over.
@@ -85,7 +85,7 @@ class SolvedPosition:
 
 
 def solve(position: Given, *, geometry: Geometry = STANDARD) -> int:
-    """The exact score of a position for the side to move.
+    """Return the exact score of a position for the side to move.
 
     0 is a draw. A positive score is a win, the higher the faster: the stones that the winner still holds before its
     last move. A negative score is the same for the opponent. Positions with few stones may take minutes on boards
@@ -99,7 +99,7 @@ def solve(position: Given, *, geometry: Geometry = STANDARD) -> int:
 
 
 def analyze(position: Given, *, geometry: Geometry = STANDARD) -> SolvedPosition:
-    """The exact score of every move; see `solve`."""
+    """Return the exact score of every move; `solve` explains scores."""
     (found,) = read_positions([position], position.geometry if isinstance(position, Position) else geometry)
     return SolvedPosition(position=found, columns={verdict.column: verdict for verdict in exact(found)})
 
@@ -138,7 +138,7 @@ def draw_board(
 
 
 def draw_game(game: "GameRecord", *, geometry: Geometry = STANDARD, moments: int = 8) -> "Figure":
-    """Draw a game of self-play at evenly spread moments with what the search thought, and its end.
+    """Draw a game of self-play at evenly spread moments with the search's opinion, and its end.
 
     Args:
         game: as the ``history`` of what `train` returns has them, in ``selfplay.sample_games``.

@@ -36,7 +36,7 @@ def play_match(
     geometry: Geometry | None = None,
     progress: bool = False,
 ) -> MatchResult:
-    """Play a match of colour-swapped pairs from varied openings; the result is seen by the first player.
+    """Play a match of colour-swapped pairs from varied openings; the result is the first player's.
 
     Raises:
         ValueError: in one line, for a player that cannot be made, an odd number of games, or an illegal move.
@@ -53,7 +53,7 @@ def play_match(
 
 
 def _common_board(*players: AnyPlayer) -> Geometry:
-    """The board of the first agent or network among the players."""
+    """Return the board of the first agent or network among the players."""
     for player in players:
         if isinstance(player, Agent):
             return player.geometry
@@ -110,7 +110,7 @@ def train(
 
 
 def read_reports(run: str | Path) -> list[reports.IterationReport]:
-    """The reports of a run's iterations, as `train` returns them in ``history``; a run in progress can be read as well.
+    """Read the reports of a run's iterations, which `train` returns in ``history``; also those of a run in progress.
 
     ``pandas.json_normalize([dataclasses.asdict(report) for report in reports])`` is a table of all that they hold.
 

@@ -1,1 +1,1 @@
-"""Players of every kind, matches between them, and what the results say."""
+"""Players of every kind, matches between them, and ratings from their results."""

@@ -70,7 +70,7 @@ class NegamaxPlayer:
         return [int(self._rng.choice(self.best_moves(position))) for position in positions]
 
     def best_moves(self, position: Position) -> list[int]:
-        """The moves with the highest score."""
+        """Return the 0-based columns with the highest score."""
         best, columns = -WIN, list[int]()
         for column in position.legal_columns():
             after = position.play(column)
@@ -88,7 +88,7 @@ class NegamaxPlayer:
 
 @compiled
 def static_value(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> int:
-    """Threats and closeness to the middle column, for the side to move; far below `WIN`."""
+    """Value threats and closeness to the middle column, for the side to move; far below `WIN`."""
     opponent = own ^ occupied
     score = THREAT * count_stones(winning_cells(geometry, own, occupied))
     score -= THREAT * count_stones(winning_cells(geometry, opponent, occupied))
@@ -101,7 +101,7 @@ def static_value(geometry: Geometry, own: np.uint64, occupied: np.uint64) -> int
 
 @inlined
 def outward(step: int, columns: int) -> int:
-    """The columns from the middle, where the better moves usually are, outwards: 3, 2, 4, 1, 5, 0, 6 of seven."""
+    """Return the columns from the middle, where the better moves usually are, outwards: 3, 2, 4, 1, 5, 0, 6."""
     distance = (step + 1) // 2
     return columns // 2 + (distance if step % 2 == 0 else -distance)
 
@@ -110,7 +110,7 @@ def outward(step: int, columns: int) -> int:
 def negamax(
     geometry: Geometry, own: np.uint64, occupied: np.uint64, depth: int, ply: int, alpha: int, beta: int
 ) -> int:
-    """The score of an unfinished position or full board for the side to move, looking ``depth`` plies ahead.
+    """Score an unfinished position or full board for the side to move, looking ``depth`` plies ahead.
 
     Exact within (alpha, beta), else a bound. ``ply`` counts the moves made before it since the root.
 

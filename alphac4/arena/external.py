@@ -72,7 +72,7 @@ def _arguments(specification: str, text: str | None) -> dict[str, Any]:
 
 
 class EnginePlayer:
-    """Asks a program for its moves, one after the other; how long it thinks is for its own command line to say.
+    """Asks a program for its moves, one after the other; the program's own options limit how long it thinks.
 
     The ``command`` is the program with its arguments, as a shell would split them.
 
@@ -123,7 +123,7 @@ class EnginePlayer:
         return column
 
     def _ask(self, question: str, answer: str, seconds: float) -> str:
-        """The line that begins with ``answer``, whatever else is written until then."""
+        """Send a question and return the line that begins with ``answer``; skip others until then."""
         self._send(question)
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
@@ -158,7 +158,7 @@ class EnginePlayer:
             raise self._ended() from error
 
     def _ended(self) -> PlayerError:
-        """It does not write or listen any more, though it may not have ended by itself."""
+        """Close the program, which no longer reads or writes, and return the error."""
         self.close()
         return PlayerError(f"{self.name!r} ended with exit code {self._process.returncode}")
 
@@ -174,7 +174,7 @@ def _read_lines(stream: IO[str], lines: "queue.Queue[str | None]") -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Let it leave by itself, or else kill it."""
+    """Tell a program to quit, and kill it if it does not."""
     assert process.stdin is not None
     try:
         process.stdin.write("quit\n")

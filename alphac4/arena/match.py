@@ -30,7 +30,7 @@ MOVER_POINTS = {Outcome.LOSS: 1.0, Outcome.DRAW: 0.5, Outcome.WIN: 0.0}  # by th
 
 @dataclass(frozen=True, kw_only=True)
 class MatchResult:
-    """A match seen by the first-named side; games 2 i and 2 i + 1 are a colour-swapped pair."""
+    """Result of a match for the challenger; games 2 i and 2 i + 1 are a colour-swapped pair."""
 
     wins: int = 0
     draws: int = 0
@@ -194,7 +194,7 @@ def balanced_openings(
 
 
 def match_openings(pairs: int, seed: int, geometry: Geometry = STANDARD) -> list[Position]:
-    """The openings of a match; long ones need longer openings, as there are few short ones."""
+    """Return the openings of a match; long ones need longer openings, as there are few short ones."""
     plies = (2, 5) if pairs <= 500 else (2, 8)
     return balanced_openings(pairs, np.random.default_rng([seed, 1]), geometry, plies)
 
@@ -202,7 +202,7 @@ def match_openings(pairs: int, seed: int, geometry: Geometry = STANDARD) -> list
 def _fresh_openings(
     count: int, seen: set[tuple[int, int]], plies: tuple[int, int], rng: np.random.Generator, geometry: Geometry
 ) -> list[Position]:
-    """Up to ``count`` random unfinished positions that are not in ``seen``, where they are noted."""
+    """Return up to ``count`` random unfinished positions that are not in ``seen``, and add them there."""
     fresh: list[Position] = []
     tries = 0
     while len(fresh) < count and tries < TRIES:

@@ -24,7 +24,7 @@ TREES_AT_ONCE = 256  # of the deep searches, which take memory
 
 
 class PlayerError(ValueError):
-    """A player that cannot be made, or cannot play here, and why, in one line."""
+    """A player that cannot be made or cannot play here; the message says why in one line."""
 
 
 class Player(Protocol):
@@ -33,30 +33,30 @@ class Player(Protocol):
     name: str
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """A 0-based column for each position."""
+        """Return a 0-based column for each position."""
 
 
 @runtime_checkable
 class SearchingPlayer(Player, Protocol):
-    """A player that can also say what it thinks, for whatever budget it is given."""
+    """A player that also returns the findings of its search, for any budget."""
 
     @property
     def budget(self) -> Budget:
-        """Spent on a position unless `search` is given another one."""
+        """Budget for a position unless `search` is given another one."""
 
     @property
     def reuse(self) -> Reuse:
-        """The part of one search that is kept for the positions that follow; see `Reuse`."""
+        """What a search keeps for the positions that follow; see `Reuse`."""
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
         """Search each position, by default for the player's own budget; ``moves`` are those that it plays."""
 
     def node(self, index: int, path: Sequence[int]) -> NodeView:
-        """A node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
+        """Return a node in the tree of the ``index``-th position searched last; see `TreeSearch.node`."""
 
 
 def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
-    """Return the 0-based columns that a player chooses, which may be anybody's class, if they are legal moves.
+    """Return the 0-based columns that a player chooses, and check that they are legal moves.
 
     Raises:
         IllegalMove: naming the player that made it.
@@ -84,15 +84,15 @@ def checked_moves(player: Player, positions: Sequence[Position]) -> list[int]:
 
 
 def keep_trees(player: SearchingPlayer) -> Searched:
-    """The trees of a player's last search, which stay as they are whatever it searches next.
+    """Return the trees of a player's last search, which its next search does not change.
 
-    A player without ``detach()`` shows those of whatever it has searched last.
+    Those of a player without ``detach()`` do change.
     """
     return player.detach() if hasattr(player, "detach") else player
 
 
 def drop_trees(player: SearchingPlayer) -> None:
-    """Let a player begin its next search anew, as in a new game; one without ``drop_trees()`` may not."""
+    """Make a player begin its next search with no tree, as in a new game, if it has ``drop_trees()``."""
     if hasattr(player, "drop_trees"):
         player.drop_trees()
 
@@ -144,11 +144,11 @@ class TreePlayer:
         return self._search.node(index, path)
 
     def drop_trees(self) -> None:
-        """Let no tree be kept for the positions that follow."""
+        """Keep no tree for the positions that follow."""
         self._search.drop_trees()
 
     def detach(self) -> Self:
-        """The player with the trees of its last search, which this one gives away: they stay as they are."""
+        """Return a copy that takes the trees of the last search; this player begins with none."""
         detached = copy.copy(self)
         detached._search = self._search.detach()
         return detached
@@ -192,7 +192,7 @@ class UctPlayer(TreePlayer):
 class NetworkPlayer(TreePlayer):
     """A network with PUCT search, a fresh tree each move; at a budget of no simulations, its raw policy.
 
-    What one search has proven is played out from its tree without another.
+    A result that one search has proven is played out from its tree without another search.
 
     With a ``temperature`` T above 0 it draws moves in proportion to ``visits ** (1 / T)``, or from the raw policy
     with its logits divided by T, instead of playing the best one; a proven result is always played.
@@ -222,7 +222,7 @@ class NetworkPlayer(TreePlayer):
         self._evaluator = evaluator
 
     def search(self, positions: Sequence[Position], budget: Budget | None = None) -> SearchResult:
-        """See `SearchingPlayer`; without simulations, what the network alone says."""
+        """See `SearchingPlayer`; without simulations, return the raw policy and value."""
         is_raw = (budget or self.budget).simulations == 0
         if is_raw:
             self._trees = 0
@@ -237,7 +237,7 @@ class NetworkPlayer(TreePlayer):
         return dataclasses.replace(result, moves=moves, variations=variations)
 
     def proven_moves(self, index: int, least: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int8]]:
-        """The moves that prove a result in the ``index``-th position searched last; see `TreeSearch.proven_moves`."""
+        """Return the moves that prove a result in the ``index``-th position; see `TreeSearch.proven_moves`."""
         return self._search.proven_moves(index, least)
 
     def _drawn(self, result: SearchResult, row: int, *, is_raw: bool) -> int:
@@ -253,7 +253,7 @@ class NetworkPlayer(TreePlayer):
 
 
 def raw_result(evaluator: Evaluate, positions: Sequence[Position], geometry: Geometry) -> SearchResult:
-    """A network's opinion of unfinished positions without any look ahead, as a search of no simulations.
+    """Return a network's raw policy and value of unfinished positions, as a search of no simulations.
 
     The move is the legal one with the largest policy logit; the logits stand as scores. As in a search, the network is
     asked about the canonical orientation of each position.
@@ -387,7 +387,7 @@ class AutoPlayer(NetworkPlayer):
 
     @staticmethod
     def _rank(result: SearchResult, row: int, column: int) -> tuple[float, float]:
-        """By value, and among proven moves by speed."""
+        """Rank a move by value, and among proven moves by speed."""
         proof = int(result.proofs[row, column])
         if proof != UNPROVEN:
             return proof_value(proof), float(proof)
@@ -396,5 +396,5 @@ class AutoPlayer(NetworkPlayer):
 
 
 def budget_name(budget: Budget) -> str:
-    """A budget as specifications write it: "600" or "1.5s"."""
+    """Return a budget as specifications write it: "600" or "1.5s"."""
     return str(budget.simulations) if budget.simulations is not None else f"{budget.seconds:g}s"

@@ -1,4 +1,4 @@
-"""Players that think in the processes of a pool, such as those on the cores of a cluster."""
+"""Players that run in the processes of a pool, such as those on the cores of a cluster."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ MAX_MADE = 4  # things that a process keeps
 
 
 class Recipe(Hashable, Protocol):
-    """All that a process needs to make something, such as a player; equal recipes make the same one."""
+    """Instructions from which a process makes something, such as a player; equal recipes make the same one."""
 
     def make(self) -> Any:
         """Make it, to work on one core."""
@@ -61,7 +61,7 @@ class PoolPlayer:
 
 
 class SearchingPoolPlayer(PoolPlayer):
-    """The same for a `SearchingPlayer`, whose ``budget`` and ``reuse`` are told here."""
+    """The same for a `SearchingPlayer` with this ``budget`` and ``reuse``."""
 
     def __init__(self, pool: "Pool", index: int, recipe: Recipe, name: str, budget: Budget, reuse: Reuse) -> None:
         super().__init__(pool, index, recipe, name)
@@ -77,7 +77,7 @@ class SearchingPoolPlayer(PoolPlayer):
 
 
 def like_in_each_process(pool: "Pool", recipes: Sequence[Recipe], model: Player) -> list[Player]:
-    """A player like the ``model`` in each process, by its own recipe."""
+    """Return a player like the ``model`` in each process, by its own recipe."""
     if not isinstance(model, SearchingPlayer):
         return [PoolPlayer(pool, index, recipe, model.name) for index, recipe in enumerate(recipes)]
     budget, reuse = model.budget, model.reuse

@@ -10,18 +10,18 @@ import numpy.typing as npt
 
 Z95 = NormalDist().inv_cdf(0.975)
 NATS_PER_ELO = math.log(10) / 400
-SPRT_ERROR = 0.05  # probability that a sequential test accepts what is not true, of either kind
+SPRT_ERROR = 0.05  # probability of either error of a sequential test
 
 Floats = npt.NDArray[np.float64]
 
 
 def expected_score(elo: float) -> float:
-    """The score that an advantage of ``elo`` predicts: ``1 / (1 + 10^(-elo / 400))`` (Elo 1978)."""
+    """Return the score that an advantage of ``elo`` predicts: ``1 / (1 + 10^(-elo / 400))`` (Elo 1978)."""
     return 1.0 / (1.0 + math.pow(10.0, -elo / 400.0))
 
 
 def elo_of_score(score: float) -> float:
-    """The inverse of `expected_score`; infinite at 0 and 1."""
+    """Invert `expected_score`; infinite at 0 and 1."""
     if score <= 0.0 or score >= 1.0:
         return math.copysign(math.inf, score - 0.5)
     return -400.0 * math.log10(1.0 / score - 1.0)
@@ -37,7 +37,7 @@ class Interval:
 
 
 def score_interval(pair_scores: Sequence[float]) -> Interval:
-    """The mean score a game, from the points of colour-swapped pairs, each in [0, 2].
+    """Return the mean score per game, from the points of colour-swapped pairs, each in [0, 2].
 
     The two games of a pair share an opening and are correlated, so pairs are the independent unit (Fishtest's
     pentanomial model). One pseudo-pair of each extreme keeps the interval from closing when all pairs agree.
@@ -52,20 +52,20 @@ def score_interval(pair_scores: Sequence[float]) -> Interval:
 
 
 def elo_interval(score: Interval) -> Interval:
-    """A score's interval in Elo; an end at 0 or 1 becomes infinite."""
+    """Convert a score's interval to Elo; an end at 0 or 1 becomes infinite."""
     return Interval(value=elo_of_score(score.value), low=elo_of_score(score.low), high=elo_of_score(score.high))
 
 
 def pair_counts(pair_scores: Sequence[float]) -> tuple[int, int, int, int, int]:
-    """The numbers of colour-swapped pairs that brought 0, 1/2, 1, 3/2 and 2 points."""
+    """Count the colour-swapped pairs that brought 0, 1/2, 1, 3/2 and 2 points."""
     doubled = [round(2 * score) for score in pair_scores]
     return doubled.count(0), doubled.count(1), doubled.count(2), doubled.count(3), doubled.count(4)
 
 
 def log_likelihood_ratio(counts: Sequence[float], elo0: float, elo1: float) -> float:
-    """Log-likelihood ratio of these results under an advantage of ``elo1`` against ``elo0``, in nats.
+    """Return the log-likelihood ratio of these results under an advantage of ``elo1`` against ``elo0``, in nats.
 
-    ``counts`` [K] tells how often each of K scores, spread evenly over [0, 1], occurred: (losses, draws, wins) of
+    ``counts`` [K] holds how often each of K scores, spread evenly over [0, 1], occurred: (losses, draws, wins) of
     games, or better `pair_counts`. Each hypothesis only fixes the mean score and takes the most likely distribution
     with that mean: the generalised ratio of Van den Bergh, "A practical introduction to the GSPRT", as Fishtest uses
     it, with its pseudo-count of 0.001 for scores that did not occur.
@@ -80,7 +80,7 @@ def log_likelihood_ratio(counts: Sequence[float], elo0: float, elo1: float) -> f
 
 
 def _tilted(observed: Floats, deviations: Floats) -> Floats:
-    """The most likely distribution [K] whose mean deviation d is 0: ``p / (1 + x d)`` with x such that it is.
+    """Return the most likely distribution [K] whose mean deviation d is 0: ``p / (1 + x d)`` with x such that it is.
 
     ``sum p d / (1 + x d)`` falls as x grows from one pole to the next: halving the interval between them finds x.
     """
@@ -111,7 +111,7 @@ class SprtState:
 
 
 def sprt(counts: Sequence[float], elo0: float, elo1: float) -> SprtState:
-    """The sequential test of an advantage of ``elo1`` against ``elo0``; `log_likelihood_ratio` explains ``counts``.
+    """Test an advantage of ``elo1`` against ``elo0`` sequentially; `log_likelihood_ratio` explains ``counts``.
 
     Each of the two errors has the probability `SPRT_ERROR`.
     """
@@ -132,7 +132,7 @@ class Rating:
 def fit_ratings(
     results: Mapping[tuple[str, str], tuple[float, float]], anchor: str, *, prior_games: float = 1.0
 ) -> dict[str, Rating]:
-    """Maximum-likelihood ratings (Bradley and Terry 1952) from ``{(a, b): (points of a, games)}``, the anchor's 0.
+    """Fit ratings by maximum likelihood (Bradley and Terry 1952) to ``{(a, b): (points of a, games)}``, the anchor's 0.
 
     A draw is half a point, so errors are a little too wide where there are many. To the results each player adds half
     of ``prior_games`` drawn games, spread over its opponents: without them one that won or lost everything would be

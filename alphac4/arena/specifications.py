@@ -137,7 +137,7 @@ class NamedNetwork:
 
     @property
     def geometry(self) -> Geometry:
-        """The board that it plays on. Raises ValueError if the file cannot be used."""
+        """Its board. Raises ValueError if the file cannot be used."""
         if not self.is_onnx:
             return checkpoint_geometry(self.path)
         from alphac4.nn.foreign import onnx_geometry
@@ -146,7 +146,7 @@ class NamedNetwork:
 
     @property
     def budget(self) -> Budget:
-        """Its budget for a move. Raises PlayerError for a limit that is no budget."""
+        """Its budget for a move. Raises PlayerError for an invalid limit."""
         if self.limit not in (AUTO, CERTIFICATE):
             return _parse_budget(self.limit or DEFAULT_SIMULATIONS, self.specification)
         if self.options.temperature:
@@ -161,26 +161,26 @@ class NamedNetwork:
         return f"{self.name}@{self.limit or DEFAULT_SIMULATIONS}{describe_options(self.options)}"
 
     def check(self, geometry: Geometry) -> None:
-        """Find out whether it can play on this board; quick, as nothing is loaded.
+        """Check that it can play on this board, without loading its weights.
 
         Raises:
-            ValueError: for a network of another board, one that cannot be read, or a limit that is no budget.
+            ValueError: for a network of another board, one that cannot be read, or an invalid limit.
         """
         if self.geometry != geometry:
             raise PlayerError(f"{self.path}: plays on {describe(self.geometry)}, not on {describe(geometry)}")
         _ = self.budget
 
     def load(self) -> "Checkpoint":
-        """The checkpoint. Raises ValueError if the file is no checkpoint that can be used."""
+        """Load the checkpoint. Raises ValueError if the file cannot be used."""
         from alphac4.storage.checkpoints import load_checkpoint
 
         return load_checkpoint(self.path)
 
 
 def find_network(specification: str) -> NamedNetwork | None:
-    """The network that a specification names; None for any other player.
+    """Return the network that a specification names; None for any other player.
 
-    A name that comes with the project means that network, whatever lies in the current folder.
+    A name of a shipped network means that one, even if the current folder has a file of that name.
 
     Raises:
         PlayerError: for an unknown option.
@@ -205,7 +205,7 @@ def find_network(specification: str) -> NamedNetwork | None:
 
 
 def _shown_name(path: Path) -> str:
-    """A file's name without its ending; with its run's, where it would read like a network of the project."""
+    """Return a file's name without its ending; with its run's name before that of a shipped network."""
     if path.stem not in SHIPPED:
         return path.stem
     folders = [name for name in path.absolute().parts[1:-1] if name != "checkpoints"]
@@ -213,19 +213,19 @@ def _shown_name(path: Path) -> str:
 
 
 def read_network(specification: str) -> bytes | None:
-    """The content of the file of the network that a specification names; None for any other player."""
+    """Read the file of the network that a specification names; None for any other player."""
     network = find_network(specification)
     return None if network is None else network.path.read_bytes()
 
 
 def network_digest(specification: str) -> str | None:
-    """The SHA-256 of a network's file, by which records know it whatever it is called; None for any other player."""
+    """Return the SHA-256 of a network's file, by which records identify it; None for any other player."""
     content = read_network(specification)
     return None if content is None else hashlib.sha256(content).hexdigest()
 
 
 def named_checkpoint(specification: str) -> NamedNetwork:
-    """The network such as "best" or FILE.safetensors, not loaded yet; a limit is ignored.
+    """Return a checkpoint's network by its name, such as "best" or FILE.safetensors; a limit is ignored.
 
     Raises:
         PlayerError: if a checkpoint is not named.
@@ -349,7 +349,7 @@ def network_player(
     puct: NetworkParameters | None = None,
     cache: int = CACHE,
 ) -> SearchingPlayer:
-    """The player of a network that is loaded as ``evaluator``; see `parse_player`.
+    """Make the player of a network that is loaded as ``evaluator``; see `parse_player`.
 
     ``cache`` is the number of evaluations that its search keeps.
     """
@@ -374,7 +374,7 @@ def parse_player_with(network: bytes | None, specification: str, **settings: Any
 
 
 def parse_searching_player(specification: str, **settings: Any) -> SearchingPlayer:
-    """`parse_player` for one position at a time, by a player that can say what it thinks.
+    """`parse_player` for one position at a time, for a `SearchingPlayer`.
 
     Raises:
         PlayerError: as `parse_player` does, and for a player that only chooses moves.
@@ -423,7 +423,7 @@ def _parse_in_pool(specification: str, network: "Shared[bytes | None]", backend:
 
 
 def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STANDARD) -> Geometry:
-    """The board of the first network among the players; ``otherwise`` if there is none.
+    """Return the board of the first network among the players; ``otherwise`` if there is none.
 
     Raises:
         PlayerError: if ``otherwise`` is not the standard board, and so was asked for, but the network's is another.
@@ -438,7 +438,7 @@ def common_geometry(specifications: tuple[str, ...], otherwise: Geometry = STAND
 
 
 def describe(geometry: Geometry) -> str:
-    """A board in words."""
+    """Return a board in words."""
     diagonals = "" if geometry.diagonals else " without diagonals"
     return f"{geometry.rows} x {geometry.columns} with runs of {geometry.run_length}{diagonals}"
 

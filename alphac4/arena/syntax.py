@@ -1,4 +1,4 @@
-"""The ways to write players, for people and for a first look at what they write, before anything is loaded."""
+"""The ways to write players, for the help and for a first check before anything is loaded."""
 
 import ast
 import re
@@ -43,9 +43,9 @@ KINDS = (*SHIPPED, *(re.split("[@:, ]", line[2:])[0] for line in SPECIFICATIONS.
 
 
 def check_players(*specifications: str, others: Sequence[str] = ()) -> None:
-    """Refuse what is written like no player; an empty text stands for a command's own choice.
+    """Check that texts are written like players; an empty one stands for a command's own choice.
 
-    ``others`` are words that the command takes besides.
+    ``others`` are other words that the command takes.
 
     Raises:
         ValueError: in one line, naming the player that was perhaps meant.
@@ -57,7 +57,7 @@ def check_players(*specifications: str, others: Sequence[str] = ()) -> None:
 
 
 def check_network(name: str) -> None:
-    """Refuse a network whose file is not there.
+    """Check that a network's file exists.
 
     Raises:
         ValueError: in one line, naming the shipped network that was perhaps meant.
@@ -75,7 +75,7 @@ def read_literal(text: str) -> Any:
 
 
 def unknown_player(specification: str, others: Sequence[str] = ()) -> str:
-    """Complaint about a player that there is not; perhaps one of ``others`` was meant."""
+    """Return the message for an unknown player, with the name or the one of ``others`` that is most like it."""
     kind = re.split("[@:,]", specification, maxsplit=1)[0]
     best = Path(kind) / "checkpoints" / "best.safetensors"
     guess = f" (is it {best}?)" if best.exists() else "" if "/" in kind else similar(kind, (*KINDS, *others))

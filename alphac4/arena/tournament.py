@@ -46,7 +46,7 @@ Begin = Callable[["Part"], Future[MatchResult]]
 
 @dataclass(frozen=True, kw_only=True)
 class Tournament:
-    """The matches to be played; with the code it fixes every game whose players do not depend on time."""
+    """The matches to play; they fix every game whose players do not depend on time."""
 
     players: tuple[str, ...]  # see `alphac4.arena.specifications`
     pairs: int  # colour-swapped pairs of games in each pairing, at most
@@ -63,7 +63,7 @@ class Tournament:
 
     @property
     def part_pairs(self) -> int:
-        """Pairs of games in a part, a process's unit of work; it must not depend on how many processes there are."""
+        """Pairs of games in a part, a process's unit of work; independent of the number of processes."""
         return PART if self.sprt is None else SPRT_PART
 
     @property
@@ -73,7 +73,7 @@ class Tournament:
 
     @property
     def about(self) -> dict[str, Any]:
-        """Facts that a record keeps of it. A network's file that has changed since is another player."""
+        """Settings that a record stores. A network whose file has changed is another player."""
         digests = {name: network_digest(name) for name in self.players}
         return {
             "players": self.players,
@@ -120,7 +120,7 @@ class Part:
 
 
 def read_part(entry: dict[str, Any]) -> tuple[tuple[Pairing, int], MatchResult]:
-    """The pairing, number and result of a part, from its entry in the journal."""
+    """Return the pairing, number and result of a part from its entry in the journal."""
     pairing = read_value(tuple[str, str], entry.pop("players", None), "players")
     part = read_value(int, entry.pop("part", None), "part")
     return (pairing, part), read_record(MatchResult, entry)
@@ -129,7 +129,7 @@ def read_part(entry: dict[str, Any]) -> tuple[tuple[Pairing, int], MatchResult]:
 def play_round_robin(
     tournament: Tournament, output: Path | None = None, *, processes: int = 1, pool: "Pool | None" = None
 ) -> Results:
-    """Play what the journal ``output`` does not hold yet and add it there, part by part.
+    """Play the parts that the journal ``output`` does not hold yet, and add each of them.
 
     Raises:
         PlayerError: if a player cannot be made.
@@ -157,7 +157,7 @@ def play_round_robin(
 
 
 def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchResult]]) -> Iterator[Part]:
-    """The parts still to be played; looks at ``done`` anew before each, as a sequential test may have ended one."""
+    """Yield the parts still to be played; ``done`` may change between them, and then ends a sequential test."""
     openings: list[Position] = []
     for pairing in tournament.pairings:
         for number in range(tournament.parts):
@@ -170,7 +170,7 @@ def _waiting(tournament: Tournament, done: Mapping[Pairing, Mapping[int, MatchRe
 
 @contextmanager
 def _places(tournament: Tournament, processes: int, pool: "Pool | None") -> Iterator[tuple[int, Begin]]:
-    """Number of parts played at a time, and a function that begins one: in a pool's processes, own ones, or here."""
+    """Yield the number of parts played at a time, and a function that begins one in a process, or plays it here."""
     if pool is not None:
         networks = pool.share({name: read_network(name) for name in tournament.players})
         yield pool.cores, lambda part: pool.submit(play_part, tournament, part, 1, networks)
@@ -184,9 +184,7 @@ def _places(tournament: Tournament, processes: int, pool: "Pool | None") -> Iter
     try:
         yield processes, lambda part: executor.submit(play_part, tournament, part, threads)
     except BrokenProcessPool as error:
-        raise RuntimeError(
-            "a playing process was killed; what is recorded stays, and the same command goes on"
-        ) from error
+        raise RuntimeError("a playing process was killed; rerun the command to resume") from error
     finally:
         for process in multiprocessing.active_children():  # after an interrupt or an error some are still playing
             process.terminate()
@@ -200,7 +198,7 @@ def _play_here(tournament: Tournament, part: Part) -> Future[MatchResult]:
 
 
 def _as_they_finish(waiting: Iterator[Part], count: int, begin: Begin) -> Iterator[tuple[Part, MatchResult]]:
-    """The results of parts, of which ``count`` are played at a time."""
+    """Yield the results of parts, of which ``count`` are played at a time."""
     running: dict[Future[MatchResult], Part] = {}
     while True:
         for part in islice(waiting, count - len(running)):
@@ -239,7 +237,7 @@ def play_part(
 
 
 def _prepare_process() -> None:
-    """End at once on Ctrl-C or with the parent, which alone reports and cleans up."""
+    """Set up a process that ends at once on Ctrl-C or with its parent, which reports and cleans up."""
     adapt_process()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout = sys.stderr  # only the parent prints results
@@ -254,12 +252,12 @@ def _end_with_parent() -> None:
 
 
 def rate_players(results: Mapping[Pairing, MatchResult], anchor: str) -> dict[str, Rating]:
-    """Maximum-likelihood ratings with ``anchor`` at 0."""
+    """Fit ratings by maximum likelihood, with ``anchor`` at 0."""
     return fit_ratings({pairing: (result.points, result.played) for pairing, result in results.items()}, anchor)
 
 
 def describe_results(tournament: Tournament, results: Results) -> str:
-    """The crosstable, and a line for each pairing; on a terminal, lines are as wide as it is."""
+    """Return the crosstable, and a line for each pairing; on a terminal, lines are as wide as it is."""
     anchor, short = tournament.players[-1], short_names(tournament.players)
     lines = [
         crosstable(results, rate_players(results, anchor)),
@@ -276,7 +274,7 @@ def describe_results(tournament: Tournament, results: Results) -> str:
 
 
 def results_as_json(tournament: Tournament, results: Results) -> str:
-    """Pairings and ratings; an infinite Elo, from a score of 0 or 1, is written as null."""
+    """Return pairings and ratings as JSON; an infinite Elo, from a score of 0 or 1, is null."""
 
     def finite(value: float) -> float | None:
         return value if math.isfinite(value) else None
@@ -300,7 +298,7 @@ def results_as_json(tournament: Tournament, results: Results) -> str:
 
 
 def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rating]) -> str:
-    """Players by rating, with games played, points and their score in per cent against each of the others."""
+    """Return the players by rating, with games, points and their score in per cent against each other player."""
     order = sorted(ratings, key=lambda name: -ratings[name].elo)
     short = short_names(order)
     points: dict[Pairing, tuple[float, int]] = {}  # of the first against the second, in how many games
@@ -323,7 +321,7 @@ def crosstable(results: Mapping[Pairing, MatchResult], ratings: Mapping[str, Rat
 
 
 def short_names(players: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """Specifications without the folders and endings of networks' files, as long as that keeps them apart."""
+    """Return specifications without the folders and endings of networks' files, if they still differ then."""
     short = {}
     for name in players:
         network = find_network(name)

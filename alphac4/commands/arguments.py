@@ -107,7 +107,11 @@ def loading() -> Iterator[None]:
     if "numba" in sys.modules and sys.stderr.isatty():
         from alphac4.compiled import announce_compilation
 
-        announce_compilation(lambda: _note("compiling once for this machine: 5 to 40 seconds ..."))
+        announce_compilation(_note_compilation)
+
+
+def _note_compilation() -> None:
+    _note("compiling once for this machine: 5 to 40 seconds ...")
 
 
 def _note(text: str) -> None:
