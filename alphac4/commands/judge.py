@@ -149,8 +149,8 @@ class EvaluateCommand:
         sets = choose_sets(common_geometry((self.player,)), self.positions, self.count)
         words = ",".join(self.simulations).split(",")
         if not all(word.strip().isdecimal() and int(word) <= MAX_SIMULATIONS for word in words):
-            known = f"numbers up to {MAX_SIMULATIONS:,} such as 0 100 or 0,100"
-            raise ValueError(f"--simulations takes {known}, not {','.join(words)!r:.60}")
+            text = f"--simulations takes numbers such as 0 100 or 0,100, not {','.join(words)!r:.60}"
+            raise ValueError(f"{text}; {MAX_SIMULATIONS:,} is the most")
         if self.picture is not None:
             from alphac4.evaluation.pictures import check_picture, save_picture  # with Matplotlib
 
