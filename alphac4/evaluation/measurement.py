@@ -21,15 +21,13 @@ from alphac4.arena.specifications import (
     pool_players,
 )
 from alphac4.compute import Compute, choose
-from alphac4.evaluation.answers import BATCH, ask_players
+from alphac4.evaluation.answers import BATCH, ask_players, judge_sets
 from alphac4.evaluation.positions import PositionSet
 from alphac4.evaluation.report import (
     UNTRAINED,
     BudgetReport,
     StrengthReport,
     SubjectReport,
-    budget_report,
-    summarise_sets,
 )
 from alphac4.game import Geometry
 from alphac4.mcts.search import Budget
@@ -74,7 +72,7 @@ def measure_strength(
     work = sum(map(len, measurement.sets)) * sum(subject.simulations for subject in subjects)
     with tqdm(total=work, unit="sim", unit_scale=True, disable=None, leave=False) as bar:
         reports = [subject.measure(bar) for subject in subjects]
-    return StrengthReport(sets=summarise_sets(measurement.sets), subjects=reports)
+    return StrengthReport(subjects=reports)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,4 +178,5 @@ def _measure(
 
     started = time.perf_counter()
     answers = ask_players(players, measurement.sets, on_batch)
-    return budget_report(measurement.sets, answers, budget, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return BudgetReport(simulations=budget, sets=judge_sets(measurement.sets, *answers), seconds=seconds)
