@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -23,6 +24,18 @@ from alphac4.machine import adapt_process, cores
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
+
+CASES = {"default": 30, "deep": 2000}  # per test of hypothesis, by its profile: pytest --hypothesis-profile=deep
+for name, cases in CASES.items():
+    hypothesis.settings.register_profile(
+        name,
+        max_examples=cases,
+        deadline=None,
+        derandomize=name == "default",
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+hypothesis.settings.load_profile("default")
 
 adapt_process()  # the processes that pytest-xdist starts share the cores, and inherit how long their threads spin
 

@@ -7,11 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from alphac4.arena.external import EnginePlayer
 from alphac4.arena.match import play_match
@@ -20,9 +20,7 @@ from alphac4.cli import main
 from alphac4.game import Position
 from alphac4.game.rules import make_geometry
 from alphac4.play.analysis import Analyst
-from alphac4.play.engine import Engine
-
-Planes = npt.NDArray[np.float32]
+from alphac4.play.engine import COMMANDS, Engine
 
 
 class Conversation:
@@ -146,15 +144,61 @@ def test_the_solver_is_stopped_like_a_search() -> None:
     assert talk.say("position 112233", "go nodes 50")[-1] == "bestmove 4"
 
 
-def test_the_command_answers_bytes_that_are_no_text_by_an_error_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = b"\xef\xbb\xbfisready\n\xff\xfe\x00 \x80\nposition \xc3\x28\nisready\nquit\n"
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(given)))
-    assert main(["engine", "--player", "uct:10"]) == 0
-    output = capsys.readouterr()
-    assert [line.split()[0] for line in output.out.splitlines()] == ["readyok", "error", "error", "readyok"]
-    assert output.err == ""
+ANSWERS = {"id", "option", "c4iok", "readyok", "info", "bestmove", "exact", "error", ".", "x", "o", "1"}
+ANSWERS |= {line.split()[0] for line in COMMANDS}  # of "help"
+VALID = [b"c4i", b"isready", b"newgame", b"d", b"help", b"stop", b"go", b"go infinite", b"position startpos"]
+VALID += [b"setoption name nodes value 20", b"setoption name player value uct:10", b"go nodes 10", b"go movetime 5"]
+VALID += [b"position 4455", b"position startpos moves 4 4 1", b"position 1212121"]
+NUMBERS = [b"-1", b"0", b"1.5", b"1" + b"0" * 400]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    """A valid line with bytes changed, a word doubled or lost, or another number."""
+    line = draw(st.sampled_from(VALID))
+    words, start = line.split(b" "), draw(st.integers(0, len(line)))
+    changed = line[:start] + draw(st.binary(max_size=2)) + line[start + draw(st.integers(0, 1)) :]
+    others = [b" ".join(words[:-1]), line + b" " + words[-1], line.upper(), line]
+    return draw(st.sampled_from([changed, *others, *(b" ".join([*words[:-1], number]) for number in NUMBERS)]))
+
+
+def is_harmless(line: bytes) -> bool:
+    """Return whether a line neither ends the engine nor takes the solver minutes."""
+    return not line.strip() or line.split()[0].lower() not in (b"quit", b"exact")
+
+
+LINES = (mutated() | st.binary(max_size=300)).map(lambda line: line.translate(None, b"\r\n")).filter(is_harmless)
+
+
+@given(st.lists(LINES, max_size=25))
+def test_whatever_lines_come_the_engine_answers_by_its_protocol(lines: list[bytes]) -> None:
+    """A search of a known position then ends with a legal move, and the engine with code 0."""
+    asked = [
+        b"\xef\xbb\xbfisready",
+        *lines,
+        b"stop",
+        b"position 444444",
+        b"go nodes 20",
+        b"stop",
+        b"isready",
+        b"the-end",
+    ]
+    output, complaint = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(complaint),
+    ):
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"".join(line + b"\n" for line in asked))))
+        code = main(["engine", "--player", "uct:20", "--nodes", "20"])
+    answers = output.getvalue().splitlines()
+    assert (code, complaint.getvalue()) == (0, "")
+    assert {answer.split()[0] for answer in answers} <= ANSWERS
+    assert answers[0] == "readyok"  # although some programs begin with a byte-order mark
+    best, ready, end = answers[-3:]
+    assert best in {f"bestmove {column}" for column in (1, 2, 3, 5, 6, 7)}
+    assert (ready, end[:32]) == ("readyok", "error unknown command 'the-end';")
+    assert sum(answer.startswith("bestmove") for answer in answers) <= 1 + sum(b"go" in line.lower() for line in lines)
 
 
 def command(player: str) -> list[str]:

@@ -1,10 +1,13 @@
 import contextlib
+import copy
 import dataclasses
+import io
 import json
 import logging
 import math
 import os
 import signal
+import tempfile
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -13,6 +16,8 @@ import numpy as np
 import pytest
 import torch
 from campaigns.tiny_run import SETTINGS, tiny_run
+from hypothesis import given
+from hypothesis import strategies as st
 
 import alphac4
 from alphac4.arena.match import MatchResult
@@ -64,6 +69,54 @@ def test_settings_are_read_back_and_bad_ones_named(tmp_path: Path) -> None:
         (tmp_path / "bad.json").write_text(content) if content else (tmp_path / "bad.json").unlink()
         with pytest.raises(ValueError, match=words):
             load_config(tmp_path / "bad.json")
+
+
+BASE = to_dict(tiny_run(iterations=1))
+VALUES: dict[type, list[Any]] = {  # for any setting, by its type; sizes are cheap, or cannot be
+    bool: [True, False, 1],
+    int: [0, 1, 2, 3, 9, -1, 1.5, "many", None],
+    float: [0.0, 1e-9, 0.01, 1.0, 1.5, 10.0, -1.0, math.nan, math.inf],
+    str: ["nonsense", "", None],
+    list: [[], [2], [1, 3], [0], 5],
+}
+SPECIAL: dict[str, list[Any]] = {
+    "seed": [0, 2**31, -1, 2**70],
+    "board": [{"rows": 4, "columns": 5}, {"rows": 5, "run_length": 3}, {"rows": 9}, {"columns": 1}, {"rows": -6}, []],
+    "network.channels": [1, 3, 16, 0, 100_000, -4],
+    "network.blocks": [0, 2, 100_000, -1],
+    "selfplay.policy_target": ["visits", "completed_q", "best"],
+    "selfplay.opening_plies": [0, 3, 60, -1],
+    "selfplay.search": [{"c_init": 0.1}, {"c_init": 0.0}, {"fpu_reduction": -1.0}, {"fpu": 1.0}],
+    "learning.optimizer": ["adamw", "muon", "sgd"],
+}
+UNCHANGED = {"iterations", "machine.device", "start_from", "gate.classic_rollouts", "evaluation.every"}
+
+
+def choices() -> list[tuple[str, Any]]:
+    """Each setting with each value that a test gives it."""
+    groups = {group: values for group, values in BASE.items() if isinstance(values, dict) and group != "board"}
+    flat = {name: value for name, value in BASE.items() if not isinstance(value, dict)}
+    flat |= {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
+    values = {name: VALUES.get(type(value), []) for name, value in flat.items() if name not in UNCHANGED} | SPECIAL
+    return [(name, value) for name, options in values.items() for value in options]
+
+
+@given(st.lists(st.sampled_from(choices()), min_size=1, max_size=3, unique_by=lambda change: change[0]))
+def test_any_settings_train_or_are_refused_before_anything_is_written(changes: list[tuple[str, Any]]) -> None:
+    settings, error = copy.deepcopy(BASE), io.StringIO()
+    for name, value in changes:
+        group, _, leaf = name.rpartition(".")
+        (settings[group] if group else settings)[leaf] = value
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("alphac4.runs.tensorboard.Monitor._figures", lambda *_: {})
+        command = train_command(Path(folder), **settings)
+        with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
+            status = main(command)
+        assert "Traceback" not in error.getvalue()
+        if status:
+            assert status == 2
+            assert [path.name for path in Path(folder).iterdir()] == ["settings.json"]
+            assert len([line for line in error.getvalue().splitlines() if line.startswith("alphac4 train:")]) == 1
 
 
 def test_settings_come_over_those_of_a_named_preset_or_else_of_the_run(tmp_path: Path) -> None:

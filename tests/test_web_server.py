@@ -3,11 +3,14 @@
 import asyncio
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,8 +18,6 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 
-from campaigns import page
-from campaigns.page import PATIENCE, ask, connected, read_answer, request, start_server
 from starlette.testclient import TestClient
 
 from alphac4.cli import main
@@ -25,7 +26,53 @@ from alphac4.play.web.app import WebApplication
 from alphac4.play.web.searches import SearchService, Stop, Stopped
 from alphac4.play.web.server import AccessControl, HttpServer
 
+PATIENCE = 120.0  # seconds until an answer counts as never given
 HARD = "22661"  # takes the solver a quarter of a minute
+
+
+class Answer(NamedTuple):
+    """An answer, up to the end of the connection."""
+
+    status: int  # 0 without an answer
+    body: bytes
+
+
+def request(path: str, body: bytes | None = None) -> bytes:
+    """The bytes of a request; HTTP 1.0, so that the end of the connection is the end of the answer."""
+    lines = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.0", "Host: localhost"]
+    if body is not None:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + (body or b"")
+
+
+def post(name: str, **body: object) -> bytes:
+    """The bytes of a request to the page's API."""
+    return request(f"/api/{name}", json.dumps(body).encode())
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection, reset at the end if it is still open."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def read_answer(reader: asyncio.StreamReader) -> Answer:
+    """Read up to the end of the connection; fail if that does not come."""
+    async with asyncio.timeout(PATIENCE):
+        head, _, body = (await reader.read(-1)).partition(b"\r\n\r\n")
+    words = head.split()
+    return Answer(int(words[1]) if words else 0, body)
+
+
+async def ask(port: int, data: bytes) -> Answer:
+    """Send a request and read the whole answer."""
+    async with connected(port) as (reader, writer):
+        writer.write(data)
+        return await read_answer(reader)
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +101,6 @@ def serving(application: WebApplication) -> Iterator[int]:
         thread.join(PATIENCE)
         listener.close()
         assert not thread.is_alive()
-
-
-def post(name: str, **body: object) -> bytes:
-    """A request to the page's API."""
-    return request(f"/api/{name}", json.dumps(body).encode())
 
 
 def test_a_search_stops_when_its_visitor_leaves(application: WebApplication, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +152,7 @@ def test_a_server_that_ends_waits_for_no_search(
 ) -> None:
     """Its visitors are told, also of one that does not hear that it should stop."""
     began, released = threading.Event(), threading.Event()
-    answers: list[page.Answer] = []
+    answers: list[Answer] = []
 
     def deaf(*_arguments: object) -> None:
         began.set()
@@ -124,7 +166,7 @@ def test_a_server_that_ends_waits_for_no_search(
             visitor.start()
             assert began.wait(PATIENCE)
         visitor.join(PATIENCE)
-        assert "stopped" in answers[0].error
+        assert "stopped" in json.loads(answers[0].body)["error"]
     finally:
         released.set()
 
@@ -147,24 +189,29 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.slow
 def test_ctrl_c_ends_the_server_while_it_solves_and_a_search_is_put_into_its_queue(tmp_path: Path) -> None:
     """The signal comes while the queue is locked; nothing goes to the standard error, and every visitor is answered."""
-    running = start_server(tmp_path, program=("-c", INTERRUPTED))
+    complaints = tmp_path / "stderr.txt"
+    command = [sys.executable, "-c", INTERRUPTED, "play", "web", "--network", "fast", "--port", "0"]
+    with complaints.open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    assert process.stdout is not None
+    port = int(process.stdout.readline().split()[2].rstrip("/").rpartition(":")[2])
     asked = [post("exact", moves=HARD), post("move", moves=HARD, level="perfect"), post("move", moves="", level="club")]
 
-    async def visit() -> list[page.Answer]:
-        async with connected(running.port) as one, connected(running.port) as two, connected(running.port) as three:
+    async def visit() -> list[Answer]:
+        async with connected(port) as one, connected(port) as two, connected(port) as three:
             for (_, writer), data in zip((one, two, three), asked, strict=True):
                 writer.write(data)
             return await asyncio.gather(*(read_answer(reader) for reader, _ in (one, two, three)))
 
     try:
         answers = asyncio.run(visit())
-        assert running.process.wait(PATIENCE) in (0, 130)
-        assert running.complaints.read_text() == ""
+        assert process.wait(PATIENCE) in (0, 130)
+        assert complaints.read_text() == ""
         assert [answer.status for answer in answers[:2]] == [503, 503]
         assert answers[2].status in (200, 503)  # where it was found before it was stopped
     finally:
-        running.process.kill()
-        running.process.wait()
+        process.kill()
+        process.wait()
 
 
 def test_a_port_that_cannot_be_had_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
