@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +11,13 @@ from campaigns.tiny_run import tiny_run
 from torch import Tensor, nn
 
 import alphac4
+from alphac4.mcts.config import PuctConfig, PuctParameters
 from alphac4.nn.config import NetworkConfig
 from alphac4.runs.session import TrainingSession
 from alphac4.selfplay.config import PRIOR_TEMPERATURE
+from alphac4.selfplay.games import Games
+from alphac4.selfplay.replay import load_shard
+from alphac4.selfplay.samples import Samples
 from alphac4.storage.checkpoints import load_checkpoint
 from alphac4.storage.files import FileError
 from alphac4.training.extensions import Extensions
@@ -33,17 +37,6 @@ class Linear(nn.Module):
         """Logits of the policy and of win, draw and loss."""
         both = self.both(planes.flatten(1))
         return both[:, :-3], both[:, -3:]
-
-
-class ConstantScore(NamedTuple):
-    """A rule by which every move is as good."""
-
-    prior_temperature: float = 1.0
-
-
-@alphac4.scores_actions(ConstantScore)
-def constant_score(trees: Any, t: int, node: int, action: int, totals: Any, parameters: Any) -> float:  # noqa: ARG001
-    return 0.0
 
 
 def train(**functions: Any) -> list[Iteration]:
@@ -85,7 +78,7 @@ def test_functions_that_do_what_the_package_does_change_nothing(plain: Iteration
         {"schedule": lambda step, steps: 0.5 * (1 - step / steps)},
         {"sampler": lambda window, _rng: window.full + 0.1},
         {"value_target": lambda games: np.broadcast_to([0.0, 1.0, 0.0], (*games.value.shape, 3))},
-        {"selection": ConstantScore()},
+        {"selection": PuctConfig(c_init=20.0).parameters()},
         {"simulations": lambda iteration, ply, _full: 2 + iteration + ply % 2},
         {"starts": lambda _window, _rng: ["44", "4455"]},
     ],
@@ -147,7 +140,7 @@ def test_functions_get_what_their_descriptions_say() -> None:
         ({"starts": lambda *_: []}, "starts returned 0 positions"),
         ({"starts": lambda *_: [44]}, "starts returned 44; expected positions or move strings"),
         ({"schedule": lambda *_: None}, "schedule returned None at step 0; expected a finite number"),
-        ({"selection": ConstantScore}, r"takes an instance: write ConstantScore\(\)"),
+        ({"selection": PuctParameters}, r"takes an instance: write PuctParameters\(\)"),
         ({"starts": lambda *_: ["1212121"]}, "starts returned a finished game: 1212121"),
         ({"sampler": lambda window, _rng: -window.value}, "sampler must return finite weights of at least 0"),
         ({"sampler": lambda *_: [1.0]}, r"sampler returned shape \[1\]; expected one weight per sample"),
@@ -164,6 +157,23 @@ def test_a_gate_may_promote_without_a_match() -> None:
     assert [iteration.gate.accepted for iteration in history] == [True, True]
     assert [iteration.best.iteration for iteration in history] == [1, 2]
     assert history[0].gate.games == []
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_run_records_what_targets_of_ones_own_make_of_its_searches(tmp_path: Path) -> None:
+    def leftmost(recorded: Games | Samples) -> Any:
+        full = [(recorded.occupied >> np.uint64(7 * column + 5)) & np.uint64(1) for column in range(7)]
+        return np.eye(7, dtype=np.float32)[np.argmin(full, axis=0)]
+
+    def drawn(games: Games) -> Any:
+        return np.broadcast_to(np.array([0, 1, 0], np.float32), (*games.value.shape, 3))
+
+    config = tiny_run(iterations=1)
+    alphac4.train(config, run=tmp_path, progress=False, policy_target=leftmost, value_target=drawn)
+    samples = load_shard(tmp_path / "replay" / "000001.safetensors")
+    np.testing.assert_array_equal(samples.policy, leftmost(samples))
+    assert (samples.returns == [0, 1, 0]).all()
+    assert set(samples.outcome) <= {-1, 0, 1}
 
 
 class RecordAndStop(alphac4.Callback):

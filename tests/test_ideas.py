@@ -1,9 +1,7 @@
 """Every idea of `examples/ideas` trains, and is as short as it is meant to be."""
 
 import ast
-import importlib.util
-import os
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -15,15 +13,18 @@ MAX_LINES = 40  # of code, without the header, empty lines and docstrings
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("name", IDEAS)
-def test_an_idea_trains(name: str, tmp_path: Path) -> None:
-    if name == "sweep" and importlib.util.find_spec("optuna") is None:
-        pytest.skip("needs pip install optuna")
-    command = [sys.executable, str(FOLDER / f"{name}.py"), "--fast"]
-    command += [] if name == "sweep" else ["--run", str(tmp_path / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert done.returncode == 0, done.stderr
-    assert ("learning_rate" if name == "sweep" else "Trained 2 iterations in") in done.stdout
+def test_an_idea_trains(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if name == "sweep":
+        pytest.importorskip("optuna", reason="needs pip install optuna")
+    options = [] if name == "sweep" else ["--run", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--fast", *options])
+    monkeypatch.syspath_prepend(FOLDER)
+    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    assert ("learning_rate" if name == "sweep" else "Trained 2 iterations in") in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", IDEAS)

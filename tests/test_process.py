@@ -10,7 +10,7 @@ import pytest
 import alphac4
 from alphac4.nn.backends import backend_names
 
-TEMPLATE = """
+PROGRAM = """
 import logging, os, signal, sys, threading, warnings
 import numba, numpy, torch
 numpy.random.seed(1)
@@ -23,7 +23,7 @@ def threads_of_a_new_thread():
     return found
 
 def state():
-    return {{
+    return {
         "environment": sorted(os.environ.items()),
         "sys.path": list(sys.path),
         "excepthooks": (sys.excepthook, threading.excepthook, sys.unraisablehook),
@@ -40,7 +40,7 @@ def state():
         "modules that cannot be imported": [name for name, module in sys.modules.items() if module is None],
         "recursion": sys.getrecursionlimit(),
         "heap": options_of_malloc,
-    }}
+    }
 
 options_of_malloc = []
 import ctypes
@@ -54,18 +54,31 @@ ctypes.CDLL = Recording
 torch.optim.AdamW([torch.zeros(1)])  # the first optimizer loads a compiler, which sets a variable and filters warnings
 torch.set_num_threads(3)
 before = state()
-import alphac4
-{calls}
-after = state()
-for name in before:
-    if before[name] != after[name] and isinstance(before[name], list):
-        print("gone:", [item for item in before[name] if item not in after[name]], file=sys.stderr)
-        print("new:", [item for item in after[name] if item not in before[name]], file=sys.stderr)
-        raise AssertionError(name)
-    assert before[name] == after[name], (name, before[name], after[name])
-"""
 
-TRAINING = """
+def check(part):
+    after = state()
+    for name in before:
+        if before[name] != after[name] and isinstance(before[name], list):
+            print("gone:", [item for item in before[name] if item not in after[name]], file=sys.stderr)
+            print("new:", [item for item in after[name] if item not in before[name]], file=sys.stderr)
+        assert before[name] == after[name], (part, name, before[name], after[name])
+
+import importlib, pkgutil
+import alphac4
+for item in pkgutil.walk_packages(alphac4.__path__, "alphac4."):
+    if "__main__" not in item.name:
+        importlib.import_module(item.name)
+check("imports")
+
+for backend in sys.argv[1:]:
+    agent = alphac4.load("fast@20", backend=backend)
+    agent.search("44")
+    agent.search(["44", "4455"])
+    alphac4.analyze("112233")
+    alphac4.play_match("fast@5", "uct:10", games=2)
+    alphac4.evaluate("fast", simulations=(0,), count=2)
+    check(backend)
+
 settings = {
     "iterations": 1,
     "samples": 100,
@@ -77,41 +90,16 @@ settings = {
     "machine": {"backend": "torch-fp32"},
 }
 alphac4.train(run="run", settings=settings)
-"""
-
-USING = """
-agent = alphac4.load("fast@20", backend="BACKEND")
-agent.search("44")
-agent.search(["44", "4455"])
-alphac4.analyze("112233")
-alphac4.play_match("fast@5", "uct:10", games=2)
-alphac4.evaluate("fast", simulations=(0,), count=2)
+check("training")
 """
 
 
-def check(calls: str, folder: Path) -> None:
-    """Run calls in a process of their own, which compares its state before and after."""
+@pytest.mark.slow
+def test_importing_playing_measuring_and_training_change_nothing(tmp_path: Path) -> None:
+    """In a process of its own, which compares its state before and after each part."""
     environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
     environment["PYTHONPATH"] = str(Path(alphac4.__file__).parents[1])
-    command = [sys.executable, "-c", TEMPLATE.format(calls=calls)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    backends = [name for name in ("torch-fp32", "openvino-fp32") if name in backend_names("cpu")]
+    command = [sys.executable, "-c", PROGRAM, *backends]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.mark.slow
-def test_importing_every_module_changes_nothing(tmp_path: Path) -> None:
-    names = "[item.name for item in pkgutil.walk_packages(alphac4.__path__, 'alphac4.') if '__main__' not in item.name]"
-    check(f"import importlib, pkgutil\nfor name in {names}:\n    importlib.import_module(name)", tmp_path)
-
-
-@pytest.mark.slow
-def test_training_changes_nothing(tmp_path: Path) -> None:
-    check(TRAINING, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["torch-fp32", "openvino-fp32"])
-def test_playing_and_measuring_change_nothing(backend: str, tmp_path: Path) -> None:
-    if backend not in backend_names("cpu"):
-        pytest.skip("needs pip install 'alphac4[openvino]'")
-    check(USING.replace("BACKEND", backend), tmp_path)
