@@ -1,27 +1,36 @@
 """What tests of several modules need."""
 
+import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 import torch
 
 from alphac4.game import Geometry, Position
 from alphac4.game.planes import make_planes, stones
-from alphac4.game.rules import canonical_keys
+from alphac4.game.rules import STANDARD, canonical_keys
+from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.config import PuctParameters
+from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.puct import expand
+from alphac4.mcts.search import Reuse
 from alphac4.mcts.simulation import select_leaf
 from alphac4.mcts.tree import Trees, make_trees, reset_tree, root_visits
 from alphac4.nn.config import NetworkConfig
+from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
+from alphac4.solver import no_known_scores, shared_solver
 
 DRAWN = "121212343434565656212121434343656565777777"  # a whole game on the standard board
+LATE = 14  # stones from which on positions are solved in a moment
+Lines = list[str | type[BaseException]]
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 
 
@@ -100,7 +109,6 @@ class SumsOfEighths:
         self.value = rng.integers(-4, 5, inputs)
 
     def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """See `alphac4.nn.Evaluator.evaluate`."""
         flat = planes.reshape(len(planes), -1)
         lead = (flat @ self.value) % 11 - 5
         wdl = np.stack([(6 + lead) / 16, np.full(len(flat), 4 / 16), (6 - lead) / 16], axis=1)
@@ -113,9 +121,71 @@ class Counting:
     name = "counting"
 
     def search(self, positions: Sequence[Position]) -> SimpleNamespace:
-        """See `SearchingPlayer`."""
         count = len(positions)
         self.asked = [position.plies for position in positions]
         return SimpleNamespace(
             value=np.array(self.asked) / 100, moves=np.full(count, 3), priors=np.full((count, 7), 1 / 7)
         )
+
+
+def random_positions(count: int, rng: np.random.Generator, geometry: Geometry = STANDARD) -> list[Position]:
+    """Unfinished positions of all stages."""
+    positions: list[Position] = []
+    while len(positions) < count:
+        position = Position(geometry=geometry)
+        for _ in range(rng.integers(0, geometry.cells)):
+            position = position.play(int(rng.choice(position.legal_columns())))
+            if position.outcome() is not None:
+                break
+        else:
+            positions.append(position)
+    return positions
+
+
+def make_search(kind: str, geometry: Geometry = STANDARD, reuse: Reuse = "nothing") -> NetworkSearch | UctSearch:
+    """A search of either kind, the first without any knowledge from a network."""
+    rng = np.random.default_rng(0)
+    if kind.startswith("puct"):
+        leaves = 8 if kind == "puct with 8 leaves" else 1
+        return NetworkSearch(UniformEvaluator(), geometry=geometry, rng=rng, reuse=reuse, leaves=leaves)
+    return UctSearch(geometry=geometry, rng=rng, reuse=reuse)
+
+
+both_kinds = pytest.mark.parametrize("kind", ["puct", "uct"])
+
+
+def reader(lines: Lines) -> Callable[[str], str]:
+    """Answers with one line after the other, or raises it, and then finds the end of the input."""
+    answers = iter(lines)
+
+    def read(_prompt: str) -> str:
+        line = next(answers, EOFError)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    return read
+
+
+@contextlib.contextmanager
+def held_elsewhere(path: Path) -> Iterator[None]:
+    """A lock as process 4711 of this machine holds it; afterwards as a kill leaves it."""
+    fcntl = pytest.importorskip("fcntl")
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        path.write_text("process 4711 on this machine, since today")
+        yield
+
+
+class LateSolver:
+    """The solver of late positions, as though all moves before were the best, so that the opening takes no time."""
+
+    book = no_known_scores()
+
+    def __init__(self, game: str) -> None:
+        self.first = shared_solver(STANDARD).solve(Position.from_moves(game[:LATE]))
+
+    def solve(self, position: Position, _on_pause: object) -> int:
+        if position.plies < LATE:
+            return self.first * (-1) ** position.plies
+        return shared_solver(STANDARD).solve(position)

@@ -32,7 +32,6 @@ class OnlyNumpy:
     """Refuses to find any module that is neither of the standard library nor of numpy."""
 
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> None:  # noqa: ARG002
-        """See `importlib.abc.MetaPathFinder`."""
         if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

@@ -1,7 +1,10 @@
 """Slow, plain implementations that share nothing with the code under test."""
 
+import itertools
 import random
 from functools import cache
+
+from alphac4.game import Geometry
 
 Board = tuple[str, ...]  # a string of "x" and "o" for each column, bottom first
 
@@ -91,3 +94,14 @@ def minimax(board: Board, rows: int, run: int, diagonals: bool = True) -> tuple[
     best = max(outcome for outcome, _ in results)
     distances = [plies for outcome, plies in results if outcome == best]
     return best, max(distances) if best == -1 else min(distances)
+
+
+def naive_lines(geometry: Geometry) -> list[list[tuple[int, int]]]:
+    """Every line as its cells (row, column), found by walking."""
+    directions = [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else [])
+    lines = []
+    for row, column, (down, right) in itertools.product(range(geometry.rows), range(geometry.columns), directions):
+        cells = [(row + i * down, column + i * right) for i in range(geometry.run_length)]
+        if all(0 <= r < geometry.rows and 0 <= c < geometry.columns for r, c in cells):
+            lines.append(cells)
+    return lines

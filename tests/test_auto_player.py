@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
-from test_rules import random_positions
+from helpers import random_positions
 
 from alphac4.arena.players import AutoPlayer, SearchingPlayer, TimeManagement
 from alphac4.game import Position
@@ -90,7 +90,6 @@ class _Staged(NetworkSearch):
     """Values of the seven answers to a position; in the second round, those asked about have turned out to win."""
 
     def search(self, positions: Sequence[Position], budget: Budget, nodes: int = 200_000) -> SearchResult:
-        """See `TreeSearch`; a move whose answer wins is lost."""
         found = super().search(positions, budget, nodes)
         for row, position in enumerate(positions):
             assert position.moves is not None

@@ -106,7 +106,6 @@ class BestByMinimax:
         self.asked: list[Position] = []
 
     def choose(self, positions: Sequence[Position]) -> list[int]:
-        """See `Player`."""
         self.asked += positions
         return [best_column(board_of(p), self.geometry, min if p == self.blunder_in else max) for p in positions]
 

@@ -46,7 +46,6 @@ class FakeRay:
         self.cores, self.fail, self.actors = cores, False, 0
 
     def remote(self, **_options: object) -> Callable[[type], Any]:
-        """See Ray."""
 
         def make(*arguments: Any) -> Any:
             self.actors += 1
@@ -60,7 +59,6 @@ class FakeRay:
         return lambda _kind: SimpleNamespace(remote=make)
 
     def put(self, value: object) -> object:
-        """See Ray."""
         return value
 
     def nodes(self) -> list[dict[str, Any]]:
@@ -68,19 +66,16 @@ class FakeRay:
         return [{"NodeID": "0" * 56, "Alive": True, "Resources": {"CPU": float(self.cores)}}]
 
     def wait(self, calls: list[Any], timeout: float, num_returns: int = 1) -> tuple[list[Any], list[Any]]:
-        """See Ray."""
         assert num_returns == len(calls)
         assert timeout <= 2
         return calls, []
 
     def get(self, call: Callable[[], Any]) -> Any:
-        """See Ray."""
         if self.fail:
             raise TaskError
         return call()
 
     def kill(self, _actor: object) -> None:
-        """See Ray."""
         self.actors -= 1
 
 

@@ -31,7 +31,6 @@ class Opinionated:
     """Other logits for every column, and an even value."""
 
     def evaluate(self, planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """See `alphac4.mcts.network_search.Evaluate`."""
         count = len(planes)
         return np.tile(np.arange(7, dtype=np.float32) / 3, (count, 1)), np.full((count, 3), 1 / 3, np.float32)
 

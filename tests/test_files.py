@@ -1,4 +1,3 @@
-import contextlib
 import json
 import os
 import signal
@@ -7,10 +6,11 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers import held_elsewhere
 
 from alphac4.runs.state import Costs
 from alphac4.storage.files import (
@@ -203,16 +203,6 @@ def test_a_lock_keeps_others_out_until_its_process_is_killed(tmp_path: Path) -> 
     assert path.stat().st_size > 0
     lock.close()
     assert not path.exists()
-
-
-@contextlib.contextmanager
-def held_elsewhere(path: Path) -> Iterator[None]:
-    """A lock as process 4711 of this machine holds it; afterwards as a kill leaves it."""
-    fcntl = pytest.importorskip("fcntl")
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        path.write_text("process 4711 on this machine, since today")
-        yield
 
 
 def test_a_child_holds_nothing_of_its_parent(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from helpers import search_by_hand
-from test_heuristics import naive_lines
-from test_rules import random_positions
+from helpers import random_positions, search_by_hand
+from naive import naive_lines
 
 from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes, stones

@@ -1,9 +1,9 @@
-import itertools
 import math
 
 import numpy as np
 import pytest
-from test_rules import random_positions
+from helpers import random_positions
+from naive import naive_lines
 
 from alphac4.game import Geometry, Position
 from alphac4.game.rules import STANDARD, make_geometry
@@ -19,17 +19,6 @@ from alphac4.mcts.classic.rollouts import (
 
 BOARDS = [STANDARD, make_geometry(5, 5, 3), make_geometry(4, 4, 3), make_geometry(5, 6, 4, False)]
 Cells = set[tuple[int, int]]
-
-
-def naive_lines(geometry: Geometry) -> list[list[tuple[int, int]]]:
-    """Every line as its cells (row, column), found by walking."""
-    directions = [(1, 0), (0, 1)] + ([(1, 1), (-1, 1)] if geometry.diagonals else [])
-    lines = []
-    for row, column, (down, right) in itertools.product(range(geometry.rows), range(geometry.columns), directions):
-        cells = [(row + i * down, column + i * right) for i in range(geometry.run_length)]
-        if all(0 <= r < geometry.rows and 0 <= c < geometry.columns for r, c in cells):
-            lines.append(cells)
-    return lines
 
 
 def cells_of(position: Position) -> tuple[Cells, Cells]:

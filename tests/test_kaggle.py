@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from helpers import SumsOfEighths, as_if_trained
+from helpers import SumsOfEighths, as_if_trained, random_positions
 from kaggle_stub import Struct
-from test_rules import random_positions
 
 from alphac4.cli import main
 from alphac4.export import submission
@@ -113,7 +112,6 @@ class ExactNetwork(Network):
         self.sums = SumsOfEighths(make_geometry(game.rows, game.columns))
 
     def predict(self, position: tuple[int, int]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """See `Network.predict`."""
         own, occupied = position
         planes = [[side >> bit & 1 for bit in self.game.bits] for side in (own, own ^ occupied)]
         logits, wdl = self.sums.evaluate(np.array([planes], np.float32))

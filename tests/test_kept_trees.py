@@ -1,8 +1,7 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
-from test_rules import random_positions
-from test_search import both_kinds, make_search
+from helpers import both_kinds, make_search, random_positions
 
 from alphac4.game import Position
 from alphac4.mcts.network_search import NetworkSearch
@@ -126,7 +125,6 @@ class Counting:
         self._evaluator = Evaluator(network, batch_size=1, backend="torch-fp32")
 
     def evaluate(self, planes: Planes) -> tuple[Planes, Planes]:
-        """See `alphac4.mcts.network_search.Evaluate`."""
         self.rows += len(planes)
         answers = [self._evaluator.evaluate(planes[row : row + 1]) for row in range(len(planes))]
         return np.concatenate([logits for logits, _ in answers]), np.concatenate([wdl for _, wdl in answers])

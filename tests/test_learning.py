@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from test_rules import random_positions
+from helpers import random_positions
 
 from alphac4.game import STANDARD
 from alphac4.game.planes import PLANES, stones

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from campaigns.tiny_run import tiny_run
-from test_files import held_elsewhere
+from helpers import held_elsewhere
 
 from alphac4.cli import main
 from alphac4.runs.session import TrainingSession

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import DRAWN, Counting, SumsOfEighths
+from helpers import DRAWN, LATE, Counting, LateSolver, SumsOfEighths
 
 from alphac4.game import Geometry, Position, make_geometry
 from alphac4.game.rules import STANDARD
@@ -18,13 +18,12 @@ from alphac4.mcts.search import Budget
 from alphac4.play.web import pages
 from alphac4.puzzles import packaged_puzzles
 from alphac4.review import review_game
-from alphac4.solver import no_known_scores, shared_solver
+from alphac4.solver import shared_solver
 from alphac4.solver.solver import exact
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="needs node: install Node.js")
 
-LATE = 14  # stones from which on positions are solved in a moment
 
 RunInNode = Callable[..., Any]
 START = """
@@ -272,21 +271,6 @@ for (const moves of games) {
 }
 tell(reviews);
 """
-
-
-class LateSolver:
-    """The solver of late positions, as though all moves before were the best, so that the opening takes no time."""
-
-    book = no_known_scores()
-
-    def __init__(self, game: str) -> None:
-        self.first = shared_solver(STANDARD).solve(Position.from_moves(game[:LATE]))
-
-    def solve(self, position: Position, _on_pause: object) -> int:
-        """See `Solver.solve`."""
-        if position.plies < LATE:
-            return self.first * (-1) ** position.plies
-        return shared_solver(STANDARD).solve(position)
 
 
 def test_the_pages_reviews_are_ours(run_in_node: RunInNode) -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Counting
+from helpers import Counting, LateSolver
 from page_browser import DESKTOP, FITS, PHONE, Browser, audit, expect, expect_count, expect_moves, press
-from test_page_modules import LateSolver
 
 from alphac4.cli import main
 from alphac4.game import Position

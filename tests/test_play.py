@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import Lines, reader
 
 from alphac4.arena.players import Player, RandomPlayer
 from alphac4.cli import main
@@ -29,21 +29,6 @@ from alphac4.play.screen import BOLD, UNDERLINE, Screen
 from alphac4.play.terminal import TerminalGame
 from alphac4.solver.solver import exact
 from alphac4.storage.checkpoints import Checkpoint, save_checkpoint
-
-Lines = list[str | type[BaseException]]
-
-
-def reader(lines: Lines) -> Callable[[str], str]:
-    """Answers with one line after the other, or raises it, and then finds the end of the input."""
-    answers = iter(lines)
-
-    def read(_prompt: str) -> str:
-        line = next(answers, EOFError)
-        if isinstance(line, str):
-            return line
-        raise line
-
-    return read
 
 
 def fast_level(level: Level) -> Player:

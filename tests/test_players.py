@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from test_rules import random_positions
+from helpers import random_positions
 
 from alphac4.arena import alpha_beta
 from alphac4.arena.alpha_beta import NegamaxPlayer, SolverPlayer
@@ -46,7 +46,6 @@ class FixedPolicy:
         self.logits = np.array(logits, np.float32)
 
     def evaluate(self, planes: Planes) -> tuple[Planes, Planes]:
-        """See `Evaluate`."""
         return np.tile(self.logits, (len(planes), 1)), np.full((len(planes), 3), 1 / 3, np.float32)
 
 

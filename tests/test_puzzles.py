@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_play import reader
+from helpers import reader
 
 from alphac4.arena.players import Player, RandomPlayer
 from alphac4.cli import main

@@ -98,7 +98,6 @@ class HurriedSolver(Solver):
         self._left, self._fewest = len(GAME) + 1, fewest
 
     def solve(self, position: Position, on_pause: Callable[[], None] | None = None) -> int:
-        """See `Solver`."""
         self._left -= 1
         if self._left < 0 and position.plies < self._fewest:
             raise TimeIsUp

@@ -3,6 +3,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from helpers import random_positions
 from naive import Board, bits, naive_planes, random_board, wins
 
 from alphac4.export.onnx import LinePlanes
@@ -17,20 +18,6 @@ GEOMETRIES = [
     (7, 8, 5, True),
     (31, 2, 4, True),
 ]
-
-
-def random_positions(count: int, rng: np.random.Generator, geometry: Geometry = STANDARD) -> list[Position]:
-    """Unfinished positions of all stages."""
-    positions: list[Position] = []
-    while len(positions) < count:
-        position = Position(geometry=geometry)
-        for _ in range(rng.integers(0, geometry.cells)):
-            position = position.play(int(rng.choice(position.legal_columns())))
-            if position.outcome() is not None:
-                break
-        else:
-            positions.append(position)
-    return positions
 
 
 def stones_of(board: Board, rows: int) -> tuple[np.uint64, np.uint64]:

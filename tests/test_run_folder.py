@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from campaigns.tiny_run import EXPLORING, SETTINGS, outcome, tiny_run
-from test_files import held_elsewhere
+from helpers import held_elsewhere
 
 from alphac4.compute.cores import LocalActors
 from alphac4.game import STANDARD

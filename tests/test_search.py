@@ -4,11 +4,11 @@ import random
 
 import numpy as np
 import pytest
+from helpers import both_kinds, make_search, random_positions
 from naive import board_of, drop, minimax, wins
-from test_rules import random_positions
 
 from alphac4.arena.players import NetworkPlayer
-from alphac4.game import Geometry, Position, make_geometry
+from alphac4.game import Position, make_geometry
 from alphac4.game.planes import make_planes, stones
 from alphac4.game.rules import STANDARD
 from alphac4.mcts.classic.rollouts import Rollout, run_rollouts
@@ -16,7 +16,7 @@ from alphac4.mcts.classic.search import UctSearch
 from alphac4.mcts.classic.uct import UctConfig
 from alphac4.mcts.network_search import NetworkSearch
 from alphac4.mcts.results import describe_proof
-from alphac4.mcts.search import Budget, Reuse
+from alphac4.mcts.search import Budget
 from alphac4.mcts.tree import (
     PROVEN_WIN,
     UNPROVEN,
@@ -24,18 +24,6 @@ from alphac4.mcts.tree import (
 )
 from alphac4.nn.evaluator import Evaluator, UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
-
-
-def make_search(kind: str, geometry: Geometry = STANDARD, reuse: Reuse = "nothing") -> NetworkSearch | UctSearch:
-    """A search of either kind, the first without any knowledge from a network."""
-    rng = np.random.default_rng(0)
-    if kind.startswith("puct"):
-        leaves = 8 if kind == "puct with 8 leaves" else 1
-        return NetworkSearch(UniformEvaluator(), geometry=geometry, rng=rng, reuse=reuse, leaves=leaves)
-    return UctSearch(geometry=geometry, rng=rng, reuse=reuse)
-
-
-both_kinds = pytest.mark.parametrize("kind", ["puct", "uct"])
 
 
 @both_kinds
