@@ -294,12 +294,9 @@ def test_matches_take_players_of_every_kind_and_repeat_themselves(checkpoint: Pa
     assert alphac4.play_match(load(checkpoint), "random", games=2).played == 2
 
 
-@pytest.mark.parametrize("simulations", [["0,8"], ["0", "8"]])
-def test_measuring_strength_finds_what_the_command_finds(
-    simulations: list[str], checkpoint: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_measuring_strength_finds_what_the_command_finds(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = alphac4.evaluate(checkpoint, simulations=[8, 0], count=3, backend="torch-fp32", device="cpu")
-    arguments = ["--simulations", *simulations, "--count", "3", "--backend", "torch-fp32", "--device", "cpu", "--json"]
+    arguments = ["--simulations", "0", "8", "--count", "3", "--backend", "torch-fp32", "--device", "cpu", "--json"]
     assert main(["evaluate", str(checkpoint), *arguments]) == 0
     told = json.loads(capsys.readouterr().out)["subjects"][0]["budgets"]
     for index, budget in enumerate((0, 8)):

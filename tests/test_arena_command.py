@@ -144,15 +144,6 @@ def test_a_file_of_other_options_or_of_a_changed_checkpoint_is_refused(tmp_path:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", ['{"moves": "44"}\n', "\xff\xfe\n"])
-def test_a_foreign_file_is_refused(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "notes.md"
-    path.write_text(content, encoding="latin-1")
-    with pytest.raises(match="is not a file of alphac4-tournament"):
-        play_round_robin(Tournament(players=("random", "uct:1"), pairs=1), path)
-    assert path.read_text(encoding="latin-1") == content
-
-
 def test_the_order_in_which_parts_finish_does_not_matter() -> None:
     # Parts after a gap do not count yet, and those after the decision never do.
     tournament = Tournament(players=("a", "b"), pairs=60, sprt=(0, 100))

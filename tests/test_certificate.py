@@ -48,7 +48,6 @@ from alphac4.nn.config import NetworkConfig
 from alphac4.nn.evaluator import UniformEvaluator
 from alphac4.nn.network import PolicyValueNetwork
 from alphac4.storage.checkpoints import Checkpoint, named_file, save_checkpoint, shipped_file
-from alphac4.storage.files import FileError
 
 SMALL = make_geometry(4, 4, 3)  # three in a row on 4 x 4: the first player wins
 CLAIM = Claim(geometry=SMALL)
@@ -152,13 +151,10 @@ def shipped(request: pytest.FixtureRequest) -> tuple[str, Certificate, list[Leve
 @pytest.mark.slow
 def test_the_shipped_certificates_hold_for_the_shipped_network(shipped: tuple[str, Certificate, list[Level]]) -> None:
     name, certificate, levels = shipped
+    assert {path.name for path in shipped_certificates()} == set(CLAIMS)
     network = hashlib.sha256(named_file(Path("best")).read_bytes()).hexdigest()
     assert certificate.about["network"] == network
     assert (certificate.claim, sum(len(level.keys) for level in levels), levels[-1].stones) == CLAIMS[name]
-
-
-def test_all_shipped_certificates_are_known_here() -> None:
-    assert {path.name for path in shipped_certificates()} == set(CLAIMS)
 
 
 @pytest.mark.slow
@@ -331,19 +327,6 @@ def test_a_later_proof_counts_more_than_giving_up(tmp_path: Path) -> None:
     known.take_back(key, np.array([3], np.int8))  # the end of a line says otherwise
     with pytest.raises(ValueError, match="does not hold"):
         known.find(2, key)
-
-
-def test_an_interrupted_walk_asks_nothing_twice(small: Certificate, tmp_path: Path) -> None:
-    """Answers are kept in the folder, which belongs to one player."""
-    first, second, path = BestByMinimax(SMALL), BestByMinimax(SMALL), tmp_path / "moves.jsonl"
-    known = KnownMoves(SMALL, path, {"player": "x"})
-    list(build([first], known, CLAIM, max_stones=4))
-    assert list(build([second], KnownMoves(SMALL, path, {"player": "x"}), CLAIM))[-1].is_last
-    assert first.asked
-    assert len(first.asked + second.asked) == len(small.columns)
-
-    with pytest.raises(FileError, match='holds player "x", not "y"'):
-        KnownMoves(SMALL, path, {"player": "y"})
 
 
 @pytest.mark.parametrize(

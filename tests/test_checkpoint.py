@@ -40,18 +40,6 @@ def test_a_checkpoint_comes_back_as_it_was(saved: Path, network: PolicyValueNetw
     assert loaded.strength == {"uct:20": {}}
 
 
-def test_a_truncated_or_changed_file_is_refused_in_one_line(saved: Path) -> None:
-    content = saved.read_bytes()
-    cut = [content[:length] for length in (0, 1, 7, 8, 100, len(content) // 2, len(content) - 1)]
-    places = np.linspace(0, len(content) - 1, 60).astype(int)
-    changed = [content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :] for place in places]
-    for damaged in (*cut, *changed):
-        saved.write_bytes(damaged)
-        with pytest.raises(FileError, match=r"good\.safetensors") as caught:
-            load_checkpoint(saved)
-        assert "\n" not in str(caught.value)
-
-
 def test_foreign_files_are_refused_by_name(tmp_path: Path) -> None:
     foreign, deep = tmp_path / "foreign.safetensors", tmp_path / "deep.safetensors"
     safetensors.numpy.save_file({"x": np.zeros(3)}, foreign)

@@ -28,9 +28,9 @@ OF_WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 POSITIONS = [Position.from_moves(moves) for moves in ("", "44")]
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_searches_follow_their_evaluator(network: PolicyValueNetwork, device: str) -> None:
-    evaluator = choose(device, "auto" if device == "cuda" else "torch-fp32").evaluator(network)
+@pytest.mark.gpu
+def test_searches_on_a_gpu_follow_their_evaluator(network: PolicyValueNetwork) -> None:
+    evaluator = choose("cuda", "auto").evaluator(network)
     searches = [NetworkSearch(evaluator, rng=np.random.default_rng(0)) for _ in range(2)]
     before = [search.search(POSITIONS, Budget(simulations=4)).priors for search in searches]
     other = copy.deepcopy(network)

@@ -142,18 +142,16 @@ def test_journal_leaves_out_lines_that_cannot_be_read(tmp_path: Path, caplog: py
 
 
 @pytest.mark.parametrize("header", ['{"format":"other","about":{}}', '{"format":"alphac4-te', "7", "[]"])
-def test_journal_refuses_another_file(header: str, tmp_path: Path) -> None:
+def test_journal_refuses_another_file_and_other_settings(header: str, tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_text(f"{header}\n")
     with pytest.raises(FileError, match=f"{path} is not a file of alphac4-test"):
         Journal(path, "alphac4-test", {"seed": 1})
-
-
-@pytest.mark.parametrize("about", [{"seed": 2}, {"seed": 1, "more": 1}])
-def test_journal_refuses_other_settings(about: dict[str, int], tmp_path: Path) -> None:
-    Journal(tmp_path / "journal", "alphac4-test", {"seed": 1})
-    with pytest.raises(FileError, match="choose another file"):
-        Journal(tmp_path / "journal", "alphac4-test", about)
+    assert path.read_text() == f"{header}\n"
+    Journal(tmp_path / "mine", "alphac4-test", {"seed": 1})
+    for about in ({"seed": 2}, {"seed": 1, "more": 1}):
+        with pytest.raises(FileError, match="choose another file"):
+            Journal(tmp_path / "mine", "alphac4-test", about)
 
 
 def test_deeply_nested_json_is_refused_in_one_line() -> None:

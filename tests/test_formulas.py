@@ -17,7 +17,7 @@ from alphac4.mcts.classic.uct import ucb1_score
 from alphac4.mcts.config import PuctConfig, PuctParameters
 from alphac4.mcts.improvement import improved_policy, mixed_value, visit_policy
 from alphac4.mcts.puct import add_root_noise, expand, exploration_weight, puct_score
-from alphac4.mcts.simulation import action_scores, backup, select_action
+from alphac4.mcts.simulation import action_scores, select_action
 from alphac4.mcts.tree import (
     ILLEGAL,
     NO_NODE,
@@ -95,16 +95,6 @@ def test_a_leaf_is_worth_its_win_less_its_loss_and_its_priors_are_a_softmax() ->
     assert trees.value[0, ROOT] == pytest.approx(0.5)
     assert (trees.draw[0, ROOT], trees.draw_sum[0], trees.draw_count[0]) == (pytest.approx(0.3), pytest.approx(0.3), 1)
     assert trees.priors[0, ROOT].tolist() == pytest.approx(PRIOR.tolist())
-
-
-def test_values_change_sign_at_every_ply_of_the_backup() -> None:
-    trees, _ = evaluated_root([0.0] * 7)
-    trees.parent[0, 1], trees.parent_action[0, 1] = ROOT, 2
-    trees.parent[0, 2], trees.parent_action[0, 2] = 1, 5
-    backup(trees, 0, 2, 0.75)
-    assert trees.value_sum[0, 1, 5] == -0.75
-    assert trees.value_sum[0, ROOT, 2] == 0.75
-    assert trees.visits[0, ROOT].tolist() == [0, 0, 1, 0, 0, 0, 0]
 
 
 def test_noise_is_a_dirichlet_distribution_over_the_legal_moves() -> None:

@@ -58,7 +58,7 @@ def test_equal_positions_have_trees_of_their_own() -> None:
 def test_what_is_proven_is_played_out_without_another_simulation() -> None:
     chance = np.random.default_rng(4)
     played = 0
-    while played < 20:
+    while played < 8:
         position = random_positions(1, chance)[0]
         if not 8 <= position.plies < 26:
             continue
@@ -143,19 +143,3 @@ def test_a_cache_saves_evaluations_and_changes_nothing_else(network: PolicyValue
         np.testing.assert_array_equal(found.visits, expected.visits)
         np.testing.assert_array_equal(found.value, expected.value)
     assert cached.rows < 0.7 * plain.rows
-
-
-def test_a_search_asks_again_for_what_other_weights_have_answered(network: PolicyValueNetwork) -> None:
-    counting = Counting(network)
-    search = NetworkSearch(counting, rng=np.random.default_rng(0), reuse="trees", cache=2**14)
-
-    def asked() -> int:
-        before = counting.rows
-        search.search(POSITIONS, Budget(simulations=20))
-        return counting.rows - before
-
-    first = asked()
-    search.drop_trees()
-    assert asked() < first // 2  # the evaluations stay, but for those that others took the place of
-    counting.version += 1
-    assert asked() == first

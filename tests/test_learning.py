@@ -121,6 +121,7 @@ def test_the_gradient_is_the_sum_over_all_parts() -> None:
     """Each by itself through a copy of the network, with norms of its own; then clipped together."""
     learner = make_learner(dataclasses.replace(CONFIG, batch_size=3 * PART))
     (batch,) = stream_of(some_samples(3 * PART), 1, seed=0, size=3 * PART)
+    batch = batch._replace(wdl=100 * batch.wdl)  # so that there is something to clip
     expected = []
     for part in zip(*(tensor.split(PART) for tensor in learning_batch(batch, CPU)), strict=True):
         copied = copy.deepcopy(learner.network)
@@ -132,7 +133,8 @@ def test_the_gradient_is_the_sum_over_all_parts() -> None:
     actual = torch.cat([p.grad.flatten() for p in learner.network.parameters() if p.grad is not None])
     total = sum(expected[1:], start=expected[0])
     assert report.gradient_norm == pytest.approx(float(total.norm()), rel=1e-5)
-    torch.testing.assert_close(actual, total / max(1.0, float(total.norm())), atol=1e-6, rtol=1e-4)
+    assert report.gradient_norm > 10
+    torch.testing.assert_close(actual, total / float(total.norm()), atol=1e-6, rtol=1e-4)
 
 
 def test_the_losses_of_parts_are_those_of_the_batch() -> None:
@@ -199,15 +201,6 @@ def test_the_average_follows_the_weights_as_worked_by_hand_and_is_the_candidate(
             torch.testing.assert_close(value.double(), expected[name], atol=1e-6, rtol=1e-5)
             if "weight" in name or "running" in name:
                 assert not torch.equal(value, learner.network.state_dict()[name]), name
-
-
-def test_gradients_are_clipped_and_their_whole_norm_reported() -> None:
-    learner = make_learner()
-    (batch,) = stream_of(some_samples(32), 1, seed=0)
-    report = learner.learn_from([batch._replace(wdl=100 * batch.wdl)], SCHEDULE, 32)
-    gradients = torch.cat([p.grad.flatten() for p in learner.network.parameters() if p.grad is not None])
-    assert report.gradient_norm > 10
-    assert float(gradients.norm()) == pytest.approx(1.0, rel=1e-3)
 
 
 def test_the_learning_rate_warms_up_and_falls_and_goes_on_in_a_longer_run_where_it_was() -> None:

@@ -96,7 +96,10 @@ def test_the_exported_page_works_offline_and_is_renewed(
 
 
 def test_the_exported_pages_searches_end_when_nobody_waits_for_them(browser: Browser, tireless_address: str) -> None:
-    """An analysis makes room for that of the next position, and so does a hint; a level's move for another level's."""
+    """An analysis makes room for that of the next position, and so does a hint; a level's move for another level's.
+
+    The master plays what the solver soon knows, without a search.
+    """
     page = browser.open(tireless_address)
     page.select_option("#second", "")
     page.check("#analyse")
@@ -119,6 +122,10 @@ def test_the_exported_pages_searches_end_when_nobody_waits_for_them(browser: Bro
     expect(page, "#status", "thinking")
     page.select_option("#first", "beginner")
     expect(page, "#status", "Your move")
+    page = browser.open(tireless_address)
+    page.select_option("#second", "master")
+    press(page, "4")
+    expect_moves(page, "44")
 
 
 def test_the_exported_pages_hint_gives_no_win_away(browser: Browser, static_address: str, static_folder: Path) -> None:
@@ -131,14 +138,6 @@ def test_the_exported_pages_hint_gives_no_win_away(browser: Browser, static_addr
     page = browser.open(static_address.replace(static_folder.name, folder.name) + "#43335")
     press(page, "h")
     expect(page, "#status", r"^Hint: column 4 wins \(exact\)\.$")
-
-
-def test_the_exported_pages_master_plays_what_the_solver_soon_knows(browser: Browser, tireless_address: str) -> None:
-    """Without a search, which would never end here."""
-    page = browser.open(tireless_address)
-    page.select_option("#second", "master")
-    press(page, "4")
-    expect_moves(page, "44")
 
 
 def test_a_page_opened_as_a_file_says_what_it_needs(browser: Browser, static_folder: Path) -> None:

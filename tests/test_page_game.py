@@ -45,7 +45,10 @@ def test_a_newcomer_plays_a_level_and_is_told_how_it_ends(browser: Browser, addr
 
 
 def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> None:
-    """Digits, arrows with Enter, undo and a step on; a link shows the position; a new game can be taken back, once."""
+    """Digits, arrows with Enter, undo and a step on; a link shows the position; a new game can be taken back, once.
+
+    A double click drops one stone.
+    """
     page = browser.open(address)
     page.focus("#second")
     page.select_option("#second", "")
@@ -81,6 +84,10 @@ def test_two_people_play_with_the_keyboard(browser: Browser, address: str) -> No
     expect_moves(page, "")
     press(page, "44444441")  # the seventh finds the column full
     expect_moves(page, "4444441")
+    page.locator(".column").nth(1).dblclick()
+    expect_moves(page, "44444412")
+    page.locator(".column").nth(2).click()
+    expect_moves(page, "444444123")
 
 
 def test_the_focus_stays_where_it_was(browser: Browser, address: str) -> None:
@@ -128,15 +135,6 @@ def test_the_end_of_a_game_leads_to_a_rematch(browser: Browser, address: str) ->
     assert page.locator("#result").is_hidden()
 
 
-def test_a_double_click_drops_one_stone(browser: Browser, address: str) -> None:
-    page = browser.open(address)
-    page.select_option("#second", "")
-    page.locator(".column").nth(3).dblclick()
-    expect_moves(page, "4")
-    page.locator(".column").nth(4).click()
-    expect_moves(page, "45")
-
-
 @pytest.mark.parametrize("way", ["reload", "undo and forward", "puzzles and back"])
 def test_a_level_that_was_thinking_moves_after_an_interruption(way: str, browser: Browser, address: str) -> None:
     """Only a link from elsewhere lets it wait."""
@@ -162,15 +160,6 @@ def test_a_level_that_was_thinking_moves_after_an_interruption(way: str, browser
         page.go_back()
         assert page.locator("#mode-game").get_attribute("aria-pressed") == "true"
     expect_moves(page, "41")
-
-
-def test_a_reload_keeps_the_moves_beyond_the_position_shown(browser: Browser, address: str) -> None:
-    page = browser.open(address)
-    page.select_option("#second", "")
-    press(page, [*"44556", "ArrowLeft", "ArrowLeft"])
-    expect(page, "#status", "Move 3 of 5")
-    page.reload()
-    expect(page, "#status", "Move 3 of 5")
 
 
 def test_a_position_is_shared_as_text_and_picture(browser: Browser, address: str) -> None:
@@ -224,7 +213,7 @@ def test_a_small_window_cuts_no_button_off_and_the_end_moves_no_board(
 
 
 def test_the_browser_remembers_players_looks_and_position(browser: Browser, address: str) -> None:
-    """Also after a look at the puzzles."""
+    """Also after a look at the puzzles, and the moves beyond the position shown."""
     page = browser.open(address)
     page.select_option("#second", "club")
     page.click("#settings summary")
@@ -241,6 +230,11 @@ def test_the_browser_remembers_players_looks_and_position(browser: Browser, addr
     assert [page.input_value(f"#{side}") for side in ("first", "second")] == ["", "club"]
     expect_moves(page, moves)
     assert page.is_checked("#shapes")
+    page.select_option("#second", "")
+    press(page, [*"556", "ArrowLeft", "ArrowLeft"])
+    expect(page, "#status", "Move 3 of 5")
+    page.reload()
+    expect(page, "#status", "Move 3 of 5")
 
 
 def test_analysis_and_tree_are_shown(browser: Browser, address: str) -> None:

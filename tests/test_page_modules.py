@@ -82,6 +82,7 @@ def columns_of(games: Iterable[str]) -> list[list[int]]:
 
 RULES = """
 import { Rules } from "./rules.js";
+import { describeProof } from "./search.js";
 const rules = new Rules(setup);
 const answers = games.map((text) => {
   const moves = rules.read(text), { own, occupied } = rules.at(moves), winning = rules.winning(own, occupied);
@@ -90,7 +91,7 @@ const answers = games.map((text) => {
     wins: rules.legal(moves).filter((column) => winning & rules.landing(occupied, column)),
   };
 });
-tell({ answers, wrong: given.wrong.map((text) => rules.read(text)) });
+tell({ answers, wrong: given.wrong.map((text) => rules.read(text)), words: given.proofs.map(describeProof) });
 """
 
 
@@ -99,12 +100,14 @@ tell({ answers, wrong: given.wrong.map((text) => rules.read(text)) });
     [STANDARD, make_geometry(4, 12, 4), make_geometry(3, 4, 3, False)],
     ids=["standard", "twelve columns", "no diagonals"],
 )
-def test_the_page_knows_the_rules_of_every_board(geometry: Geometry, run_in_node: RunInNode) -> None:
+def test_the_page_knows_the_rules_of_every_board_and_our_words(geometry: Geometry, run_in_node: RunInNode) -> None:
     positions = random_positions(np.linspace(1, geometry.cells, 200).astype(int), geometry)
     beyond = "123456789abcdefghijklmnopqrstuvwxyz"[geometry.columns]
-    wrong = [beyond, "0", "x y", "1" * (geometry.rows + 1)]
-    found = run_in_node(RULES, geometry, games=[position.moves for position in positions], wrong=wrong)
+    wrong, proofs = [beyond, "0", "x y", "1" * (geometry.rows + 1)], list(range(-128, 128))
+    games = [position.moves for position in positions]
+    found = run_in_node(RULES, geometry, games=games, wrong=wrong, proofs=proofs)
     assert found["wrong"] == [None] * len(wrong)
+    assert found["words"] == [describe_proof(proof) for proof in proofs]
     for position, told in zip(positions, found["answers"], strict=True):
         assert told["written"] == position.moves
         outcome = position.outcome()
@@ -116,13 +119,6 @@ def test_the_page_knows_the_rules_of_every_board(geometry: Geometry, run_in_node
             assert told["legal"] == []
             assert told["result"]["winner"] == (None if outcome == 0 else 1 - position.plies % 2)
     assert 10 < sum(position.outcome() is not None for position in positions) < 190
-
-
-def test_the_page_tells_proofs_in_our_words(run_in_node: RunInNode) -> None:
-    proofs = list(range(-128, 128))
-    script = 'import { describeProof } from "./search.js"; tell(given.proofs.map(describeProof));'
-    told = dict(zip(proofs, run_in_node(script, proofs=proofs), strict=True))
-    assert told == {proof: describe_proof(proof) for proof in proofs}
 
 
 SEARCH = """
@@ -184,36 +180,37 @@ class InOneThread extends Judge {
 }
 const judge = new InOneThread(setup, given.book), verdicts = [];
 for (const moves of games) verdicts.push(await judge.columns(moves));
-tell(verdicts);
+const weak = given.middle.map((moves) => Math.sign(solver.score(board.at(moves), true)));
+const [first, second] = given.paused.map((moves) => board.at(moves));
+const paused = solver.advance(first) === null;
+solver.abandon(); // the next question does not go on where this one was
+tell({ verdicts, weak, paused, answers: [solver.score(second), solver.score(first)] });
 """
-
-
-WEAK = """
-tell(games.map((moves) => [solver.score(board.at(moves), true), solver.score(board.at(moves))].map(Math.sign)));
-"""
-
-
-def test_the_pages_solver_finds_outcomes_with_less_search(run_in_node: RunInNode) -> None:
-    games = [position.moves for position in random_positions(np.linspace(12, 30, 60).astype(int))]
-    found = run_in_node(SOLVER + WEAK, games=columns_of(games), book=pages.book())
-    solver = shared_solver(STANDARD)
-    expected = [int(np.sign(solver.solve(Position.from_moves(game)))) for game in games]
-    assert found == [[outcome, outcome] for outcome in expected]
 
 
 def test_the_pages_solver_is_ours(run_in_node: RunInNode) -> None:
-    """Scores, words and best columns from the opening, whose book it has, to the last stone."""
+    """Scores, words and best columns from the opening, whose book it has, to the last stone; outcomes alone.
+
+    A search that pauses is abandoned: the next question gets its own answer, and so does the abandoned position.
+    """
     openings = ["", "4", "7", "444", "172"]
     late = [puzzle.moves for puzzle in packaged_puzzles()[::12]]
     unfinished = [p.moves for p in random_positions(np.linspace(16, 42, 400).astype(int)) if p.outcome() is None]
     assert len(unfinished) >= 50
     games = [*openings, *late, *unfinished, DRAWN[:-1]]
-    found = run_in_node(SOLVER + SOLVE, games=columns_of(games), book=pages.book())
-    for game, told in zip(games, found, strict=True):
+    middle = [position.moves for position in random_positions(np.linspace(12, 30, 60).astype(int))]
+    given = {"games": games, "middle": middle, "paused": ["12345671", "4444452226671"]}
+    columns = {name: columns_of(some) for name, some in given.items()}
+    found = run_in_node(SOLVER + SOLVE, **columns, book=pages.book())
+    for game, told in zip(games, found["verdicts"], strict=True):
         assert told == [
             {"column": item.column, "score": item.score, "outcome": item.text, "best": item.best}
             for item in exact(Position.from_moves(game))
         ], game
+    scores = {moves: shared_solver(STANDARD).solve(Position.from_moves(moves)) for moves in middle + given["paused"]}
+    assert found["weak"] == [int(np.sign(scores[moves])) for moves in middle]
+    assert found["paused"]
+    assert found["answers"] == [scores[moves] for moves in reversed(given["paused"])]
 
 
 QUEUE = """
@@ -234,22 +231,6 @@ tell({ names: [await asked[0], second, last], waiting: judge.waiting.length, idl
 def test_a_question_to_the_solver_can_be_stopped_while_it_waits_for_others(run_in_node: RunInNode) -> None:
     found = run_in_node(QUEUE, book=pages.book())
     assert found == {"names": ["AbortError"] * 3, "waiting": 0, "idle": 1}
-
-
-PAUSE = """
-const [first, second] = games.map((moves) => board.at(moves));
-const paused = solver.advance(first) === null;
-solver.abandon(); // the next question does not go on where this one was
-tell({ paused, answers: [solver.score(second), solver.score(first)] });
-"""
-
-
-def test_a_search_goes_on_after_a_pause_and_can_be_abandoned(run_in_node: RunInNode) -> None:
-    """The next question gets its own answer, and so does the abandoned position when it is asked again."""
-    games = ["12345671", "4444452226671"]
-    found = run_in_node(SOLVER + PAUSE, games=columns_of(games), book=pages.book())
-    assert found["paused"]
-    assert found["answers"] == [shared_solver(STANDARD).solve(Position.from_moves(moves)) for moves in reversed(games)]
 
 
 REVIEW = """

@@ -146,11 +146,9 @@ def test_games_end_with_a_run_or_a_full_board() -> None:
     assert drawn.outcome() is Outcome.DRAW
 
 
-def test_kaggle_boards_round_trip(rng: np.random.Generator) -> None:
-    for position in random_positions(50, rng):
-        assert Position.from_kaggle(position.to_kaggle()) == position
+def test_the_first_cell_of_a_kaggle_board_is_at_the_top_left() -> None:
     flat = Position.from_moves("1").to_kaggle()
-    assert [cell for cell, mark in enumerate(flat) if mark] == [35]  # top left is the first cell
+    assert [cell for cell, mark in enumerate(flat) if mark] == [35]
     assert flat[35] == 1
 
 

@@ -361,12 +361,9 @@ def test_other_cookies_of_the_host_do_not_hide_the_token(stranger: TestClient) -
 
 
 def test_a_server_for_the_network_is_known_by_address_and_by_its_names() -> None:
-    """Any IP address will do, as a rebound name never is one; a proxy's name must be given."""
+    """Any IP address will do, as a rebound name never is one; a proxy's name must be given; loopback needs no token."""
     access = AccessControl(Starlette(), "0.0.0.0", 8000, names=("Play.example.org",))
     assert all(map(access.accepts_host, ("192.168.0.9:8000", "[fe80::1]:8000", "play.example.org")))
     assert not any(map(access.accepts_host, ("example.org", "")))
-
-
-def test_loopback_addresses_need_no_token() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.0.0.2", "localhost", "::1")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "")))
