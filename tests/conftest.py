@@ -65,7 +65,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep a module's tests, and all that open a browser, in one worker; skip what needs a GPU or its simulator.
 
-    Those with most slow tests come first, so that none of them is the last.
+    Those that take longest come first, so that none of them is the last.
     """
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -75,8 +75,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             group = "browser"
         item.add_marker(pytest.mark.xdist_group(group))
         groups.setdefault(group, []).append(item)
-    slow = {name: sum(item.get_closest_marker("slow") is not None for item in group) for name, group in groups.items()}
-    items[:] = [item for name in sorted(groups, key=lambda name: -slow[name]) for item in groups[name]]
+    marks = {name: [item.get_closest_marker("slow") for item in group] for name, group in groups.items()}
+    seconds = {name: sum(sum(mark.args) or 3 for mark in found if mark) for name, found in marks.items()}
+    items[:] = [item for name in sorted(groups, key=lambda name: -seconds[name]) for item in groups[name]]
     try:
         the_device()
     except RuntimeError as error:

@@ -44,7 +44,6 @@ def last_callable(text: str) -> Agent:
 
 
 def random_agent(obs: Any, config: Any) -> int:
-    """Any column whose top cell is empty."""
     return random.choice([column for column in range(config.columns) if obs.board[column] == 0])
 
 
@@ -84,7 +83,6 @@ def _wins(board: list[int], rows: int, columns: int, inarow: int, row: int, colu
 
 
 def main(path: str, games: str) -> None:
-    """Play the games and print who won each."""
     sys.meta_path.insert(0, OnlyNumpy())
     ticks = itertools.count(0, 0.001)
     time.perf_counter = lambda: next(ticks)

@@ -10,7 +10,6 @@ Board = tuple[str, ...]  # a string of "x" and "o" for each column, bottom first
 
 
 def drop(board: Board, column: int, side: str) -> Board:
-    """The board with one more stone."""
     return (*board[:column], board[column] + side, *board[column + 1 :])
 
 
@@ -31,7 +30,6 @@ def wins(board: Board, side: str, rows: int, run: int, diagonals: bool = True) -
 
 
 def board_of(moves: str, columns: int = 7) -> Board:
-    """The board after a move string."""
     board: Board = ("",) * columns
     for ply, move in enumerate(moves):
         board = drop(board, int(move) - 1, "xo"[ply % 2])

@@ -29,7 +29,6 @@ class Browser:
         self.errors: list[str] = []
 
     def new_page(self, size: dict[str, int] = DESKTOP) -> Any:
-        """An empty page."""
         context = self._launched.new_context(viewport=size)
         context.set_default_timeout(PATIENCE)
         context.add_init_script(DICE)
@@ -75,7 +74,6 @@ def launched_browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
-    """A server of its own."""
     pytest.importorskip("starlette", reason="needs pip install 'alphac4[web]'")
     command = [sys.executable, "-m", "alphac4", "play", "web", "--network", "fast", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -134,7 +132,6 @@ def expect_moves(page: Any, moves: str) -> None:
 
 
 def press(page: Any, keys: Iterable[str]) -> None:
-    """One key after the other."""
     for key in keys:
         page.keyboard.press(key)
 

@@ -49,8 +49,6 @@ SMALL_BOARD = make_geometry(4, 5, 4)
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file."""
-
     name: str
     read: Callable[[Path], Any]  # as plain values; a set if its lines are independent
     source: str = ""  # in a run's folder; empty if the fixture writes it

@@ -118,7 +118,6 @@ class Module(nn.Module):
         self.policy, self.outcome, self.answers = nn.Linear(168, 7), nn.Linear(168, 3), answers
 
     def forward(self, planes: torch.Tensor) -> Any:
-        """Policy and value."""
         features = self.norm(self.convolution(planes)).flatten(1)
         policy, outcome = self.policy(features), self.outcome(features)
         if self.answers == "value":
@@ -181,8 +180,6 @@ def test_results_print_columns_as_they_count_them() -> None:
 
 
 class Misnamed(NamedTuple):
-    """Parameters of rules that are wrong."""
-
     prior_temperature: float = 1.0
 
 

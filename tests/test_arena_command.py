@@ -32,7 +32,6 @@ def arena(path: Path | None = None, **options: Any) -> None:
 
 
 def recorded(path: Path) -> dict[str, list[str]]:
-    """The games of a tournament's file by part."""
     lines = [json.loads(line) for line in path.read_text().splitlines()[1:] if line.endswith("}")]
     return {f"{line['players']} {line['part']}": line["games"] for line in lines}
 

@@ -21,7 +21,6 @@ WEIGHTS = np.random.default_rng(3).integers(-(2**20), 2**20, (84, 8)) / 2**22  #
 
 
 def opinion(planes: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """A network of one random layer."""
     out = planes.reshape(len(planes), -1) @ WEIGHTS
     return out[:, :7], np.tanh(out[:, 7])
 

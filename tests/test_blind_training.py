@@ -19,7 +19,6 @@ EVALUATION = "from alphac4.evaluation.answers import judge_sets"
 
 
 def contracts(package: Path) -> str:
-    """Output of ``lint-imports`` for a package beside a ``pyproject.toml``."""
     code = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
     environment = os.environ | {"PYTHONPATH": str(package.parent)}
     command = [sys.executable, "-c", code]

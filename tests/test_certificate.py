@@ -118,7 +118,6 @@ class BestByMinimax:
         return result
 
     def proven_moves(self, index: int, least: int) -> tuple[Keys, Columns]:  # noqa: ARG002
-        """There are none."""
         raise AssertionError("nothing was proven")
 
 

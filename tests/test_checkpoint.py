@@ -25,7 +25,6 @@ from alphac4.storage.hub import SHIPPED
 
 @pytest.fixture
 def saved(tmp_path: Path, network: PolicyValueNetwork) -> Path:
-    """A good checkpoint."""
     path = tmp_path / "good.safetensors"
     save_checkpoint(path, Checkpoint(network=network, provenance={"run": "test"}, strength={"uct:20": {}}))
     return path

@@ -28,8 +28,6 @@ LARGEST_BLOCK = 2 * SLOTS * STANDARD.cells  # positions
 
 
 class TaskError(Exception):
-    """An actor's own error."""
-
     cause = ValueError("a mistake of ours")
 
 
@@ -91,7 +89,6 @@ def ray_of_actors(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def make_network() -> PolicyValueNetwork:
-    """The same small network every time."""
     with torch.random.fork_rng():
         torch.manual_seed(3)
         return PolicyValueNetwork(NetworkConfig(channels=8, blocks=1)).eval()

@@ -40,12 +40,12 @@ from alphac4.training.learner import Learner
 from alphac4.training.optimizer import CosineSchedule
 
 # Without a cache slots go forward at the same pace as on the device, which has none.
-CONFIG = SelfPlayConfig(full_simulations=12, fast_simulations=6, full_search_prob=0.5)
+CONFIG = SelfPlayConfig(full_simulations=8, fast_simulations=4, full_search_prob=0.5)
 GEOMETRY = make_geometry(4, 5, 3)
-GAMES = 5
+GAMES = 4
 
 
-@pytest.mark.slow
+@pytest.mark.slow(100)
 def test_in_the_simulator() -> None:
     """The tests marked gpu pass in Numba's simulator: no GPU is needed to check what kernels do."""
     files = [path for path in Path(__file__).parent.glob("test_*.py") if "pytest.mark.gpu" in path.read_text("utf-8")]
@@ -63,7 +63,6 @@ def test_in_the_simulator() -> None:
 
 
 def small_network(geometry: Geometry) -> PolicyValueNetwork:
-    """A network with opinions to which its tower contributes."""
     return as_if_trained(NetworkConfig(rows=geometry.rows, columns=geometry.columns, channels=8, blocks=1), seed=1)
 
 
@@ -82,7 +81,6 @@ def games_of(blocks: list[Block]) -> Counter[bytes]:
 
 
 def finished(actor: Actor | DeviceActor, moves: int) -> Counter[bytes]:
-    """The games that an actor finishes in so many moves of each."""
     return games_of(list(actor.play(moves, lambda: False)))
 
 
@@ -107,17 +105,19 @@ def same_games(ours: Counter[bytes], theirs: Counter[bytes]) -> bool:
 
 @pytest.fixture(autouse=True)
 def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole single precision on a GPU, whose convolutions would otherwise keep ten bits."""
+    """Compute in single precision on a GPU, whose convolutions would otherwise keep ten bits."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr("alphac4.selfplay.actor.MAX_CACHED", 0)  # a GPU keeps none
+    if simulated():
+        monkeypatch.setattr("alphac4.compute.gpu.search.THREADS", 8)  # each is one of Python's
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("policy_target", ["completed_q", "visits"])
 def test_the_device_plays_the_same_games(policy_target: Literal["completed_q", "visits"]) -> None:
     config = replace(CONFIG, policy_target=policy_target)
-    ours = finished(cpu_actor(config), 50)
-    blocks = list(device_actor(config).play(70, lambda: False))
+    ours = finished(cpu_actor(config), 25)
+    blocks = list(device_actor(config).play(40, lambda: False))
     assert ours.total() > 4
     assert same_games(ours, games_of(blocks))
     assert sum(block.work.simulations for block in blocks) > 100
@@ -130,8 +130,9 @@ def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("alphac4.compute.gpu.trees.STEPS", 120)
     monkeypatch.setattr("alphac4.compute.gpu.trees.SECONDS_BETWEEN_BLOCKS", float("inf"))  # also on a busy machine
     config = replace(CONFIG, full_simulations=4, fast_simulations=2)
-    ours = finished(cpu_actor(config, 2), 50)
-    blocks = list(device_actor(config, 2).play(90, lambda: False))
+    ours = finished(cpu_actor(config, 2), 20)
+    blocks = list(device_actor(config, 2).play(30, lambda: False))
+    assert ours.total() > 1
     assert max(len(block.games.plies) for block in blocks) == 2 * 2
     assert same_games(ours, games_of(blocks))
 
@@ -140,12 +141,12 @@ def test_no_game_is_lost_when_there_is_no_room(monkeypatch: pytest.MonkeyPatch) 
 def test_games_in_progress_move_between_device_and_host() -> None:
     """One takes up what the other saves, and goes on with the same games."""
     first = device_actor()
-    list(first.play(20, lambda: False))
+    list(first.play(12, lambda: False))
     state = first.state()
     host, again = cpu_actor(), device_actor()
     host.restore(state)
     again.restore(state)
-    assert same_games(finished(host, 20), finished(again, 60))
+    assert same_games(finished(host, 15), finished(again, 40))
     with pytest.raises(ValueError, match="do not fit"):
         again.restore({name: array[:2] for name, array in state.items()})
 
@@ -153,7 +154,8 @@ def test_games_in_progress_move_between_device_and_host() -> None:
 @pytest.mark.gpu
 def test_other_weights_and_other_games() -> None:
     """After an update or a reset the games differ from those that would have been."""
-    plain = finished(device_actor(), 20)
+    plain = finished(device_actor(), 12)
+    assert plain
     updated, reset = device_actor(), device_actor()
     network = small_network(GEOMETRY)
     with torch.no_grad():
@@ -161,7 +163,7 @@ def test_other_weights_and_other_games() -> None:
     updated.update(network)
     reset.reset(np.random.default_rng(99))
     for other in (updated, reset):
-        assert not plain & finished(other, 20)
+        assert not plain & finished(other, 12)
 
 
 @pytest.mark.parametrize("nodes", [10, 40_000])

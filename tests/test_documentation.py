@@ -29,7 +29,6 @@ EXAMPLES = {
 
 
 def pages() -> list[Path]:
-    """Every Markdown file that the repository holds."""
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("lists the pages with git: install it, and run in a checkout")

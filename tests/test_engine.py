@@ -24,8 +24,6 @@ from alphac4.play.engine import COMMANDS, Engine
 
 
 class Conversation:
-    """An engine in this process, and the lines it has written."""
-
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.engine = Engine(self.lines.append, Analyst.named("uct:100"), 100)

@@ -34,7 +34,6 @@ class Linear(nn.Module):
         self.both = nn.Linear(config.input_planes * config.rows * config.columns, config.columns + 3)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of the policy and of win, draw and loss."""
         both = self.both(planes.flatten(1))
         return both[:, :-3], both[:, -3:]
 
@@ -180,7 +179,6 @@ class RecordAndStop(alphac4.Callback):
     """Adds a figure to the first iteration's report and ends the run."""
 
     def on_iteration(self, iteration: Iteration) -> None:
-        """Add and end."""
         iteration.figures["doubled"] = 2.0 * iteration.number
         raise alphac4.StopTraining
 

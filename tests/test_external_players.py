@@ -123,7 +123,6 @@ def broken():
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A module that can be imported."""
     (tmp_path / "own_players").mkdir()
     (tmp_path / "own_players" / "left.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)

@@ -40,7 +40,6 @@ NAME = "hf://someone/connect-4.5"
 
 
 def save_small(path: Path, geometry: Geometry = BOARD, channels: int = 4) -> None:
-    """A network that has learned nothing."""
     with torch.random.fork_rng():
         torch.manual_seed(2)
         board = {name: getattr(geometry, name) for name in ("rows", "columns", "run_length")}
@@ -53,7 +52,6 @@ class Hub(http.server.BaseHTTPRequestHandler):
     """Answers HEAD and GET of /OWNER/NAME/resolve/REVISION/FILE as the hub does when a model's file is downloaded."""
 
     def answer(self) -> None:
-        """Of the one repository that there is."""
         server: Any = self.server
         server.requests.append(f"{self.command} {self.path}")
         repository, _, file = self.path.lstrip("/").partition("/resolve/")

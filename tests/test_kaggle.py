@@ -111,7 +111,6 @@ class ExactNetwork(Network):
 
 
 def plain(position: Position) -> tuple[int, int]:
-    """A position as the submission has it."""
     return int(position.own), int(position.occupied)
 
 

@@ -134,11 +134,10 @@ def test_a_batch_smaller_than_the_usual_ones_is_learned_from() -> None:
     assert not torch.equal(made.network.policy.weight, before)
 
 
-@pytest.mark.parametrize("most", [winograd.MAX_WEIGHTS, 10], ids=["filtered", "too little memory"])
-def test_the_backend_says_what_the_network_says(
-    most: int, network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
+def test_the_backend_answers_as_the_network_with_too_little_memory_for_filtered_kernels(
+    network: PolicyValueNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winograd, "MAX_WEIGHTS", most)
+    monkeypatch.setattr(winograd, "MAX_WEIGHTS", 10)
     backend = make_backend("winograd-fp32", network, 48, 1)
     for size in (1, winograd.MIN_POSITIONS, 3 * winograd.MIN_POSITIONS):
         planes = random_batch(size, NetworkConfig()).planes

@@ -35,7 +35,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of the wheel in a folder."""
     (path,) = folder.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}

@@ -271,6 +271,7 @@ def test_what_is_certain_leads_and_the_rest_is_the_networks_opinion(browser: Bro
     expect_count(page, ".pill.win", 1)
     expect_count(page, ".pill.opinion", 0)
     expect_count(page, ".stone.suggested", 1)
+    expect(page, "#effort", "2,000 simulations")  # from now on the line stays as it is
     page.click("#variation button >> nth=1")
     expect_count(page, "#moves li", 4)
     press(page, ["ArrowLeft"])

@@ -76,7 +76,6 @@ def random_positions(lengths: Iterable[int], geometry: Geometry = STANDARD) -> l
 
 
 def columns_of(games: Iterable[str]) -> list[list[int]]:
-    """Each game as 0-based columns."""
     return [[int(name) - 1 for name in game] for game in games]
 
 

@@ -27,7 +27,6 @@ def open_puzzles(browser: Browser, address: str, puzzle: Puzzle | None = None, s
 
 
 def shown(page: Any) -> Puzzle:
-    """The puzzle that the address names."""
     moves = page.evaluate("location.hash").removeprefix("#puzzles/")
     return next(image for one in packaged_puzzles() for image in (one, one.mirrored) if image.moves == moves)
 

@@ -21,7 +21,6 @@ PARAMETERS = PuctConfig(fpu_reduction=0.0, prior_temperature=1.0).parameters()
 
 @pytest.fixture(scope="module")
 def plain() -> dict[str, Any]:
-    """The names of the example."""
     return runpy.run_path(str(EXAMPLE))
 
 
@@ -33,7 +32,6 @@ class Opinion:
         self.policy, self.value = rng.normal(size=(cells, geometry.columns)), rng.normal(size=cells) / 10
 
     def of(self, planes: Any) -> tuple[Any, Any]:
-        """Logits and values."""
         flat = planes.reshape(len(planes), -1)
         values = np.tanh(flat @ self.value)
         return (flat @ self.policy).astype(np.float32), np.round(values * 2**12).astype(np.float32) / 2**12

@@ -17,6 +17,7 @@ from alphac4.arena.players import Player, RandomPlayer
 from alphac4.cli import main
 from alphac4.compute import choose
 from alphac4.game import STANDARD, IllegalMove, Position, make_geometry
+from alphac4.machine import wrapped
 from alphac4.mcts.search import Budget
 from alphac4.nn.config import NetworkConfig
 from alphac4.nn.network import PolicyValueNetwork
@@ -59,7 +60,6 @@ def random_player() -> RandomPlayer:
 
 
 def run_command(monkeypatch: pytest.MonkeyPatch, *arguments: str, given: str) -> int:
-    """`alphac4 play` with its input in a pipe."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(given))
     return main(["play", *arguments])
 
@@ -298,6 +298,20 @@ def test_a_terminal_without_unicode_shows_letters(encoding: str, stone: str, mon
     Screen(terminal).board(Position.from_moves("4"))
     terminal.seek(0)
     assert stone in terminal.read().replace(BOLD, "").replace(UNDERLINE, "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_long_lines_break_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    text = "short\nlearning in bf16 and self-play by openvino-int8 go on\n\033[91m" + "x" * 40 + "\033[0m"
+    assert wrapped(text, io.StringIO()) == text
+    short, *long, coloured = wrapped(text, Terminal()).split("\n")
+    assert (short, coloured) == ("short", text.split("\n")[2])  # colours take no room
+    assert [line.strip() for line in long] == ["learning in bf16 and self-play by", "openvino-int8 go on"]
 
 
 @pytest.mark.slow

@@ -40,8 +40,6 @@ COMPUTE = choose("cpu", "torch-fp32")
 
 
 class FixedPolicy:
-    """The same logits [A] for every position."""
-
     def __init__(self, *logits: float) -> None:
         self.logits = np.array(logits, np.float32)
 

@@ -114,7 +114,6 @@ def test_a_puzzle_is_solved_in_the_terminal() -> None:
 
 
 def hints(text: str) -> list[list[str]]:
-    """The moves that each hint left."""
     return [left.split(", ") for left in re.findall(r"It is one of (.*)\.", text)]
 
 

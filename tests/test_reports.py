@@ -32,7 +32,6 @@ GATE |= {"classic_pairs": 2}
 
 
 def judged_run(every: int = 1) -> TrainConfig:
-    """Two iterations with matches against classic MCTS."""
     return tiny_run(iterations=2, gate=GATE, evaluation={"every": every})
 
 
@@ -58,7 +57,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def reports(folder: Path) -> list[IterationReport]:
-    """The reports that the run wrote."""
     return read_reports(folder / "reports.jsonl")
 
 
@@ -185,7 +183,6 @@ def after_match(like: IterationReport, points: npt.NDArray[np.int_]) -> Iteratio
 
 
 def falls(run: list[IterationReport]) -> list[str]:
-    """The warnings of a run whose score against classic MCTS fell."""
     return [line for index, now in enumerate(run) for line in find_warnings(now, run[:index]) if "fell" in line]
 
 
@@ -234,7 +231,6 @@ def iterations(like: IterationReport, **changes: list[Any]) -> list[IterationRep
 
 
 def falling(start: float, end: float) -> list[float]:
-    """A straight line."""
     return np.linspace(start, end, 36).tolist()
 
 

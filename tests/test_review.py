@@ -34,7 +34,6 @@ def all_scores(moves: str) -> list[list[int | None]]:
 
 @pytest.fixture(scope="module")
 def review() -> Review:
-    """The review of `GAME`."""
     return review_game(GAME, SMALL, solver=Solver(SMALL, book=no_known_scores()), seconds=600)
 
 

@@ -21,7 +21,6 @@ GEOMETRIES = [
 
 
 def stones_of(board: Board, rows: int) -> tuple[np.uint64, np.uint64]:
-    """A naive board as ``(own, occupied)`` for X."""
     return np.uint64(bits(board, "x", rows)), np.uint64(bits(board, "x", rows) | bits(board, "o", rows))
 
 

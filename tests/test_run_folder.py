@@ -44,14 +44,12 @@ def _alike_everywhere() -> Iterator[None]:
 
 
 def flip(path: Path, share: float = 0.7) -> None:
-    """Change one bit of a file."""
     content = bytearray(path.read_bytes())
     content[int(share * len(content))] ^= 1
     path.write_bytes(content)
 
 
 def train(folder: Path, **changes: object) -> list[IterationReport]:
-    """Train a tiny run to its end and let go of its folder."""
     with TrainingSession(folder, tiny_run(**changes)) as session:
         history = session.train()
         session.play_closing_matches()
@@ -95,13 +93,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def straight(finished: Path) -> dict[str, Any]:
-    """The outcome of that run."""
     return outcome(finished)
 
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path) -> Path:
-    """A copy of that run."""
     return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
@@ -399,7 +395,6 @@ def begin_on(cores: int, folder: Path, monkeypatch: pytest.MonkeyPatch, **change
 
 
 def outcome_on(cores: int, folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: object) -> dict[str, Any]:
-    """The outcome of a run on so many cores."""
     with begin_on(cores, folder, monkeypatch, **changes) as session:
         session.train()
     return outcome(folder)

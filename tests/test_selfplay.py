@@ -41,7 +41,6 @@ def samples_of(moves: list[str]) -> Samples:
 
 
 def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actors: int = 1) -> list[list[Block]]:
-    """Blocks by actor."""
     team = [Actor(STANDARD, config, UniformEvaluator(), 8, np.random.default_rng([seed, i])) for i in range(actors)]
     blocks: list[list[Block]] = [[] for _ in team]
     moves = samples // 8 // actors + STANDARD.cells // 2
@@ -50,7 +49,6 @@ def play_blocks(config: SelfPlayConfig, samples: int = 400, seed: int = 0, actor
 
 
 def samples_in(blocks: Iterable[Block], config: SelfPlayConfig = SMALL) -> Samples:
-    """The samples of some blocks, in order."""
     return concatenate([make_samples(STANDARD, config, block.games) for block in blocks])
 
 
@@ -167,7 +165,6 @@ def some_samples(count: int, start: int = 0) -> Samples:
 
 
 def numbers(samples: Samples) -> list[int]:
-    """The running numbers of `some_samples`."""
     return [round(100 * float(value)) for value in samples.value]
 
 
@@ -259,7 +256,6 @@ class OddEvaluator:
         self.seed, self.version = 5, 0
 
     def evaluate(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Answers drawn from a hash of the planes."""
         self.asked += [row.tobytes() for row in planes]
         weights = np.random.default_rng(self.seed).normal(size=(planes[0].size, 10))
         logits = np.sin(planes.reshape(len(planes), -1) @ weights).astype(np.float32)

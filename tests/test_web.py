@@ -33,13 +33,11 @@ MOVE = {"moves": "112233", "level": "strong"}  # three on the bottom row: whoeve
 
 @pytest.fixture(scope="module")
 def service() -> SearchService:
-    """The small network."""
     return SearchService("fast")
 
 
 @pytest.fixture(scope="module")
 def application(service: SearchService) -> Iterator[WebApplication]:
-    """The page over the network."""
     application = WebApplication(service)
     yield application
     application.close()

@@ -67,7 +67,6 @@ def attack(folder: Path, count: int, seed: int) -> Findings:
 
 
 def kills(found: Findings) -> int:
-    """Count the kills."""
     return sum(found.counts[f"{kind}s killed"] for kind in KINDS)
 
 

@@ -24,7 +24,6 @@ class Measure(Callback):
         self.rows: list[tuple[float, float, float]] = []
 
     def on_iteration(self, iteration: Iteration) -> None:  # noqa: ARG002
-        """Add a row of MB, KB and seconds."""
         size = sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
         self.rows.append((resident_memory_mb(), size / 1024, time.process_time()))
 

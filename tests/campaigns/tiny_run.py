@@ -55,7 +55,6 @@ OF_THE_MOMENT = {
 
 
 def tiny_run(**changes: object) -> TrainConfig:
-    """Its configuration."""
     return from_dict(SETTINGS | changes)
 
 
